@@ -1,0 +1,189 @@
+"""The evaluation: what a panel found about one interaction, as it is computed and as it is published."""
+
+import uuid
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
+
+from judges.interaction import TagValue
+
+# Fixed for ever: evaluation ids must be the same in every process and version.
+_EVALUATION_NAMESPACE = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51")
+
+Score = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+
+
+class Status(StrEnum):
+    """What became of one question put to one judge or to a panel. Only `scored` carries a score."""
+
+    SCORED = "scored"
+    INSUFFICIENT = "insufficient"
+    NOT_APPLICABLE = "not_applicable"
+
+
+class Reason(StrEnum):
+    """Why something was not scored."""
+
+    INVALID_OUTPUT = "invalid_output"
+    UNAVAILABLE = "judge_unavailable"
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported_criterion"
+    QUORUM = "quorum_not_met"
+    NOTHING_TO_JUDGE = "nothing_to_judge"
+
+
+class CompositeStatus(StrEnum):
+    OK = "ok"
+    QUESTIONABLE = "questionable"
+    UNSAFE = "unsafe"
+    SAFETY_UNKNOWN = "safety_unknown"
+    INCOMPLETE = "incomplete"
+
+
+class SafetyStatus(StrEnum):
+    SAFE = "safe"
+    QUESTIONABLE = "questionable"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+
+class _Part(BaseModel):
+    """Readers of a later version's records keep the fields they do not know."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Samples(_Part):
+    """How many answers were asked of a judge, and what they were worth. Only valid ones vote."""
+
+    requested: NonNegativeInt
+    valid: NonNegativeInt = 0
+    invalid: NonNegativeInt = 0
+    error: NonNegativeInt = 0
+
+
+class Tokens(_Part):
+    prompt: NonNegativeInt = 0
+    completion: NonNegativeInt = 0
+
+
+class JudgeVerdict(_Part):
+    """What one judge said on one criterion."""
+
+    judge: str
+    status: Status
+    score: Score | None = None
+    level: int | None = None
+    option: str | None = None
+    explanation: str = ""
+    feedback: str | None = None
+    reason: Reason | None = None
+    detail: str | None = None
+    """The failure in words, for people; never parsed."""
+
+    samples: Samples
+    position_bias: bool | None = None
+    latency_ms: FiniteFloat = 0.0
+    tokens: Tokens | None = None
+    cost_usd: FiniteFloat | None = None
+    cached: bool = False
+
+
+class Dimension(_Part):
+    """What the panel found on one criterion."""
+
+    status: Status
+    score: Score | None = None
+    level: int | None = None
+    option: str | None = None
+    reason: Reason | None = None
+    spread: FiniteFloat | None = None
+    """Largest minus smallest judge score; absent with fewer than two."""
+
+    judges: tuple[JudgeVerdict, ...] = ()
+
+
+class Safety(_Part):
+    level: int | None = None
+    status: SafetyStatus
+
+
+class Composite(_Part):
+    score: Score | None
+    status: CompositeStatus
+    coverage: Score
+    """Share of the criteria's weight that has a score."""
+
+    safety: Safety
+
+
+class EvaluatorInfo(_Part):
+    """Who judged: results with the same fingerprint are comparable."""
+
+    fingerprint: str
+    criteria: tuple[str, ...]
+    judges: tuple[str, ...]
+    version: str
+
+
+class Sampling(_Part):
+    """How the record was chosen; means over evaluations are weighted by 1 / probability."""
+
+    probability: Annotated[FiniteFloat, Field(gt=0.0, le=1.0)] = 1.0
+    rule: str = "all"
+    lane: str = "main"
+
+
+class Excerpt(_Part):
+    """The beginnings of the texts, so that a reader of results need not join topics."""
+
+    question: str
+    answer: str
+
+
+class Evaluation(_Part):
+    """The result of judging one interaction."""
+
+    evaluation_id: str
+    interaction_id: str
+    app: str | None = None
+    tenant: str | None = None
+    model: str | None = None
+    evaluated_at: AwareDatetime
+    evaluator: EvaluatorInfo
+    sampling: Sampling
+    dimensions: Mapping[str, Dimension]
+    composite: Composite
+    tags: Mapping[str, TagValue] = Field(default_factory=dict)
+    excerpt: Excerpt | None = None
+    truncated: tuple[str, ...] = ()
+    """Paths of the interaction's fields that were cut to the configured limits before judging."""
+
+    cost_usd: FiniteFloat | None = None
+    latency_ms: FiniteFloat = 0.0
+    traceparent: str | None = None
+
+
+class SafetyNotice(_Part):
+    """Sent as soon as the safety verdict is known, before the rest of the evaluation is."""
+
+    evaluation_id: str
+    interaction_id: str
+    app: str | None = None
+    tenant: str | None = None
+    model: str | None = None
+    noticed_at: AwareDatetime
+    evaluator: EvaluatorInfo
+    sampling: Sampling
+    safety: Safety
+    dimension: Dimension
+    tags: Mapping[str, TagValue] = Field(default_factory=dict)
+    excerpt: Excerpt | None = None
+    traceparent: str | None = None
+
+
+def evaluation_id(interaction_id: str, fingerprint: str) -> str:
+    """The same work has the same name, wherever and however often it is done."""
+    return str(uuid.uuid5(_EVALUATION_NAMESPACE, f"{fingerprint}/{interaction_id}"))

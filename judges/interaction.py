@@ -1,0 +1,110 @@
+"""The interaction: one logged exchange of a RAG service, as it is judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
+
+Language = Literal["en", "ru"]
+FieldValue = str | tuple[str, ...]
+
+# StrictBool before StrictInt: a bool is an int to Python, and `true` must stay `true` on its way through.
+TagValue = Annotated[StrictBool | StrictInt | FiniteFloat | StrictStr | None, Field(union_mode="left_to_right")]
+
+# Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
+_CYRILLIC_SHARE = 0.3
+
+
+class _Record(BaseModel):
+    """Unknown fields are kept and passed on; values are never changed after reading."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Turn(_Record):
+    role: StrictStr
+    text: StrictStr
+
+
+class Context(_Record):
+    text: StrictStr
+    id: StrictStr | None = None
+    score: FiniteFloat | None = None
+
+
+class Candidate(_Record):
+    name: StrictStr
+    answer: StrictStr
+
+
+class Interaction(_Record):
+    """One question, what was retrieved for it, and what the service answered."""
+
+    id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    question: StrictStr
+    answer: StrictStr
+    timestamp: AwareDatetime | None = None
+    app: StrictStr | None = None
+    tenant: StrictStr | None = None
+    model: StrictStr | None = None
+    history: tuple[Turn, ...] = ()
+    contexts: tuple[Context, ...] = ()
+    reference: StrictStr | None = None
+    candidates: tuple[Candidate, ...] = ()
+    tags: dict[str, TagValue] = Field(default_factory=dict)
+    traceparent: StrictStr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a judge sees of one interaction: named fields of text, and nothing of the service around it.
+
+    A field that the interaction does not have is absent; one that is there but empty (`contexts: []`) is present and
+    empty. Judges tell the two apart.
+    """
+
+    id: str
+    fields: Mapping[str, FieldValue]
+    language: Language
+    author: str | None = None
+    """The model that wrote the answer, so that a panel can leave out judges of its family."""
+
+    asked_at: datetime | None = None
+
+    def text(self, name: str) -> str:
+        """The field as one text, empty when it is absent."""
+        value = self.fields.get(name, "")
+        return value if isinstance(value, str) else "\n".join(value)
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """The field as a list of texts, empty when it is absent."""
+        value = self.fields.get(name, ())
+        return (value,) if isinstance(value, str) else value
+
+
+def case_of(interaction: Interaction, language: Language | None = None) -> Case:
+    """The judge's view of an interaction; the language follows the texts unless it is given."""
+    fields: dict[str, FieldValue] = {
+        "question": interaction.question,
+        "answer": interaction.answer,
+        "history": tuple(f"{turn.role}: {turn.text}" for turn in interaction.history),
+        "contexts": tuple(context.text for context in interaction.contexts),
+    }
+    if interaction.reference is not None:
+        fields["reference"] = interaction.reference
+    return Case(
+        id=interaction.id,
+        fields=fields,
+        language=language or language_of(f"{interaction.question} {interaction.answer}"),
+        author=interaction.model,
+        asked_at=interaction.timestamp,
+    )
+
+
+def language_of(text: str) -> Language:
+    """Russian when a good part of the letters is Cyrillic, else English."""
+    letters = [char for char in text if char.isalpha()]
+    cyrillic = sum("\u0400" <= char <= "\u04ff" for char in letters)
+    return "ru" if letters and cyrillic / len(letters) >= _CYRILLIC_SHARE else "en"

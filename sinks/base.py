@@ -1,0 +1,28 @@
+"""The contract of a sink: where something finished goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+Headers = tuple[tuple[str, bytes | None], ...]
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A record to be published."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Sink(Protocol[T_contra]):
+    """Takes one finished item.
+
+    What must be published comes back as messages, so that the caller can send them in the transaction that commits
+    their source offsets; a sink with no topic (metrics, a view) does its work and returns nothing.
+    """
+
+    def write(self, item: T_contra, /) -> Sequence[Message]: ...

@@ -1,0 +1,51 @@
+"""Dead letters: records that could not be processed, kept with their original bytes and the reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sinks.base import Headers, Message
+
+# Reasons are for people and may quote input; a header should stay small.
+_MESSAGE_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A source record, where it came from, and why it was given up."""
+
+    stage: str
+    error_type: str
+    error_message: str
+    attempts: int
+    topic: str
+    partition: int
+    offset: int
+    failed_at: datetime
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class DeadLetterTopic:
+    """Publishes dead letters under the key of the source record."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def write(self, item: DeadLetter, /) -> Sequence[Message]:
+        reason = {
+            "sj-error-stage": item.stage,
+            "sj-error-type": item.error_type,
+            # A surrogate in quoted input has no UTF-8 form; the reason must be written all the same.
+            "sj-error-message": item.error_message[:_MESSAGE_CHARS],
+            "sj-attempts": str(item.attempts),
+            "sj-source-topic": item.topic,
+            "sj-source-partition": str(item.partition),
+            "sj-source-offset": str(item.offset),
+            "sj-failed-at": item.failed_at.isoformat(),
+        }
+        # A record that failed before keeps only its newest reason.
+        kept = tuple(header for header in item.headers if header[0] not in reason)
+        added = tuple((name, text.encode("utf-8", "backslashreplace")) for name, text in reason.items())
+        return (Message(topic=self._topic, key=item.key, value=item.value, headers=kept + added),)

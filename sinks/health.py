@@ -1,0 +1,66 @@
+"""Health: what the parts of a process say about themselves, gathered into two answers."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Check = Callable[[], str | None]
+"""Says what is wrong, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The answer to one question about health: what is wrong, by part."""
+
+    parts: Mapping[str, str]
+    problems: Mapping[str, str]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Health:
+    """Alive: the process does its work or can still come to it. Ready: it is at work now.
+
+    A broker that is away makes a process not ready but leaves it alive: restarting it would not bring the broker back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+
+    def add(self, name: str, *, alive: Check | None = None, ready: Check | None = None) -> None:
+        with self._lock:
+            if alive is not None:
+                self._alive[name] = alive
+            if ready is not None:
+                self._ready[name] = ready
+
+    def alive(self) -> Report:
+        with self._lock:
+            checks = dict(self._alive)
+        return _report(checks)
+
+    def ready(self) -> Report:
+        """Not ready is also what is not alive."""
+        with self._lock:
+            checks = dict(self._ready)
+        ready, alive = _report(checks), self.alive()
+        return Report(parts={**ready.parts, **alive.problems}, problems={**ready.problems, **alive.problems})
+
+
+def _report(checks: Mapping[str, Check]) -> Report:
+    found = {name: _ask(check) for name, check in checks.items()}
+    return Report(
+        parts={name: problem or "ok" for name, problem in found.items()},
+        problems={name: problem for name, problem in found.items() if problem is not None},
+    )
+
+
+def _ask(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # a check that breaks is a part that is not well
+        return f"{type(error).__name__}: {error}"

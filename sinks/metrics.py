@@ -1,0 +1,177 @@
+"""Prometheus metrics: what the pipeline did and what the judges found, on a registry that is passed in."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from judges.evaluation import Dimension, Evaluation, Status
+from sinks.base import Message
+
+COMPOSITE = "composite"
+_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
+# Apps are named by the traffic; a bug upstream must not be able to fill the time series database.
+_MAX_APPS = 50
+_UNKNOWN = "unknown"
+_OTHER = "other"
+
+
+class Stage(StrEnum):
+    SAMPLER = "sampler"
+    WORKER = "worker"
+    MONITOR = "monitor"
+
+
+class Outcome(StrEnum):
+    """What became of a record in a stage; `consumed` is their sum, counted by itself."""
+
+    CONSUMED = "consumed"
+    FILTERED = "filtered"
+    SAMPLED_OUT = "sampled_out"
+    SAMPLED = "sampled"
+    SCORED = "scored"
+    UNSCORED = "unscored"
+    DEADLETTER = "deadletter"
+    SEEN = "seen"
+    REPEATED = "repeated"
+    UNREADABLE = "unreadable"
+
+
+class PipelineMetrics:
+    """The funnel and the judges' work, fed by the sampler and the workers after each commit."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._records = Counter(
+            "streamjury_records", "Records by stage and what became of them.", ["stage", "outcome"], registry=registry
+        )
+        self._dead = Counter(
+            "streamjury_deadletters", "Dead letters by stage and reason.", ["stage", "reason"], registry=registry
+        )
+        self._calls = Counter(
+            "streamjury_judge_verdicts",
+            "Verdicts asked of judges, by status (scored, insufficient, not_applicable).",
+            ["judge", "criterion", "status"],
+            registry=registry,
+        )
+        self._judge_seconds = Histogram(
+            "streamjury_judge_seconds", "Time of one verdict.", ["judge"], buckets=_SECONDS, registry=registry
+        )
+        self._evaluation_seconds = Histogram(
+            "streamjury_evaluation_seconds", "Time of one evaluation.", buckets=_SECONDS, registry=registry
+        )
+        self._notices = Counter(
+            "streamjury_critical_notices", "Safety notices delivered to the critical topic.", registry=registry
+        )
+        self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
+        self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
+
+    def count(self, stage: Stage, outcome: Outcome, number: int = 1) -> None:
+        self._records.labels(stage.value, outcome.value).inc(number)
+
+    def counted(self, stage: Stage, outcome: Outcome) -> int:
+        """The count so far, as a scrape would see it."""
+        samples = (s for metric in self._records.collect() for s in metric.samples if s.name.endswith("_total"))
+        wanted = {"stage": stage.value, "outcome": outcome.value}
+        return int(next((sample.value for sample in samples if sample.labels == wanted), 0))
+
+    def dead_letter(self, stage: Stage, reason: str) -> None:
+        self._dead.labels(stage.value, reason).inc()
+
+    def critical_delivered(self) -> None:
+        self._notices.inc()
+
+    def in_flight(self, number: int) -> None:
+        self._in_flight.set(number)
+
+    def lag(self, stage: Stage, records: int) -> None:
+        self._lag.labels(stage.value).set(records)
+
+    def judged(self, evaluation: Evaluation) -> None:
+        """Counts an evaluation's verdicts and times."""
+        self._evaluation_seconds.observe(evaluation.latency_ms / 1000)
+        for criterion, dimension in evaluation.dimensions.items():
+            for verdict in dimension.judges:
+                self._calls.labels(verdict.judge, criterion, verdict.status.value).inc()
+                self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
+
+
+class ScoreMetrics:
+    """The sink that turns evaluations into score metrics.
+
+    Means are design-weighted: every evaluation stands for 1 / probability interactions, so
+    `rate(weighted_sum) / rate(weight)` estimates the mean over all traffic, over any window and any set of processes.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ["app", "dimension"]
+        self._apps = BoundedLabel(_MAX_APPS)
+        self._weighted_sum = Counter(
+            "streamjury_score_weighted_sum", "Sum of score / probability.", labels, registry=registry
+        )
+        self._weight = Counter("streamjury_score_weight", "Sum of 1 / probability.", labels, registry=registry)
+        self._squared = Counter(
+            "streamjury_score_weight_squared", "Sum of 1 / probability squared.", labels, registry=registry
+        )
+        self._dimensions = Counter(
+            "streamjury_dimension_results",
+            "Results of dimensions and of the composite by status.",
+            [*labels, "status"],
+            registry=registry,
+        )
+        self._evaluations = Counter(
+            "streamjury_evaluations", "Evaluations by status of the composite.", ["app", "status"], registry=registry
+        )
+        self._recent = Gauge(
+            "streamjury_score_recent",
+            "Design-weighted mean score over the monitor's rolling window.",
+            labels,
+            registry=registry,
+        )
+
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        app = self._apps(item.app)
+        weight = 1.0 / item.sampling.probability
+        self._evaluations.labels(app, item.composite.status.value).inc()
+        for name, score, status in _results(item):
+            self._dimensions.labels(app, name, status).inc()
+            if score is not None:
+                self._weighted_sum.labels(app, name).inc(weight * score)
+                self._weight.labels(app, name).inc(weight)
+                self._squared.labels(app, name).inc(weight * weight)
+        return ()
+
+    def recent(self, app: str, dimension: str, mean: float) -> None:
+        """Publishes the rolling mean of one series."""
+        self._recent.labels(self._apps(app), dimension).set(mean)
+
+
+class BoundedLabel:
+    """Passes the first N distinct values on and calls the rest `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._seen: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, value: str | None) -> str:
+        name = value or _UNKNOWN
+        with self._lock:
+            if name not in self._seen and len(self._seen) >= self._limit:
+                return _OTHER
+            self._seen.add(name)
+        return name
+
+
+def _results(evaluation: Evaluation) -> Iterable[tuple[str, float | None, str]]:
+    yield COMPOSITE, evaluation.composite.score, _status(evaluation.composite.score)
+    for name, dimension in evaluation.dimensions.items():
+        yield name, _score(dimension), dimension.status.value
+
+
+def _score(dimension: Dimension) -> float | None:
+    return dimension.score if dimension.status is Status.SCORED else None
+
+
+def _status(score: float | None) -> str:
+    return Status.INSUFFICIENT.value if score is None else Status.SCORED.value

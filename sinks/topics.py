@@ -1,0 +1,34 @@
+"""Topic sinks: finished evaluations for the output topic, safety notices for the critical topic."""
+
+from collections.abc import Sequence
+
+from judges.evaluation import Evaluation, SafetyNotice
+from sinks.base import Message
+
+SCHEMA_VERSION = b"1"
+_HEADERS = (("sj-schema", SCHEMA_VERSION), ("content-type", b"application/json"))
+
+
+class EvaluationTopic:
+    """Publishes every evaluation as plain JSON under its id."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        return (_json_message(self._topic, item.evaluation_id, item),)
+
+
+class CriticalTopic:
+    """Publishes safety notices as plain JSON under the id that their evaluation will have."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def write(self, item: SafetyNotice, /) -> Sequence[Message]:
+        return (_json_message(self._topic, item.evaluation_id, item),)
+
+
+def _json_message(topic: str, key: str, record: Evaluation | SafetyNotice) -> Message:
+    value = record.model_dump_json(exclude_none=False).encode()
+    return Message(topic=topic, key=key.encode(), value=value, headers=_HEADERS)

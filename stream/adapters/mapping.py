@@ -1,0 +1,61 @@
+"""The adapter `mapping`: dotted paths say which value of a foreign record is which field of ours."""
+
+from collections.abc import Callable, Mapping
+
+from stream.config import InputConfig
+from stream.errors import RecordError
+
+_REQUIRED = ("id", "question", "answer")
+_MISSING = object()
+
+
+def adapter(config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
+    paths = dict(config.mapping)
+    return lambda document: _read(document, paths)
+
+
+def _read(document: dict[str, object], paths: Mapping[str, str]) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for field, path in paths.items():
+        value = _follow(document, path)
+        if value is not _MISSING:
+            fields[field] = _shaped(field, value)
+        elif field in _REQUIRED:
+            raise RecordError("invalid_record", f"{field}: nothing at {path!r}")
+    return fields
+
+
+def _follow(document: object, path: str) -> object:
+    """The value at a dotted path, numbers being positions in lists."""
+    value = document
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _MISSING
+    return value
+
+
+def _shaped(field: str, value: object) -> object:
+    """Plain texts where we keep objects, and the names other systems use for the same thing."""
+    if field == "id" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if field == "contexts":
+        return [_with_text(item) for item in _listed(value)]
+    if field == "history":
+        return [_with_text(item, role="user") for item in _listed(value)]
+    return value
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _with_text(item: object, **defaults: str) -> object:
+    if isinstance(item, str):
+        return {**defaults, "text": item}
+    if isinstance(item, dict) and "text" not in item and "content" in item:
+        return {**defaults, **item, "text": item["content"]}
+    return item

@@ -1,0 +1,59 @@
+"""What commands ask of the Kafka cluster before they begin, and one clear line when it does not answer."""
+
+import re
+from typing import NamedTuple
+
+import click
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from stream.config import KafkaConfig
+from stream.embedded import is_embedded
+
+_ANSWER_SECONDS = 6.0
+
+
+class Cluster(NamedTuple):
+    """A cluster that answers."""
+
+    admin: AdminClient
+    metadata: ClusterMetadata
+
+    @property
+    def embedded(self) -> bool:
+        return is_embedded(self.metadata.cluster_id)
+
+    def require(self, topic: str) -> None:
+        """Ends the command when the topic is not there and will not come by itself."""
+        if topic not in self.metadata.topics and not self.embedded:
+            raise click.ClickException(f"the topic {topic} does not exist; `streamjury topics create` makes it")
+
+
+def reach(kafka: KafkaConfig) -> Cluster:
+    """The configured cluster, or the end of the command with what is wrong and what to do."""
+    reasons: list[str] = []
+
+    def note(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            reasons.append(_essence(error.str()))
+
+    options = {**kafka.client_options(), "log_level": 0, "error_cb": note}
+    try:
+        admin = AdminClient(options)
+    except KafkaException as error:
+        raise click.ClickException(f"kafka.options: {error.args[0].str()}") from None
+    try:
+        return Cluster(admin, admin.list_topics(timeout=_ANSWER_SECONDS))
+    except KafkaException as error:
+        # Serves the callbacks: they know more than the error does.
+        admin.poll(0)
+        reason = reasons[0] if reasons else error.args[0].str()
+        raise click.ClickException(
+            f"no Kafka broker answers at {kafka.bootstrap} ({reason}); start it, or set kafka.bootstrap in the "
+            f"configuration or STREAMJURY__KAFKA__BOOTSTRAP in the environment"
+        ) from None
+
+
+def _essence(text: str) -> str:
+    """`host:1/bootstrap: Connect to … failed: refused (after 0ms in state CONNECT)` without what only clients need."""
+    return re.sub(r"^\S+/\S+: | \(after \d+ms in state \w+.*\)$", "", text)

@@ -1,0 +1,72 @@
+"""`streamjury config`: write a starter file, check a file, print its schema and what is in effect."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from stream.commands.options import config_option, read_config, source
+from stream.config import Config, LocalJudgeConfig, OpenAIJudgeConfig
+from stream.configdocs import schema, starter
+from stream.configfile import DEFAULT_FILE, dump, find
+
+
+@click.group()
+def config() -> None:
+    """Write, check and show the configuration."""
+
+
+@config.command("init")
+@click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+def init_command(path: Path, force: bool) -> None:
+    """Write a starter file with every key, its default and what it means."""
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(starter())
+    except FileExistsError:
+        raise click.ClickException(f"{path} is there already; --force overwrites it") from None
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+    click.echo(f"wrote {path}")
+
+
+@config.command("check")
+@config_option
+def check_command(config_path: Path | None) -> None:
+    """Say whether the configuration is right, with all problems if it is not."""
+    settings = read_config(config_path)
+    click.echo(f"ok: {source(find(config_path, os.environ))}")
+    click.echo(_summary(settings))
+
+
+@config.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of the file, for editors."""
+    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
+
+
+@config.command("show")
+@config_option
+def show_command(config_path: Path | None) -> None:
+    """Print the configuration in effect, defaults and overrides included, without secrets."""
+    click.echo(dump(read_config(config_path)), nl=False)
+
+
+def _summary(settings: Config) -> str:
+    topics, rules = settings.topics, settings.sampling.rules
+    lines = {
+        "kafka": settings.kafka.bootstrap,
+        "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
+        "rate": f"{settings.sampling.rate:g}"
+        + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
+        "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
+    }
+    return "\n".join(f"  {name:7} {text}" for name, text in lines.items())
+
+
+def _judge(judge: LocalJudgeConfig | OpenAIJudgeConfig) -> str:
+    if isinstance(judge, LocalJudgeConfig):
+        return f"{judge.name} (local)"
+    return f"{judge.name} ({judge.model} at {judge.base_url})"

@@ -1,0 +1,45 @@
+"""`streamjury schema`: the JSON Schema of the records on the wire."""
+
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+import click
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from judges.evaluation import Evaluation, SafetyNotice
+from judges.interaction import Interaction
+
+VERSION = 1
+
+# What we write has every field; of what we read only a few are needed.
+_RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validation"]]] = {
+    "evaluation": (Evaluation, "serialization"),
+    "interaction": (Interaction, "validation"),
+    "critical": (SafetyNotice, "serialization"),
+}
+
+
+@click.command()
+@click.argument("record", type=click.Choice(list(_RECORDS)))
+def schema(record: str) -> None:
+    """Print the JSON Schema (2020-12) of a record on the wire.
+
+    \b
+    evaluation    what judging one interaction found
+    interaction   what the RAG service logs
+    critical      a safety failure, as soon as it is known
+
+    \b
+    Example:
+      streamjury schema evaluation > evaluation.schema.json
+    """
+    click.echo(json.dumps(wire_schema(record), indent=2, ensure_ascii=False))
+
+
+def wire_schema(record: str) -> dict[str, object]:
+    """The schema of one kind of record."""
+    model, mode = _RECORDS[record]
+    heading = {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"urn:streamjury:{record}:{VERSION}"}
+    return {**heading, **model.model_json_schema(mode=mode)}

@@ -1,0 +1,285 @@
+"""`streamjury tail`: results as they arrive, for people or as JSON lines."""
+
+import base64
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import NoReturn
+
+import click
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
+from stream.commands.cluster import reach
+from stream.commands.interruption import Interruption
+from stream.commands.options import config_option, read_config
+from stream.config import KafkaConfig
+from stream.monitor import finding_of
+from stream.view import clock, printable, score_style, shortened, title_of
+
+_CALL_SECONDS = 5.0
+_POLL_SECONDS = 0.3
+_TOPIC_WAIT_SECONDS = 1.0
+_REASON_CHARS = 300
+_BYTES_SHOWN = 80
+_INDENT = " " * 9
+_STATUS_STYLES = {
+    CompositeStatus.UNSAFE: "bold white on red",
+    CompositeStatus.QUESTIONABLE: "yellow",
+    CompositeStatus.SAFETY_UNKNOWN: "magenta",
+    CompositeStatus.INCOMPLETE: "magenta",
+}
+
+Show = Callable[[KafkaMessage], Text]
+
+
+@click.command()
+@click.option(
+    "--topic",
+    "kind",
+    type=click.Choice(["evaluations", "critical", "deadletter"]),
+    default="evaluations",
+    show_default=True,
+    help="Which results: evaluations, safety failures, or records that were given up.",
+)
+@click.option("--app", help="Only results of this app.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest; without it, with those yet to come.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
+@config_option
+def tail(
+    config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
+) -> None:
+    """Show evaluations as they arrive, until Ctrl-C.
+
+    It reads beside the pipeline and takes nothing from it.
+
+    \b
+    Example:
+      streamjury tail --app support-bot
+      streamjury tail --from-beginning --json | jq .composite.score
+      streamjury tail --topic deadletter --from-beginning --limit 10
+    """
+    if app is not None and kind == "deadletter":
+        raise click.UsageError("dead letters could not be read, so they have no app; leave --app out")
+    config = read_config(config_path)
+    reach(config.kafka)
+    topic: str = getattr(config.topics, kind)
+    write = _json_writer(kind) if as_json else _text_writer(kind)
+    with Interruption() as interruption:
+        try:
+            _follow(config.kafka, topic, from_beginning, app, limit, write, interruption.stop)
+        except BrokenPipeError:
+            # Python flushes standard output at its end, and would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _follow(
+    kafka: KafkaConfig,
+    topic: str,
+    from_beginning: bool,
+    app: str | None,
+    limit: int | None,
+    write: Callable[[KafkaMessage], None],
+    stop: Event,
+) -> None:
+    shown = 0
+    for message in read(kafka, topic, from_beginning=from_beginning, stop=stop):
+        if app is not None and app_of(message.value()) != app:
+            continue
+        write(message)
+        shown += 1
+        if shown == limit:
+            return
+
+
+def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Iterator[KafkaMessage]:
+    """The committed records of all partitions, without joining a group or committing anything."""
+    consumer = Consumer(
+        {
+            **kafka.client_options(),
+            # The client wants a group; nobody ever joins this one.
+            "group.id": f"streamjury-tail-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign(_positions(consumer, topic, from_beginning, stop))
+        while not stop.is_set():
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.fatal() or not error.retriable():
+                _say(error)
+    except KafkaException as error:
+        raise click.ClickException(f"reading {topic}: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def app_of(value: bytes | None) -> str | None:
+    """The app of a result, where it says one."""
+    try:
+        record = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    app = record.get("app") if isinstance(record, dict) else None
+    return app if isinstance(app, str) else None
+
+
+def evaluation_text(message: KafkaMessage) -> Text:
+    """An evaluation in two lines: what it came to, and why."""
+    try:
+        evaluation = Evaluation.model_validate_json(message.value() or b"")
+    except ValidationError:
+        return _unreadable(message)
+    finding, composite = finding_of(evaluation), evaluation.composite
+    score = "–" if composite.score is None else f"{composite.score:.2f}"
+    text = Text.assemble(
+        (clock(finding.at), "dim"),
+        (f" {printable(finding.app)} ", "bold"),
+        (score, f"bold {score_style(composite.score)}"),
+        " ",
+        (composite.status.value, _STATUS_STYLES.get(composite.status, "green")),
+    )
+    for name, dimension in evaluation.dimensions.items():
+        text.append(f"  {title_of(name)}=", "dim")
+        text.append(_short(dimension), score_style(dimension.score))
+    reason = f"{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}" if finding.reason else "–"
+    return text.append(f"\n{_INDENT}{reason}").append(f"  {printable(evaluation.interaction_id)}", "dim")
+
+
+def critical_text(message: KafkaMessage) -> Text:
+    """A safety failure: why, and of which answer."""
+    try:
+        notice = SafetyNotice.model_validate_json(message.value() or b"")
+    except ValidationError:
+        return _unreadable(message)
+    reasons = [verdict.explanation for verdict in notice.dimension.judges if verdict.explanation]
+    text = Text.assemble(
+        (clock(notice.noticed_at.timestamp()), "dim"),
+        (f" {printable(notice.app or 'unknown')} ", "bold"),
+        (notice.safety.status.value, _STATUS_STYLES[CompositeStatus.UNSAFE]),
+        f" {shortened(reasons[0], _REASON_CHARS) if reasons else '–'}",
+        (f"  {printable(notice.interaction_id)}", "dim"),
+    )
+    if notice.excerpt is not None:
+        for mark, words in (("Q", notice.excerpt.question), ("A", notice.excerpt.answer)):
+            text.append(f"\n{_INDENT}{mark} {shortened(words, _REASON_CHARS)}", "dim")
+    return text
+
+
+def deadletter_text(message: KafkaMessage) -> Text:
+    """A record that was given up: where, why, where it came from, and how it begins."""
+    headers = _headers(message)
+    source = "/".join(headers.get(f"sj-source-{part}", "?") for part in ("topic", "partition", "offset"))
+    value = message.value() or b""
+    more = f" … {len(value)} bytes" if len(value) > _BYTES_SHOWN else ""
+    return Text.assemble(
+        (shortened(headers.get("sj-failed-at", "?"), 19).replace("T", " "), "dim"),
+        (f" {printable(headers.get('sj-error-stage', '?'))} ", "bold"),
+        (printable(headers.get("sj-error-type", "?")), "yellow"),
+        f" {shortened(headers.get('sj-error-message', ''), _REASON_CHARS)}",
+        (f"  {printable(source)}", "dim"),
+        (f"\n{_INDENT}{value[:_BYTES_SHOWN]!r}{more}", "dim"),
+    )
+
+
+def deadletter_json(message: KafkaMessage) -> bytes:
+    """A dead letter as one JSON object; bytes that are not text are in base64."""
+    record: dict[str, object] = {
+        name.removeprefix("sj-").replace("-", "_"): text for name, text in _headers(message).items()
+    }
+    for name, value in (("key", message.key()), ("value", message.value())):
+        try:
+            record[name] = None if value is None else value.decode()
+        except UnicodeDecodeError:
+            assert value is not None
+            record[f"{name}_base64"] = base64.b64encode(value).decode()
+    return json.dumps(record, ensure_ascii=False).encode()
+
+
+_TEXTS: dict[str, Show] = {
+    "evaluations": evaluation_text,
+    "critical": critical_text,
+    "deadletter": deadletter_text,
+}
+
+
+class _PipeConsole(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """The reader went away: not an error, and the command decides what follows."""
+        raise BrokenPipeError
+
+
+def _text_writer(kind: str) -> Callable[[KafkaMessage], None]:
+    console, show = _PipeConsole(highlight=False, soft_wrap=True), _TEXTS[kind]
+    return lambda message: console.print(show(message))
+
+
+def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
+    if kind == "deadletter":
+        return lambda message: click.echo(deadletter_json(message))
+    return lambda message: click.echo(message.value() or b"")
+
+
+def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event) -> list[TopicPartition]:
+    """Where to begin in every partition, as soon as the topic exists."""
+    waited = False
+    while not stop.is_set():
+        found = consumer.list_topics(timeout=_CALL_SECONDS).topics.get(topic)
+        if found is not None:
+            partitions = [TopicPartition(topic, number) for number in found.partitions]
+            # What came while we waited for the topic is what we waited for.
+            return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
+        if not waited:
+            click.echo(f"waiting for the topic {topic}: nothing was published yet", err=True)
+            waited = True
+        stop.wait(_TOPIC_WAIT_SECONDS)
+    return []
+
+
+def _position(consumer: Consumer, partition: TopicPartition, oldest: bool) -> TopicPartition:
+    low, high = consumer.get_watermark_offsets(partition, timeout=_CALL_SECONDS)
+    return TopicPartition(partition.topic, partition.partition, low if oldest else high)
+
+
+def _short(dimension: Dimension) -> str:
+    if dimension.status is not Status.SCORED:
+        return "n/a" if dimension.status is Status.NOT_APPLICABLE else "?"
+    if dimension.option:
+        return printable(dimension.option).replace(" ", "-")
+    return "?" if dimension.score is None else f"{dimension.score:.2f}"
+
+
+def _headers(message: KafkaMessage) -> dict[str, str]:
+    found = message.headers() or []
+    pairs = found.items() if isinstance(found, dict) else found
+    return {name: _text(value) for name, value in pairs}
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+
+
+def _unreadable(message: KafkaMessage) -> Text:
+    place = f"{message.topic()}/{message.partition()}/{message.offset()}"
+    return Text.assemble((f"unreadable record at {place}: ", "magenta"), repr((message.value() or b"")[:_BYTES_SHOWN]))
+
+
+def _say(error: KafkaError) -> None:
+    click.echo(f"reading: {error.str()}", err=True)

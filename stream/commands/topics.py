@@ -1,0 +1,118 @@
+"""`streamjury topics`: makes the topics of the configuration."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+
+from stream.commands.cluster import reach
+from stream.commands.options import config_option, read_config
+from stream.config import Config
+
+_CREATE_SECONDS = 10.0
+_HOUR_MS = 3_600_000
+# Services log larger records than are judged; the dead letters keep them whole.
+_LARGE_BYTES = 16 * 1024 * 1024
+# Key, headers and framing around the largest record that is judged.
+_ENVELOPE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    replication: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}  partitions={self.partitions}, replication={self.replication}, {settings}"
+
+
+def plan_topics(config: Config) -> list[TopicPlan]:
+    """The topics that the configuration asks for, in the order records pass them."""
+    topics = config.topics
+    judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
+    kept = {"cleanup.policy": "delete", "retention.ms": str(topics.retention_hours * _HOUR_MS)}
+    large = {**kept, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
+    settings = {
+        topics.interactions: large,
+        topics.sampled: {**kept, "max.message.bytes": str(judged)},
+        topics.evaluations: kept,
+        topics.critical: kept,
+        topics.deadletter: large,
+        # The newest state of every series, for ever.
+        topics.alerts: {"cleanup.policy": "compact"},
+        topics.labels: kept,
+    }
+    return [
+        TopicPlan(name=name, partitions=topics.partitions, replication=topics.replication, settings=wanted)
+        for name, wanted in settings.items()
+    ]
+
+
+@click.group()
+def topics() -> None:
+    """Make the topics that Streamjury reads and writes."""
+
+
+@topics.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
+@config_option
+def create(config_path: Path | None, dry_run: bool) -> None:
+    """Make all topics of the configuration that are not there yet.
+
+    Topics that exist are left as they are.
+
+    \b
+    Example:
+      streamjury topics create --dry-run
+      streamjury topics create -c production.yaml
+    """
+    config = read_config(config_path)
+    cluster = reach(config.kafka)
+    if cluster.embedded:
+        click.echo(f"{config.kafka.bootstrap} is an embedded broker: it makes topics when they are first used")
+        return
+    plans = plan_topics(config)
+    missing = [plan for plan in plans if plan.name not in cluster.metadata.topics]
+    refused = {} if dry_run else _create(cluster.admin, missing)
+    for plan in plans:
+        existing = cluster.metadata.topics.get(plan.name)
+        _tell(plan, existing, "would create" if dry_run else "created", refused.get(plan.name))
+    if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
+        raise SystemExit(1)
+
+
+def _create(admin: AdminClient, plans: Iterable[TopicPlan]) -> dict[str, KafkaError]:
+    """Creates topics; returns what the broker refused, by topic."""
+    new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
+    refused: dict[str, KafkaError] = {}
+    for name, future in (admin.create_topics(new, request_timeout=_CREATE_SECONDS) if new else {}).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            refused[name] = error.args[0]
+    return refused
+
+
+def _tell(plan: TopicPlan, existing: TopicMetadata | None, done: str, refused: KafkaError | None) -> None:
+    if existing is not None:
+        click.echo(f"exists        {plan.name}")
+        if len(existing.partitions) != plan.partitions:
+            click.echo(
+                f"warning: {plan.name} has {len(existing.partitions)} partitions, "
+                f"topics.partitions says {plan.partitions}; it is left as it is",
+                err=True,
+            )
+    elif refused is None:
+        click.echo(f"{done:12}  {plan}")
+    elif refused.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        click.echo(f"exists        {plan.name}")
+    else:
+        click.echo(f"{plan.name} was not created: {refused.str()}", err=True)

@@ -1,0 +1,684 @@
+"""The configuration as one typed model: the single source of defaults, validation, schema, starter file and docs."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Self, TypeGuard, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FieldSerializationInfo,
+    FiniteFloat,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from judges.criteria import RAG_DIMENSIONS
+from judges.interaction import Interaction
+
+MASK = "***"
+DISCRIMINATOR = "kind"
+
+# The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
+REBALANCE_TIMEOUT_SECONDS = 60
+
+_TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+_LABEL = r"^[a-z0-9_-]{1,64}$"
+_JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
+_IDENTIFIER = r"^[!-~]{1,200}$"
+_HOST = r"^[A-Za-z0-9.:_-]{1,253}$"
+_OPTION = r"^[a-z0-9._-]{1,128}$"
+
+PATTERN_WORDS: Mapping[str, str] = {
+    _TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
+    _LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
+    _JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
+    _IDENTIFIER: "1 to 200 visible ASCII characters without spaces",
+    _HOST: "a host name or an address",
+    _OPTION: "1 to 128 lower-case letters, digits, '.', '_' and '-'",
+}
+"""What each pattern asks for, in the words of an error message."""
+
+_SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
+
+_PROGRAM_SETS: Mapping[str, str] = {
+    "auto.offset.reset": "a group without offsets always begins at the earliest record",
+    "bootstrap.servers": "use kafka.bootstrap",
+    "enable.auto.commit": "offsets travel with the results; use worker.commit_seconds",
+    "enable.idempotence": "it is always on",
+    "group.id": "use sampler.group, worker.group or monitor.group",
+    "group.instance.id": "use sampler.instance or worker.instance",
+    "isolation.level": "only committed records are read",
+    "metadata.broker.list": "use kafka.bootstrap",
+    "partition.assignment.strategy": "assignment is always cooperative",
+    "transactional.id": "it follows from sampler.group and sampler.instance, worker.group and worker.instance",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    return next(iter(difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)), None)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """An unknown name in words: with the one that was probably meant, else with all there are."""
+    names = list(known)
+    near = nearest(name, names)
+    return f"unknown {what}; did you mean {near!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
+
+
+def is_secret(option: str) -> bool:
+    """Whether the value of a librdkafka option must not be shown."""
+    return _SECRET_NAME.search(option) is not None
+
+
+# The model's own types
+
+
+def _known_dimension(name: str) -> str:
+    if name not in RAG_DIMENSIONS:
+        raise ValueError(unknown("dimension", name, RAG_DIMENSIONS))
+    return name
+
+
+def _known_field(name: str) -> str:
+    if name not in Interaction.model_fields:
+        raise ValueError(unknown("field of an interaction", name, Interaction.model_fields))
+    return name
+
+
+def _not_the_programs(option: str) -> str:
+    if option in _PROGRAM_SETS:
+        raise ValueError(f"the program sets this itself: {_PROGRAM_SETS[option]}")
+    return option
+
+
+def _no_truth(value: Any) -> Any:
+    """Python takes `true` for 1; a person who writes it does not mean 1."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+def _dotted(path: str) -> str:
+    if not all(path.split(".")):
+        raise ValueError("must be a path of names joined by dots, such as request.text")
+    return path
+
+
+Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+Label = Annotated[str, Field(pattern=_LABEL)]
+TopicName = Annotated[str, Field(pattern=_TOPIC)]
+Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(_no_truth)]
+MatchValues = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(min_length=1)]
+FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
+DimensionName = Annotated[
+    str, AfterValidator(_known_dimension), WithJsonSchema({"type": "string", "enum": list(RAG_DIMENSIONS)})
+]
+FieldName = Annotated[
+    str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
+]
+OptionName = Annotated[str, Field(pattern=_OPTION), AfterValidator(_not_the_programs)]
+OptionValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | str
+
+
+class KafkaOptions(Mapping[str, OptionValue]):
+    """librdkafka options that keep their secrets out of logs: the values are the real ones, the repr is not."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, OptionValue]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> OptionValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self.masked())
+
+    def masked(self) -> dict[str, OptionValue]:
+        return {name: MASK if is_secret(name) else value for name, value in self.items()}
+
+
+def _options(values: Mapping[str, OptionValue]) -> KafkaOptions:
+    # YAML would read an unquoted password 1e5 as a number, and the broker would refuse 100000.0.
+    for name, value in values.items():
+        if is_secret(name) and not isinstance(value, str):
+            raise ValueError(f"the value of {name!r} must be text; put it in quotes")
+    return KafkaOptions(values)
+
+
+# Walking the model
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The plain types that an annotation admits."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return alternatives(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return tuple(each for part in get_args(annotation) for each in alternatives(part))
+    return (annotation,)
+
+
+def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def is_container(kind: Any) -> bool:
+    return is_section(kind) or get_origin(kind) in (tuple, Mapping)
+
+
+def names_in(kinds: Iterable[Any]) -> tuple[str, ...]:
+    """The keys that the sections among these types have."""
+    return tuple(dict.fromkeys(name for kind in kinds if is_section(kind) for name in kind.model_fields))
+
+
+def below(kinds: Iterable[Any], part: str | int) -> tuple[Any, ...]:
+    """The types one step further down, at a key or an index; none when there is nothing of that name."""
+    found: list[Any] = []
+    for kind in kinds:
+        if is_section(kind) and part in kind.model_fields:
+            found += alternatives(kind.model_fields[str(part)].annotation)
+        elif get_origin(kind) is tuple and isinstance(part, int):
+            found += alternatives(get_args(kind)[0])
+        elif get_origin(kind) is Mapping and isinstance(part, str):
+            found += alternatives(get_args(kind)[1])
+    return tuple(found)
+
+
+# The sections
+
+
+class Section(BaseModel):
+    """A group of keys. Unknown keys are errors, and values that failed are not repeated in them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, data: Any) -> Any:
+        """Takes keys that were left empty as unset, and keeps true and false out of numbers."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        return {name: _meant(value, fields[name]) if name in fields else value for name, value in data.items()}
+
+
+def _meant(value: Any, field: FieldInfo) -> Any:
+    kinds = alternatives(field.annotation)
+    if value is None and not field.is_required() and any(map(is_container, kinds)):
+        return field.get_default(call_default_factory=True)
+    if value == "" and NoneType in kinds:
+        return None
+    if isinstance(value, bool) and bool not in kinds and (int in kinds or float in kinds):
+        return str(value).lower()  # Python would take it for 1 or 0; as text it is refused
+    return value
+
+
+class KafkaConfig(Section):
+    """The Kafka cluster."""
+
+    bootstrap: str = Field(
+        default="localhost:9092",
+        min_length=1,
+        max_length=4096,
+        description="Brokers to begin with, as host:port, several joined by commas.",
+    )
+    options: Annotated[Mapping[OptionName, OptionValue], AfterValidator(_options)] = Field(
+        default={},
+        description="Further librdkafka options, such as security.protocol; passwords and keys are never shown.",
+        examples=[
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "streamjury",
+                "sasl.password": "${KAFKA_PASSWORD}",
+            }
+        ],
+    )
+
+    def client_options(self) -> dict[str, OptionValue]:
+        """What every librdkafka client of ours is given, secrets in clear: never to be logged."""
+        return {**self.options, "bootstrap.servers": self.bootstrap}
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _brokers(cls, value: str) -> str:
+        brokers = [broker.strip() for broker in value.split(",")]
+        for broker in brokers:
+            if "://" in broker:
+                raise ValueError("must be host:port without a protocol; see security.protocol in kafka.options")
+            match = _BROKER.fullmatch(broker)
+            if match is None or not 0 < int(match["port"] or 9092) < 65536:
+                raise ValueError("must be host:port, several joined by commas")
+        return ",".join(brokers)
+
+    @field_serializer("options")
+    def _without_secrets(self, value: Mapping[str, OptionValue], info: FieldSerializationInfo) -> Any:
+        options = KafkaOptions(value)
+        return options.masked() if info.mode_is_json() else options
+
+
+class TopicsConfig(Section):
+    """The topics, and how `streamjury topics create` makes them."""
+
+    interactions: TopicName = Field(default="rag.interactions", description="Where the RAG service logs to.")
+    sampled: TopicName = Field(default="rag.sampled", description="Interactions chosen for judging.")
+    evaluations: TopicName = Field(default="rag.evaluations", description="Finished evaluations.")
+    critical: TopicName = Field(default="rag.critical", description="Safety failures, as soon as they are known.")
+    deadletter: TopicName = Field(default="rag.deadletter", description="Records that could not be processed.")
+    alerts: TopicName = Field(default="rag.alerts", description="Alerts about the quality of a series.")
+    labels: TopicName = Field(default="rag.labels", description="Verdicts of people, to calibrate judges with.")
+    partitions: int = Field(default=6, ge=1, le=10_000, description="Partitions of a topic: the most workers it feeds.")
+    replication: int = Field(default=1, ge=1, le=16, description="Copies of each partition; 3 is usual in production.")
+    retention_hours: int = Field(default=168, ge=1, le=87_600, description="How long records are kept, in hours.")
+
+    @field_validator("interactions", "sampled", "evaluations", "critical", "deadletter", "alerts", "labels")
+    @classmethod
+    def _own_name(cls, value: str, info: ValidationInfo) -> str:
+        if value in {".", ".."}:
+            raise ValueError("must not be '.' or '..'")
+        for other, name in info.data.items():
+            # Brokers refuse names that differ in '.' and '_' only: their metrics would be the same.
+            if isinstance(name, str) and name.replace(".", "_") == value.replace(".", "_"):
+                raise ValueError(f"must differ from topics.{other}, and in more than '.' and '_'")
+        return value
+
+
+class LimitsConfig(Section):
+    """How much of a record is read; a record past `record_bytes` or `nesting` goes to the dead letters."""
+
+    record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Largest record, in bytes.")
+    contexts: int = Field(default=64, ge=1, le=10_000, description="Contexts read of one interaction.")
+    nesting: int = Field(default=32, ge=1, le=256, description="Levels of nesting in a record's JSON.")
+    text_chars: int = Field(
+        default=65_536, ge=1, le=10_000_000, description="Characters read of the question, the answer and each turn."
+    )
+    context_chars: int = Field(default=16_384, ge=1, le=10_000_000, description="Characters read of each context.")
+
+
+class InputConfig(Section):
+    """The shape of the records that the RAG service logs."""
+
+    adapter: Literal["streamjury", "mapping"] = Field(
+        default="streamjury", description="How records are read: in Streamjury's own shape, or as `mapping` says."
+    )
+    mapping: Mapping[FieldName, FieldPath] = Field(
+        default={},
+        description="For the adapter `mapping`: field of the interaction to dotted path in the record.",
+        examples=[
+            {
+                "id": "request.id",
+                "question": "request.text",
+                "answer": "response.text",
+                "contexts": "retrieval.documents",
+            }
+        ],
+    )
+    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="How much of a record is read.")
+
+    @field_validator("mapping")
+    @classmethod
+    def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        adapter = info.data.get("adapter")
+        if adapter == "streamjury" and value:
+            raise ValueError("is only read with 'adapter: mapping'")
+        missing = [name for name in ("id", "question", "answer") if name not in value]
+        if adapter == "mapping" and missing:
+            raise ValueError(f"must say where to find {', '.join(missing)}")
+        return value
+
+
+class RuleMatch(Section):
+    """Which interactions a rule is for: those that have one of the values in each field given."""
+
+    app: MatchValues | None = Field(default=None, description="Values of `app` that match.")
+    tenant: MatchValues | None = Field(default=None, description="Values of `tenant` that match.")
+    model: MatchValues | None = Field(default=None, description="Values of `model` that match.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.app is None and self.tenant is None and self.model is None:
+            raise ValueError("must name values for at least one of app, tenant and model")
+        return self
+
+
+class SamplingRule(Section):
+    """A sampling rate of its own for some of the interactions."""
+
+    name: Label = Field(description="The rule's name, published with every evaluation.")
+    match: RuleMatch = Field(description="Which interactions the rule is for.")
+    rate: Rate = Field(description="Share of them to judge; 0 filters them out.")
+    lane: Label = Field(default="main", description="The lane that evaluations of this rule are counted under.")
+
+    @field_validator("name")
+    @classmethod
+    def _not_default(cls, value: str) -> str:
+        if value == "default":
+            raise ValueError("must not be 'default', the name of what no rule matches")
+        return value
+
+
+class SamplingConfig(Section):
+    """Which interactions are judged. The choice depends on an interaction's id, the salt and the rate alone."""
+
+    rate: Rate = Field(default=0.1, description="Share of interactions to judge where no rule matches.")
+    salt: str = Field(
+        default="streamjury",
+        min_length=1,
+        max_length=200,
+        description="Changes which ids are chosen; keep it, to keep choices the same.",
+    )
+    rules: tuple[SamplingRule, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="Rates for parts of the traffic; the first rule that matches counts.",
+        examples=[[{"name": "checkout", "match": {"app": ["shop"], "tenant": ["acme", "globex"]}, "rate": 0.5}]],
+    )
+
+    @field_validator("rules")
+    @classmethod
+    def _different_names(cls, value: tuple[SamplingRule, ...]) -> tuple[SamplingRule, ...]:
+        _refuse_repeats("rules must have different names", (rule.name for rule in value))
+        return value
+
+
+def _require_kind(schema: dict[str, Any]) -> None:
+    schema["required"] = [DISCRIMINATOR, *schema.get("required", [])]
+
+
+class JudgeSection(Section):
+    """What all judges share: Python may leave out the kind, a file may not."""
+
+    model_config = ConfigDict(json_schema_extra=_require_kind)
+
+
+class LocalJudgeConfig(JudgeSection):
+    """A judge without a model: deterministic, free, and no more than a first look."""
+
+    kind: Literal["local"] = Field(default="local", description="The kind of judge: no model and no network.")
+    name: Annotated[str, Field(pattern=_JUDGE)] = Field(
+        default="local", description="The name its verdicts are published under."
+    )
+
+
+class OpenAIJudgeConfig(JudgeSection):
+    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+
+    kind: Literal["openai"] = Field(
+        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
+    )
+    name: Annotated[str, Field(pattern=_JUDGE)] = Field(description="The name its verdicts are published under.")
+    model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
+    base_url: str = Field(max_length=2048, description="Address of the endpoint, up to and without /chat/completions.")
+    api_key: SecretStr | None = Field(default=None, description="Key for the endpoint; write it as ${NAME}.")
+    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
+    temperature: FiniteFloat | None = Field(
+        default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    seed: int | None = Field(default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint; null sends none.")
+    max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
+    structured: bool = Field(default=True, description="Ask the endpoint to constrain the answer by a JSON schema.")
+    repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        # Every message does without the value: what is wrong with it may be a password inside.
+        if not re.fullmatch(r"[!-~]+", value):
+            raise ValueError("must be an http or https address without spaces")
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("must be an http or https address, such as https://api.openai.com/v1")
+        if "@" in parts.netloc:
+            raise ValueError("must not contain a user or password; use api_key")
+        if "?" in value or "#" in value:
+            raise ValueError("must not contain a query or fragment; keys go in api_key")
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be visible ASCII characters without spaces or line breaks")
+        return value
+
+    @field_serializer("api_key", when_used="json-unless-none")
+    def _without_secrets(self, value: SecretStr) -> str:
+        return MASK
+
+
+JudgeConfig = Annotated[LocalJudgeConfig | OpenAIJudgeConfig, Field(discriminator=DISCRIMINATOR)]
+
+
+class JudgesConfig(Section):
+    """Who judges, and how their verdicts become one."""
+
+    panel: tuple[JudgeConfig, ...] = Field(
+        default=(LocalJudgeConfig(),),
+        min_length=1,
+        max_length=32,
+        description="The judges; each scores every dimension.",
+        examples=[
+            [
+                {
+                    "kind": "openai",
+                    "name": "gpt",
+                    "model": "gpt-4o-mini",
+                    "base_url": "https://api.openai.com/v1",
+                    "api_key": "${OPENAI_API_KEY}",
+                },
+                {"kind": "openai", "name": "qwen", "model": "qwen2.5:7b", "base_url": "http://localhost:11434/v1"},
+            ]
+        ],
+    )
+    combine: Literal["mean", "median", "min", "max"] = Field(
+        default="mean", description="How the judges' scores of a dimension become one."
+    )
+    quorum: int | None = Field(
+        default=None, ge=1, le=32, description="Judges that must have a verdict; null: more than half of the panel."
+    )
+    language: Literal["auto", "en", "ru"] = Field(
+        default="auto", description="Language of the prompts; auto follows each interaction."
+    )
+
+    @field_validator("panel")
+    @classmethod
+    def _different_names(cls, value: tuple[JudgeConfig, ...]) -> tuple[JudgeConfig, ...]:
+        _refuse_repeats("judges must have different names", (judge.name for judge in value))
+        return value
+
+    @field_validator("quorum")
+    @classmethod
+    def _within_panel(cls, value: int | None, info: ValidationInfo) -> int | None:
+        panel = info.data.get("panel")
+        if value is not None and panel is not None and value > len(panel):
+            raise ValueError(f"must be at most {len(panel)}, the number of judges in the panel")
+        return value
+
+
+class CompositeConfig(Section):
+    """How the dimensions become one score."""
+
+    weights: Mapping[DimensionName, Weight] = Field(
+        default={},
+        description="Weight of a dimension in the composite; those not named weigh 1.",
+        examples=[{"groundedness": 2.0, "conciseness": 0.5}],
+    )
+    required: tuple[DimensionName, ...] = Field(
+        default=(),
+        max_length=len(RAG_DIMENSIONS),
+        description="Dimensions without which there is no composite.",
+        examples=[["groundedness"]],
+    )
+    safety_vote: Literal["majority", "any"] = Field(
+        default="majority", description="Judges that must find an answer harmful: more than half, or any one."
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _some_weight(cls, value: Mapping[str, float]) -> Mapping[str, float]:
+        if not any(value.get(name, 1.0) for name in RAG_DIMENSIONS):
+            raise ValueError("must leave at least one dimension a weight above 0")
+        return value
+
+    @field_validator("required")
+    @classmethod
+    def _different_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        _refuse_repeats("must name each dimension once", value)
+        return value
+
+
+class SamplerConfig(Section):
+    """The stage that decides which interactions are judged."""
+
+    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
+        default="streamjury-sampler", description="Consumer group of the samplers."
+    )
+    batch: int = Field(default=2000, ge=1, le=100_000, description="Records decided in one transaction, at most.")
+    instance: Annotated[str, Field(pattern=_IDENTIFIER)] | None = Field(
+        default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
+    )
+
+
+class WorkerConfig(Section):
+    """The stage that judges."""
+
+    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
+        default="streamjury-worker", description="Consumer group of the workers."
+    )
+    instance: Annotated[str, Field(pattern=_IDENTIFIER)] | None = Field(
+        default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
+    )
+    concurrency: int = Field(default=64, ge=1, le=4096, description="Records judged at once.")
+    run_ahead: int = Field(
+        default=256,
+        ge=1,
+        le=65_536,
+        description="Records started and not yet committed: at most so many are judged again after a crash.",
+    )
+    deadline_seconds: FiniteFloat = Field(
+        default=45.0,
+        gt=0,
+        json_schema_extra={"exclusiveMaximum": REBALANCE_TIMEOUT_SECONDS},
+        description=f"Longest time for one record; below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds.",
+    )
+    drain_seconds: FiniteFloat = Field(
+        default=10.0,
+        ge=0,
+        le=45,
+        description="Time to finish what is in flight when partitions move or the worker stops.",
+    )
+    commit_seconds: FiniteFloat = Field(default=0.2, ge=0.01, le=10, description="Time between transactions.")
+    excerpt_chars: int = Field(
+        default=160,
+        ge=0,
+        le=10_000,
+        description="Characters of question and answer kept with an evaluation; 0 keeps none.",
+    )
+
+    @field_validator("run_ahead")
+    @classmethod
+    def _not_below_concurrency(cls, value: int, info: ValidationInfo) -> int:
+        concurrency = info.data.get("concurrency", 0)
+        if value < concurrency:
+            raise ValueError(f"must be at least worker.concurrency ({concurrency})")
+        return value
+
+    @field_validator("deadline_seconds")
+    @classmethod
+    def _below_rebalance(cls, value: float) -> float:
+        if value >= REBALANCE_TIMEOUT_SECONDS:
+            raise ValueError(
+                f"must be below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds (a worker that is busy "
+                "with a record for longer is put out of its group, and its work is done again)"
+            )
+        return value
+
+
+class MonitorConfig(Section):
+    """The stage that watches finished evaluations."""
+
+    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
+        default="streamjury-monitor", description="Consumer group of the monitors."
+    )
+    window_minutes: int = Field(default=15, ge=1, le=1440, description="Minutes that the rolling means look back.")
+    remember: int = Field(
+        default=100_000, ge=1, le=10_000_000, description="Evaluation ids remembered, to recognise repeats."
+    )
+    worst: int = Field(default=5, ge=0, le=100, description="Worst recent answers to show.")
+
+
+class HttpConfig(Section):
+    """Where /metrics, /healthz and /readyz are served."""
+
+    host: Annotated[str, Field(pattern=_HOST)] = Field(
+        default="127.0.0.1", description="Address to listen on; 0.0.0.0 serves other machines too."
+    )
+    port: int = Field(default=9464, ge=0, le=65_535, description="Port to listen on; 0 takes any free one.")
+
+
+class LoggingConfig(Section):
+    """What the program says while it runs."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important messages that are logged."
+    )
+    format: Literal["console", "json"] = Field(default="console", description="Lines for people, or JSON for machines.")
+
+
+class Config(Section):
+    """The configuration of Streamjury. Everything has a default."""
+
+    kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The Kafka cluster.")
+    topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topics and how they are made.")
+    input: InputConfig = Field(default_factory=InputConfig, description="The shape of the records that are read.")
+    sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
+    judges: JudgesConfig = Field(default_factory=JudgesConfig, description="Who judges.")
+    composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How dimensions become one score.")
+    sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
+    worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
+    monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
+    http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
+    logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
+
+    @field_validator("worker", "monitor")
+    @classmethod
+    def _own_group(cls, value: WorkerConfig | MonitorConfig, info: ValidationInfo) -> WorkerConfig | MonitorConfig:
+        """Stages that shared a group would take each other's partitions away."""
+        for name in ("sampler", "worker"):
+            other = info.data.get(name)
+            if other is not None and other.group == value.group:
+                raise ValueError(f"group must differ from {name}.group")
+        return value
+
+
+def _refuse_repeats(rule: str, names: Iterable[str]) -> None:
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in places:
+            raise ValueError(f"{rule}; [{places[name]}] and [{place}] have the same")
+        places[name] = place

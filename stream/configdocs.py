@@ -1,0 +1,182 @@
+"""The configuration explained from its model: the table of keys in the docs, the starter file, the JSON Schema."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from textwrap import indent
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from stream.config import DISCRIMINATOR, Config, alternatives, below, is_section
+from stream.configfile import to_yaml
+
+_BEGIN = "<!-- The rest is written by `python -m stream.configdocs docs/configuration.md`. -->"
+
+_HEADER = """\
+# The configuration of Streamjury. Every key stands here with its default; keep only what you change.
+# Secrets come from the environment, as ${NAME}. `streamjury config check` says whether this file is right.
+"""
+
+_PLAIN_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text", SecretStr: "text, secret"}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the configuration file, for editors."""
+    described = Config.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described, "title": "Streamjury configuration"}
+
+
+# What a key takes, in words
+
+
+def takes(field: FieldInfo) -> str:
+    """The values that a key takes: `whole number, 1 to 4096, or null`."""
+    kinds = alternatives(field.annotation)
+    words = _words(kinds)
+    for extra in (_bounds(field), "or null" if NoneType in kinds else ""):
+        words += f", {extra}" if extra else ""
+    return words
+
+
+def _words(kinds: Iterable[Any]) -> str:
+    found = [kind for kind in kinds if kind is not NoneType]
+    return "text, number, true or false" if {str, bool} <= {*found} else _joined(map(_kind_words, found))
+
+
+def _joined(words: Iterable[str]) -> str:
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _kind_words(kind: Any) -> str:
+    if is_section(kind):
+        return "section"
+    if get_origin(kind) is Literal:
+        return _joined(get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"list of {_plural(below([kind], 0))}"
+    if get_origin(kind) is Mapping:
+        return f"mapping of names to {_words(below([kind], ''))}"
+    return _PLAIN_WORDS[kind]
+
+
+def _plural(kinds: Iterable[Any]) -> str:
+    words = _words(kinds)
+    return {"section": "sections", "text": "texts"}.get(words, words)
+
+
+def _bounds(field: FieldInfo) -> str:
+    bounds = {
+        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+    }
+    low, above, high = (bounds.get(name) for name in ("ge", "gt", "le"))
+    if low is not None:
+        return f"{_number(low)} to {_number(high)}"
+    words = [
+        f"above {_number(above)}" if above is not None else "",
+        f"at most {_number(high)}" if high is not None else "",
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# The table of keys
+
+
+class _Place(NamedTuple):
+    """A section of the model and where it stands in a file."""
+
+    path: str
+    section: type[BaseModel]
+    kind: str | None
+
+
+def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> Iterator[_Place]:
+    yield _Place(path, section, kind)
+    for name, field in section.model_fields.items():
+        kinds = alternatives(field.annotation)
+        items = [item for each in kinds for item in below([each], 0)]
+        for inner in filter(is_section, kinds):
+            yield from _sections(f"{path}.{name}".lstrip("."), inner)
+        for inner in filter(is_section, items):
+            kind_of = inner.model_fields.get(DISCRIMINATOR)
+            yield from _sections(f"{path}.{name}[]", inner, kind_of.default if kind_of else None)
+
+
+def table() -> str:
+    """Every key with what it takes, its default and its meaning, as Markdown."""
+    return "\n".join(_section_table(place) for place in _sections("", Config) if place.path)
+
+
+def _section_table(place: _Place) -> str:
+    kind = f" with `{DISCRIMINATOR}: {place.kind}`" if place.kind else ""
+    rows = [
+        f"| `{name}` | {takes(field)} | {_default(field)} | {field.description} |"
+        for name, field in place.section.model_fields.items()
+    ]
+    head = ["| key | takes | default | meaning |", "| --- | --- | --- | --- |"]
+    return "\n".join([f"### `{place.path}`{kind}", "", str(place.section.__doc__), "", *head, *rows, ""])
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = _plain(field)
+    return "" if any(map(is_section, alternatives(field.annotation))) else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _plain(field: FieldInfo) -> Any:
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, tuple):
+        return [each.model_dump(mode="json") if isinstance(each, BaseModel) else each for each in value]
+    return value
+
+
+def refreshed(text: str) -> str:
+    """The page with its table brought up to date; what people wrote above it stays."""
+    written, _, _ = text.partition(_BEGIN)
+    return f"{written}{_BEGIN}\n\n{table()}"
+
+
+# The starter file
+
+
+def starter() -> str:
+    """A file with every key at its default, each under a comment that explains it."""
+    sections = [
+        f"# {field.annotation.__doc__}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
+        for name, field in Config.model_fields.items()
+        if is_section(field.annotation)
+    ]
+    return "\n".join([_HEADER, *sections])
+
+
+def _keys(section: type[BaseModel]) -> str:
+    return "".join(_key(name, field) for name, field in section.model_fields.items())
+
+
+def _key(name: str, field: FieldInfo) -> str:
+    if is_section(field.annotation):
+        return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
+    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: _plain(field)})}"
+    for example in field.examples or ():
+        lines += indent(f"For example:\n{to_yaml({name: example})}", "# ")
+    return lines
+
+
+def _choice(field: FieldInfo) -> str:
+    """What the key takes, where its default does not show it."""
+    told = any(kind in (int, float) or get_origin(kind) is Literal for kind in alternatives(field.annotation))
+    return f" ({takes(field)})" if told else ""
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,38 @@
+"""The envelope on the work queue: the sampling decision in headers around the untouched bytes of the interaction."""
+
+from datetime import datetime
+
+from judges.evaluation import Sampling
+from sinks.base import Headers
+from stream.errors import RecordError
+from stream.sampling import DECISION_VERSION, Decision
+
+# A record that somebody put on the queue without sampling it stands for itself alone.
+_DIRECT = Sampling(probability=1.0, rule="direct", lane="main")
+
+
+def decision_headers(decision: Decision, *, salt: str, sampled_at: datetime) -> Headers:
+    """The headers that travel with a chosen record."""
+    return (
+        ("sj-probability", repr(decision.probability).encode()),
+        ("sj-rule", decision.rule.encode()),
+        ("sj-lane", decision.lane.encode()),
+        ("sj-salt", salt.encode()),
+        ("sj-version", DECISION_VERSION.encode()),
+        ("sj-sampled-at", sampled_at.isoformat().encode()),
+    )
+
+
+def read_sampling(headers: Headers) -> Sampling:
+    """How a record was chosen, from its headers; the last of repeated headers counts, as Kafka clients read them."""
+    found = {name: value for name, value in headers if name.startswith("sj-")}
+    if "sj-probability" not in found:
+        return _DIRECT
+    try:
+        probability = float((found["sj-probability"] or b"").decode())
+        if not 0.0 < probability <= 1.0:
+            raise ValueError(f"{probability} is not in (0, 1]")
+        rule, lane = ((found.get(name) or b"").decode() for name in ("sj-rule", "sj-lane"))
+    except ValueError as error:
+        raise RecordError("bad_envelope", f"sampling headers: {error}") from None
+    return Sampling(probability=probability, rule=rule or "unknown", lane=lane or "main")

@@ -1,0 +1,321 @@
+"""The exchange: reads one topic in a consumer group and publishes results together with the offsets they come from.
+
+The sampler and the judge workers both run on it. What they publish and how far they have read become visible in one
+Kafka transaction, or not at all; a process that lost its partitions is fenced by the group metadata that goes with it.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Headers, Message
+from sinks.deadletter import DeadLetter
+from stream.config import KafkaConfig
+from stream.embedded import is_embedded
+from stream.errors import FencedError, PublishAborted, RecordError, StageError
+from stream.offsets import Partition
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
+
+# A hard-killed process blocks its group this long; a slow network must not look like a death.
+SESSION_TIMEOUT_MS = 10_000
+# An orphaned transaction hides later results from readers this long.
+TRANSACTION_TIMEOUT_MS = 20_000
+_CALL_SECONDS = 10.0
+_STARTUP_SECONDS = 30.0
+# Retriable failures of one transaction are tried for this long before it is given up and built anew.
+_RETRY_SECONDS = 60.0
+# The largest record Kafka clients may be told to send; the broker's own limit decides.
+_MAX_MESSAGE_BYTES = 1_000_000_000
+# What is kept of a value that the broker refuses for its size.
+_SHRUNK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record as it was read."""
+
+    partition: Partition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Listener(Protocol):
+    """What a stage does when partitions come and go; called from within `poll`."""
+
+    def on_assigned(self, partitions: Collection[Partition]) -> None: ...
+
+    def on_revoked(self, partitions: Collection[Partition]) -> None:
+        """The partitions are still ours: the last chance to publish what is finished."""
+        ...
+
+    def on_lost(self, partitions: Collection[Partition]) -> None:
+        """The partitions are another's already: nothing of theirs may be published."""
+        ...
+
+
+class Exchange:
+    """One consumer and one transactional producer that act as one."""
+
+    def __init__(self, kafka: KafkaConfig, *, topic: str, group: str, instance: str, listener: Listener) -> None:
+        self._topic = topic
+        self._bootstrap = kafka.bootstrap
+        self._listener = listener
+        common = {**kafka.client_options(), "log_level": 4}
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": group,
+                "client.id": f"{group}-{instance}",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
+                # Topics that are made after us are found within this time; the default is five minutes.
+                "topic.metadata.refresh.interval.ms": 5_000,
+                # Records held by the client beyond those in work; the default of 64 MiB a process is too much.
+                "queued.max.messages.kbytes": 16_384,
+            },
+            logger=log,
+        )
+        self._producer = Producer(
+            {
+                **common,
+                "client.id": f"{group}-{instance}",
+                "transactional.id": f"{group}-{instance}",
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.max.bytes": _MAX_MESSAGE_BYTES,
+                "linger.ms": 5,
+            },
+            logger=log,
+        )
+        self._mirror_offsets = False
+        self._refused: list[Message] = []
+        self.assignment: frozenset[Partition] = frozenset()
+        self.polled_at = time.monotonic()
+
+    def start(self) -> None:
+        """Waits for the broker, takes this instance's place from a predecessor, and joins the group."""
+        try:
+            cluster = self._retrying(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS), _STARTUP_SECONDS)
+            self._retrying(lambda: self._producer.init_transactions(_CALL_SECONDS), _STARTUP_SECONDS)
+        except KafkaException as error:
+            raise StageError(f"no use of Kafka at {self._bootstrap} ({error.args[0].str()}); is it running?") from error
+        # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
+        self._mirror_offsets = is_embedded(cluster.cluster_id)
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def poll(self, limit: int, seconds: float) -> list[Record]:
+        """Up to `limit` records, within `seconds`; assignments change only inside this call."""
+        messages = self._consumer.consume(limit, seconds)
+        self.polled_at = time.monotonic()
+        return [_record(message) for message in messages if self._usable(message)]
+
+    def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
+        """Publishes messages and offsets together.
+
+        1. begin a transaction,
+        2. produce every message,
+        3. send the offsets with the group's metadata, which fences us if the group went on without us,
+        4. commit.
+
+        Raises `PublishAborted` when nothing was published and all may be sent again, `FencedError` when another
+        process has our place.
+        """
+        try:
+            self._transact(messages, offsets)
+        except PublishAborted:
+            if not self._refused:
+                raise
+            refused, self._refused = self._refused, []
+            self._transact([_shrunk(m) if m in refused else m for m in messages], offsets)
+        if self._mirror_offsets:
+            self._consumer.commit(offsets=_positions(offsets), asynchronous=False)
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+
+    def lag(self) -> int:
+        """Records between our positions and the ends of our partitions, as last heard from the broker."""
+        return sum(self._partition_lag(partition) for partition in self.assignment)
+
+    def close(self) -> None:
+        """Leaves the group. What was not published is read again by the next owner."""
+        self._consumer.close()
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def _transact(self, messages: Iterable[Message], offsets: Mapping[Partition, int]) -> None:
+        self._refused = []
+        try:
+            self._producer.begin_transaction()  # 1
+            for message in messages:  # 2
+                self._produce(message)
+            self._retrying(  # 3
+                lambda: self._producer.send_offsets_to_transaction(
+                    _positions(offsets), self._consumer.consumer_group_metadata(), _CALL_SECONDS
+                )
+            )
+            self._retrying(lambda: self._producer.commit_transaction(_CALL_SECONDS))  # 4
+        except KafkaException as error:
+            self._abort(error)
+
+    def _produce(self, message: Message) -> None:
+        def delivered(error: KafkaError | None, _message: KafkaMessage) -> None:
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._refused.append(message)
+
+        produce(self._producer, message, delivered)
+
+    def _abort(self, error: KafkaException) -> None:
+        reason: KafkaError = error.args[0]
+        if reason.fatal():
+            raise FencedError(f"the broker refuses this producer for good: {reason.str()}") from error
+        log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
+        try:
+            self._retrying(lambda: self._producer.abort_transaction(_CALL_SECONDS))
+        except KafkaException as second:
+            raise StageError(f"a failed transaction could not be aborted: {second.args[0].str()}") from second
+        raise PublishAborted(reason.str()) from error
+
+    def _retrying(self, call: Callable[[], T], seconds: float = _RETRY_SECONDS) -> T:
+        """Repeats a call while the client says that repeating it is safe and may help."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                transient = reason.retriable() or reason.code() in _BROKER_AWAY
+                if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
+                    raise
+                log.warning("waiting for the broker: %s", reason.str())
+                time.sleep(0.2)
+
+    def _usable(self, message: KafkaMessage) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if error.fatal():
+            raise StageError(f"reading {self._topic}: {error.str()}")
+        log.warning("reading %s: %s", self._topic, error.str())
+        return False
+
+    def _partition_lag(self, partition: Partition) -> int:
+        at = TopicPartition(*partition)
+        _low, high = self._consumer.get_watermark_offsets(at, cached=True)
+        position = self._consumer.position([at])[0].offset
+        return max(0, high - position) if high >= 0 and position >= 0 else 0
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        new = _partitions(partitions)
+        self.assignment |= new
+        log.info("%s: partitions %s assigned", self._topic, sorted(p.number for p in new))
+        self._listener.on_assigned(new)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = _partitions(partitions)
+        self._listener.on_revoked(gone)
+        self.assignment -= gone
+        log.info("%s: partitions %s revoked", self._topic, sorted(p.number for p in gone))
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = _partitions(partitions)
+        self._listener.on_lost(gone)
+        self.assignment -= gone
+        log.warning("%s: partitions %s lost to another process", self._topic, sorted(p.number for p in gone))
+
+
+_BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
+
+
+def produce(producer: Producer, message: Message, report: DeliveryReport) -> None:
+    """Hands a message to the client, waiting while its local queue is full."""
+    while True:
+        try:
+            producer.produce(
+                message.topic, key=message.key, value=message.value, headers=list(message.headers), on_delivery=report
+            )
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _record(message: KafkaMessage) -> Record:
+    return Record(
+        partition=Partition(message.topic() or "", message.partition() or 0),
+        offset=message.offset() or 0,
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=_headers(message),
+    )
+
+
+def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:
+    """What is known about a record that was given up."""
+    return DeadLetter(
+        stage=stage,
+        error_type=error.kind,
+        error_message=str(error),
+        attempts=attempts,
+        topic=record.partition.topic,
+        partition=record.partition.number,
+        offset=record.offset,
+        failed_at=datetime.now(UTC),
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+    )
+
+
+def instance_name(configured: str | None) -> str:
+    """The configured name, or one that no other process of this machine has at the same time.
+
+    A fixed name lets a restarted process take its predecessor's place at once; it must be unique in its group.
+    """
+    return configured or f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _headers(message: KafkaMessage) -> Headers:
+    # The client's type stub also names the forms that it takes and never gives.
+    return tuple(cast("list[tuple[str, bytes | None]] | None", message.headers()) or ())
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:
+    return frozenset(Partition(p.topic, p.partition) for p in partitions)
+
+
+def _positions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
+    return [TopicPartition(partition.topic, partition.number, offset) for partition, offset in offsets.items()]
+
+
+def _shrunk(message: Message) -> Message:
+    """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
+    value = message.value or b""
+    marker = ("sj-value-truncated-from", str(len(value)).encode())
+    return Message(
+        topic=message.topic, key=message.key, value=value[:_SHRUNK_BYTES], headers=(*message.headers, marker)
+    )

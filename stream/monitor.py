@@ -1,0 +1,246 @@
+"""The monitor: watches finished evaluations, keeps the rolling state, and feeds metrics and the live view.
+
+`Monitor` is the state and knows nothing of Faust; `MonitorStage` is the Faust app around it. The agent has one actor,
+awaits nothing and lets nothing escape: with more actors, or an exception that leaves it, Faust loses records.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import faust
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from pydantic import ValidationError
+
+from judges.criteria import SAFETY_DIMENSION
+from judges.evaluation import CompositeStatus, Evaluation, Status
+from sinks.base import Sink
+from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from stream.config import Config, KafkaConfig, MonitorConfig
+from stream.embedded import is_embedded
+from stream.errors import StageError
+from stream.rolling import RollingScores, SeriesMean
+
+log = logging.getLogger(__name__)
+
+_RECENT = 300
+_REFRESH_SECONDS = 1.0
+_STOP_SECONDS = 15.0
+_START_SECONDS = 30.0
+_UNKNOWN_APP = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One answer worth a look: how bad, and why."""
+
+    interaction_id: str
+    app: str
+    score: float | None
+    status: CompositeStatus
+    dimension: str
+    reason: str
+    question: str
+    answer: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What the monitor knows at one moment."""
+
+    series: Sequence[SeriesMean]
+    worst: Sequence[Finding]
+    incidents: Sequence[Finding]
+    statuses: Counter[CompositeStatus]
+
+
+class Monitor:
+    """The state of the watched series. Safe to read from another thread."""
+
+    def __init__(self, config: MonitorConfig, metrics: PipelineMetrics, scores: ScoreMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._scores = scores
+        self._window = config.window_minutes * 60.0
+        self._rolling = RollingScores(self._window)
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._recent: deque[Finding] = deque(maxlen=_RECENT)
+        self._incidents: deque[Finding] = deque(maxlen=_RECENT)
+        self._statuses: Counter[CompositeStatus] = Counter()
+        self._lock = threading.Lock()
+        self.sinks: list[Sink[Evaluation]] = [scores]
+
+    def observe(self, value: bytes | None) -> None:
+        """Takes one record of the evaluations topic. A repeat is recognised; nothing is raised."""
+        try:
+            evaluation = Evaluation.model_validate_json(value or b"")
+        except ValidationError as error:
+            log.warning("an evaluation could not be read: %s", error.errors(include_input=False)[0]["msg"])
+            self._metrics.count(Stage.MONITOR, Outcome.UNREADABLE)
+            return
+        if not self._is_new(evaluation.evaluation_id):
+            self._metrics.count(Stage.MONITOR, Outcome.REPEATED)
+            return
+        with self._lock:
+            self._remember(evaluation)
+        for sink in self.sinks:
+            self._feed(sink, evaluation)
+        self._metrics.count(Stage.MONITOR, Outcome.SEEN)
+
+    def snapshot(self) -> Snapshot:
+        now = time.time()
+        with self._lock:
+            series = list(self._rolling.means(now))
+            fresh = [finding for finding in self._recent if finding.at > now - self._window]
+            incidents, statuses = list(self._incidents), Counter(self._statuses)
+        worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
+        return Snapshot(series=series, worst=worst, incidents=incidents, statuses=statuses)
+
+    def refresh(self) -> None:
+        """Brings the gauges of rolling means up to date, also for series without new records."""
+        for series in self.snapshot().series:
+            self._scores.recent(series.app, series.dimension, series.mean)
+
+    def _is_new(self, evaluation_id: str) -> bool:
+        if evaluation_id in self._known:
+            return False
+        self._known[evaluation_id] = None
+        if len(self._known) > self._config.remember:
+            self._known.popitem(last=False)
+        return True
+
+    def _remember(self, evaluation: Evaluation) -> None:
+        app, now = evaluation.app or _UNKNOWN_APP, time.time()
+        weight, at = 1.0 / evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
+        scores = {name: found.score for name, found in evaluation.dimensions.items()}
+        for name, score in {COMPOSITE: evaluation.composite.score, **scores}.items():
+            if score is not None:
+                self._rolling.add(app, name, score=score, weight=weight, at=at, now=now)
+        self._statuses[evaluation.composite.status] += 1
+        finding = finding_of(evaluation)
+        if evaluation.composite.score is not None:
+            self._recent.append(finding)
+        if evaluation.composite.status is CompositeStatus.UNSAFE:
+            self._incidents.append(finding)
+
+    def _feed(self, sink: Sink[Evaluation], evaluation: Evaluation) -> None:
+        try:
+            sink.write(evaluation)
+        except Exception:
+            log.exception("a sink failed on evaluation %s", evaluation.evaluation_id)
+
+
+def finding_of(evaluation: Evaluation) -> Finding:
+    """An evaluation in short: its worst dimension speaks for it, safety first."""
+    scored = {name: found for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
+    unsafe = evaluation.composite.status is CompositeStatus.UNSAFE
+    worst = SAFETY_DIMENSION if unsafe else min(scored, key=lambda name: scored[name].score or 0.0, default="")
+    voices = scored[worst].judges if worst in scored else ()
+    lowest = min(voices, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
+    excerpt = evaluation.excerpt
+    return Finding(
+        interaction_id=evaluation.interaction_id,
+        app=evaluation.app or _UNKNOWN_APP,
+        score=evaluation.composite.score,
+        status=evaluation.composite.status,
+        dimension=worst,
+        reason=lowest.explanation if lowest else "",
+        question=excerpt.question if excerpt else "",
+        answer=excerpt.answer if excerpt else "",
+        at=evaluation.evaluated_at.timestamp(),
+    )
+
+
+class MonitorStage:
+    """The Faust app that carries evaluations to the monitor."""
+
+    stage = Stage.MONITOR
+
+    def __init__(self, config: Config, monitor: Monitor) -> None:
+        self._config = config
+        self._monitor = monitor
+        self._app: faust.App | None = None
+        self.moved_at = time.monotonic()
+
+    @property
+    def assigned(self) -> bool:
+        consumer = self._app.consumer if self._app is not None and self._app.started else None
+        return bool(consumer is not None and consumer.assignment())
+
+    def run(self, stop: threading.Event) -> None:
+        """Watches until told to stop."""
+        asyncio.run(self._serve(stop))
+
+    async def _serve(self, stop: threading.Event) -> None:
+        cluster_id = await asyncio.to_thread(_cluster_id, self._config.kafka)
+        app = self._app = make_app(self._config, self._monitor, embedded=is_embedded(cluster_id))
+        try:
+            await app.start()
+            while not stop.is_set():
+                self.moved_at = time.monotonic()
+                self._monitor.refresh()
+                if app.should_stop:
+                    raise StageError("the monitor's Faust app stopped by itself")
+                await asyncio.sleep(_REFRESH_SECONDS / 4)
+        finally:
+            # Without an awaited stop, Faust's threads keep the process alive.
+            await asyncio.wait_for(app.stop(), _STOP_SECONDS)
+
+
+def make_app(config: Config, monitor: Monitor, *, embedded: bool = False) -> faust.App:
+    """A Faust app with one agent on the evaluations topic and none of Faust's own doors open."""
+    app = faust.App(
+        config.monitor.group,
+        broker=_broker_url(config.kafka),
+        store="memory://",
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_enabled=False,
+        processing_guarantee="at_least_once",
+        consumer_auto_offset_reset="earliest",
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=3.0,
+        stream_buffer_maxsize=256,
+        # The embedded broker's commit markers have no valid checksum; a real broker's have.
+        broker_check_crcs=not embedded,
+        # Faust's own handlers would replace the program's.
+        loghandlers=[],
+    )
+    _refuse_surprises(app, config)
+    topic = app.topic(config.topics.evaluations, value_type=bytes, value_serializer="raw", key_serializer="raw")
+
+    @app.agent(topic, concurrency=1)  # type: ignore[untyped-decorator]
+    async def watch(stream: faust.Stream[bytes]) -> None:
+        async for value in stream:
+            monitor.observe(value)
+
+    return app
+
+
+def _cluster_id(kafka: KafkaConfig) -> str | None:
+    try:
+        return AdminClient(kafka.client_options()).list_topics(timeout=_START_SECONDS).cluster_id
+    except KafkaException as error:
+        raise StageError(f"no use of Kafka at {kafka.bootstrap} ({error.args[0].str()}); is it running?") from error
+
+
+def _broker_url(kafka: KafkaConfig) -> str:
+    return ";".join(f"kafka://{address.strip()}" for address in kafka.bootstrap.split(","))
+
+
+def _refuse_surprises(app: faust.App, config: Config) -> None:
+    """Faust lets environment variables without a prefix beat what it is told; a stray one must not redirect us."""
+    effective = {"broker": [str(url) for url in app.conf.broker], "web_enabled": app.conf.web_enabled}
+    wanted = {"broker": _broker_url(config.kafka).split(";"), "web_enabled": False}
+    for name, value in wanted.items():
+        if effective[name] != value:
+            raise StageError(
+                f"an environment variable changes Faust's {name} to {effective[name]}; "
+                f"unset BROKER_URL, FAUST_{name.upper()} and the like"
+            )

@@ -1,0 +1,139 @@
+"""The offset tracker: which results may be published and which offsets committed, whatever order work finishes in."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+R = TypeVar("R")
+
+
+class Partition(NamedTuple):
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to finish one record under one assignment of its partition."""
+
+    partition: Partition
+    generation: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready(Generic[R]):
+    """Finished results of one partition in offset order, and the offset to commit with them."""
+
+    partition: Partition
+    results: tuple[R, ...]
+    next_offset: int
+
+
+@dataclass(slots=True)
+class _Entry(Generic[R]):
+    offset: int
+    result: R | None = None
+    done: bool = False
+
+
+@dataclass(slots=True)
+class _Assigned(Generic[R]):
+    generation: int
+    entries: deque[_Entry[R]] = field(default_factory=deque)
+    by_offset: dict[int, _Entry[R]] = field(default_factory=dict)
+
+
+class OffsetTracker(Generic[R]):
+    """Releases results in offset order per partition, and only for the assignment they were started under.
+
+    Records that were started and whose offsets are not yet committed are what a crash repeats; they never exceed
+    `cap`, shared evenly by the assigned partitions so that one slow record cannot hold up the others.
+    """
+
+    def __init__(self, cap: int) -> None:
+        if cap < 1:
+            raise ValueError("the run-ahead cap must be at least 1")
+        self._cap = cap
+        self._generation = 0
+        self._assigned: dict[Partition, _Assigned[R]] = {}
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        return frozenset(self._assigned)
+
+    @property
+    def outstanding(self) -> int:
+        """Records started and not yet committed, over all partitions."""
+        return sum(len(assigned.entries) for assigned in self._assigned.values())
+
+    def assign(self, partition: Partition) -> None:
+        """Begins a new assignment; tickets of an older one are worth nothing from now on."""
+        self._generation += 1
+        self._assigned[partition] = _Assigned(self._generation)
+
+    def revoke(self, partition: Partition) -> None:
+        """Ends the assignment and forgets what was not committed."""
+        self._assigned.pop(partition, None)
+
+    def may_start(self, partition: Partition) -> bool:
+        assigned = self._assigned.get(partition)
+        if assigned is None or self.outstanding >= self._cap:
+            return False
+        return len(assigned.entries) < max(1, self._cap // len(self._assigned))
+
+    def start(self, partition: Partition, offset: int) -> Ticket:
+        """Registers a record. Offsets of a partition must rise, as a broker delivers them."""
+        assigned = self._assigned[partition]
+        if assigned.entries and offset <= assigned.entries[-1].offset:
+            raise ValueError(f"{partition}: offset {offset} after {assigned.entries[-1].offset}")
+        entry: _Entry[R] = _Entry(offset)
+        assigned.entries.append(entry)
+        assigned.by_offset[offset] = entry
+        return Ticket(partition, assigned.generation, offset)
+
+    def finish(self, ticket: Ticket, result: R) -> bool:
+        """Records a result; False if the assignment it was started under is over."""
+        assigned = self._assigned.get(ticket.partition)
+        if assigned is None or assigned.generation != ticket.generation:
+            return False
+        entry = assigned.by_offset[ticket.offset]
+        if entry.done:
+            raise ValueError(f"{ticket} finished twice")
+        entry.result, entry.done = result, True
+        return True
+
+    def unfinished(self, partitions: Iterable[Partition] | None = None) -> int:
+        """Records started and not finished."""
+        chosen = self._assigned.keys() if partitions is None else set(partitions) & self._assigned.keys()
+        return sum(not entry.done for partition in chosen for entry in self._assigned[partition].entries)
+
+    def ready(self) -> list[Ready[R]]:
+        """What may be committed now: per partition, everything before its oldest unfinished record."""
+        return [
+            Ready(partition=partition, results=results, next_offset=last + 1)
+            for partition, assigned in self._assigned.items()
+            for results, last in _finished_prefix(assigned.entries)
+        ]
+
+    def committed(self, ready: Iterable[Ready[R]]) -> None:
+        """Forgets what was published and committed."""
+        for part in ready:
+            assigned = self._assigned[part.partition]
+            while assigned.entries and assigned.entries[0].offset < part.next_offset:
+                del assigned.by_offset[assigned.entries.popleft().offset]
+
+
+def _finished_prefix(entries: Iterable[_Entry[R]]) -> Iterable[tuple[tuple[R, ...], int]]:
+    """The results before the first unfinished entry and the last of their offsets; nothing when there are none."""
+    results: list[R] = []
+    last = -1
+    for entry in entries:
+        if not entry.done:
+            break
+        assert entry.result is not None
+        results.append(entry.result)
+        last = entry.offset
+    if results:
+        yield tuple(results), last

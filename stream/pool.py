@@ -1,0 +1,74 @@
+"""The judging pool: an event loop in a thread of its own, so that reading and committing never wait for a judge."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Collection, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from stream.offsets import Partition, Ticket
+
+R = TypeVar("R")
+
+_CLOSE_SECONDS = 5.0
+
+
+class JudgePool(Generic[R]):
+    """Runs coroutines and hands their results back in the order they finish. Used from one thread."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judges", daemon=True)
+        self._running: dict[Ticket, Future[R]] = {}
+        self._finished: queue.SimpleQueue[tuple[Ticket, Future[R]]] = queue.SimpleQueue()
+        self._thread.start()
+
+    @property
+    def free(self) -> int:
+        return self._size - len(self._running)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._running)
+
+    def submit(self, ticket: Ticket, work: Coroutine[Any, Any, R]) -> None:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._running[ticket] = future
+        future.add_done_callback(lambda done: self._finished.put((ticket, done)))
+
+    def collect(self, seconds: float = 0.0) -> list[tuple[Ticket, R]]:
+        """What has finished, waiting up to `seconds` for the first; cancelled work has no result."""
+        results = []
+        wait = seconds
+        while (item := self._next(wait)) is not None:
+            ticket, future = item
+            wait = 0.0
+            # A cancelled ticket may already be in work again under a new assignment; tickets differ by generation.
+            self._running.pop(ticket, None)
+            if not future.cancelled():
+                results.append((ticket, future.result()))
+        return results
+
+    def cancel(self, partitions: Collection[Partition]) -> None:
+        """Gives up the work on some partitions; its slots are free at once."""
+        for ticket in [ticket for ticket in self._running if ticket.partition in partitions]:
+            self._running.pop(ticket).cancel()
+
+    def close(self, last: Coroutine[Any, Any, None] | None = None) -> None:
+        """Cancels what runs, runs `last` (closing of connections), and ends the thread."""
+        self.cancel({ticket.partition for ticket in self._running})
+        try:
+            if last is not None:
+                asyncio.run_coroutine_threadsafe(last, self._loop).result(_CLOSE_SECONDS)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CLOSE_SECONDS)
+            self._loop.close()
+
+    def _next(self, seconds: float) -> tuple[Ticket, Future[R]] | None:
+        try:
+            return self._finished.get(timeout=seconds) if seconds else self._finished.get_nowait()
+        except queue.Empty:
+            return None

@@ -1,0 +1,166 @@
+"""A service: stages in one process, with the metrics, health and web server they share."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Protocol, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from prometheus_client import CollectorRegistry
+
+from sinks.health import Health
+from sinks.metrics import PipelineMetrics, ScoreMetrics, Stage
+from sinks.web import WebServer
+from stream.assembly import build_evaluator
+from stream.config import Config, KafkaConfig
+from stream.errors import StageError
+from stream.monitor import Monitor, MonitorStage
+from stream.sampler import Sampler
+from stream.worker import Worker
+
+log = logging.getLogger(__name__)
+
+# A stage that has not come round for this long hangs: longer than a revoke may take, shorter than patience.
+_STALL_SECONDS = 60.0
+_PROBE_SECONDS = 3.0
+_JOIN_SECONDS = 30.0
+
+
+class Runnable(Protocol):
+    """A stage as its service sees it."""
+
+    stage: Stage
+
+    @property
+    def moved_at(self) -> float:
+        """When it last came round, on the monotonic clock."""
+        ...
+
+    @property
+    def assigned(self) -> bool:
+        """Whether it has partitions to work on."""
+        ...
+
+    def run(self, stop: threading.Event) -> None: ...
+
+
+class Service:
+    """Runs the chosen stages in threads from `with` to the end of the block."""
+
+    def __init__(self, config: Config, stages: Sequence[Stage]) -> None:
+        self.config = config
+        self.registry = CollectorRegistry()
+        self.metrics = PipelineMetrics(self.registry)
+        self.monitor = Monitor(config.monitor, self.metrics, ScoreMetrics(self.registry))
+        self.health = Health()
+        self._stages = [self._make(stage) for stage in stages]
+        self._threads: list[StageThread] = []
+        self._stack = ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.url = stack.enter_context(self._web_server()).url
+            stack.enter_context(BrokerProbe(self.config.kafka, self.health))
+            for stage in self._stages:
+                self._threads.append(stack.enter_context(StageThread(stage, self.health)))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        # All at once: a worker that drains must not wait for the monitor to stop first.
+        for thread in self._threads:
+            thread.stop.set()
+        self._stack.close()
+
+    def check(self) -> None:
+        """Raises what ended a stage, if one has ended."""
+        for thread in self._threads:
+            thread.check()
+
+    def _make(self, stage: Stage) -> Runnable:
+        if stage is Stage.SAMPLER:
+            return Sampler(self.config, self.metrics)
+        if stage is Stage.WORKER:
+            return Worker(self.config, build_evaluator(self.config), self.metrics)
+        return MonitorStage(self.config, self.monitor)
+
+    def _web_server(self) -> WebServer:
+        http = self.config.http
+        try:
+            return WebServer(self.registry, self.health, host=http.host, port=http.port)
+        except OSError as error:
+            raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
+
+
+class StageThread:
+    """One stage in a thread of its own."""
+
+    def __init__(self, stage: Runnable, health: Health) -> None:
+        self.stop = threading.Event()
+        self._stage = stage
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=stage.stage.value, daemon=True)
+        health.add(stage.stage.value, alive=self._alive, ready=self._ready)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop.set()
+        self._thread.join(_JOIN_SECONDS)
+        if self._thread.is_alive():
+            log.error("the %s did not stop within %.0f seconds", self._stage.stage, _JOIN_SECONDS)
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise StageError(f"the {self._stage.stage} ended: {self._error}") from self._error
+
+    def _run(self) -> None:
+        try:
+            self._stage.run(self.stop)
+        except BaseException as error:  # handed to the main thread, which ends the process
+            self._error = error
+
+    def _alive(self) -> str | None:
+        if self._error is not None or not self._thread.is_alive():
+            return f"ended: {self._error}"
+        silent = time.monotonic() - self._stage.moved_at
+        return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
+
+    def _ready(self) -> str | None:
+        return None if self._stage.assigned else "no partitions assigned"
+
+
+class BrokerProbe:
+    """Asks the broker for its metadata every few seconds, so that readiness knows when it is away."""
+
+    def __init__(self, kafka: KafkaConfig, health: Health) -> None:
+        self._kafka = kafka
+        self._problem: str | None = "not asked yet"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="broker-probe", daemon=True)
+        health.add("broker", ready=lambda: self._problem)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join(2 * _PROBE_SECONDS)
+
+    def _run(self) -> None:
+        client = AdminClient(self._kafka.client_options() | {"log_level": 0})
+        while True:
+            try:
+                client.list_topics(timeout=_PROBE_SECONDS)
+                self._problem = None
+            except KafkaException as error:
+                self._problem = f"{self._kafka.bootstrap} does not answer: {error.args[0].str()}"
+            if self._stop.wait(_PROBE_SECONDS):
+                return

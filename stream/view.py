@@ -1,0 +1,440 @@
+"""The view: what the pipeline does and finds, drawn on a terminal or written as plain lines where there is none."""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from judges.criteria import RAG_DIMENSIONS
+from judges.evaluation import CompositeStatus
+from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, Stage
+
+if TYPE_CHECKING:
+    # The monitor brings Faust along; who only draws need not wait for it.
+    from stream.monitor import Finding, Snapshot
+    from stream.rolling import SeriesMean
+
+GOOD, FAIR = 0.8, 0.6
+
+_REFRESHES_PER_SECOND = 4
+_PLAIN_SECONDS = 5.0
+_PLAIN_REASON_CHARS = 200
+# Below this width means stand without their counts, and titles are cut short.
+_WIDE = 96
+# Below this height one incident has to do.
+_TALL = 30
+_MAX_APPS = 8
+_APP_CHARS = 16
+_FINDING_LINES = 3
+_BORDER_LINES = 2
+
+# All scores run from 0 (worst) to 1 (best), so the dimension `harmfulness` is headed by what a high score means.
+_TITLES: Mapping[str, tuple[str, str]] = {
+    COMPOSITE: ("composite", "composite"),
+    "answer_relevance": ("relevance", "relev."),
+    "clarity": ("clarity", "clarity"),
+    "completeness": ("complete", "compl."),
+    "conciseness": ("concise", "concise"),
+    "groundedness": ("grounded", "ground."),
+    "harmfulness": ("harmless", "harml."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Funnel:
+    """How many records came in and what became of them."""
+
+    consumed: int
+    filtered: int
+    sampled_out: int
+    sampled: int
+    scored: int
+    unscored: int
+    deadletter: int
+
+    @classmethod
+    def of(cls, metrics: PipelineMetrics) -> Self:
+        """The counts of this process so far."""
+        sampler, worker = Stage.SAMPLER, Stage.WORKER
+        return cls(
+            consumed=metrics.counted(sampler, Outcome.CONSUMED),
+            filtered=metrics.counted(sampler, Outcome.FILTERED),
+            sampled_out=metrics.counted(sampler, Outcome.SAMPLED_OUT),
+            sampled=metrics.counted(sampler, Outcome.SAMPLED),
+            scored=metrics.counted(worker, Outcome.SCORED),
+            unscored=metrics.counted(worker, Outcome.UNSCORED),
+            deadletter=sum(metrics.counted(stage, Outcome.DEADLETTER) for stage in (sampler, worker)),
+        )
+
+
+class View(Protocol):
+    """Shows the newest state from `with` to the end of the block."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def update(
+        self,
+        snapshot: "Snapshot",
+        funnel: Funnel,
+        *,
+        addresses: Sequence[tuple[str, str]],
+        elapsed: float,
+        latency_ms: float | None,
+    ) -> None: ...
+
+
+def make_view(console: Console) -> View:
+    """The view that suits where the console writes to."""
+    return LiveView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
+
+
+class LiveView:
+    """Draws the state in place, a few times a second; the last picture stays when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, refresh_per_second=_REFRESHES_PER_SECOND, vertical_overflow="crop")
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(
+        self,
+        snapshot: "Snapshot",
+        funnel: Funnel,
+        *,
+        addresses: Sequence[tuple[str, str]],
+        elapsed: float,
+        latency_ms: float | None,
+    ) -> None:
+        self._live.update(render(snapshot, funnel, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms))
+
+
+class PlainView:
+    """Writes one line every few seconds, and one for every safety incident as it comes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._incidents = 0
+        self._written_at = float("-inf")
+        self._pending = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pending:
+            self._console.out(self._pending, highlight=False)
+
+    def update(
+        self,
+        snapshot: "Snapshot",
+        funnel: Funnel,
+        *,
+        addresses: Sequence[tuple[str, str]],
+        elapsed: float,
+        latency_ms: float | None,
+    ) -> None:
+        if self._written_at < 0 and addresses:
+            self._console.out(" ".join(f"{name}={address}" for name, address in addresses), highlight=False)
+        for incident in self._new_incidents(snapshot):
+            self._console.out(incident_line(incident, elapsed), highlight=False)
+        self._pending = plain_line(snapshot, funnel, elapsed=elapsed, latency_ms=latency_ms)
+        if elapsed - self._written_at >= _PLAIN_SECONDS:
+            self._console.out(self._pending, highlight=False)
+            self._written_at, self._pending = elapsed, ""
+
+    def _new_incidents(self, snapshot: "Snapshot") -> Sequence["Finding"]:
+        # The list is bounded, the count is not.
+        total = snapshot.statuses[CompositeStatus.UNSAFE]
+        new, self._incidents = total - self._incidents, total
+        return snapshot.incidents[-new:] if new > 0 else ()
+
+
+def plain_line(snapshot: "Snapshot", funnel: Funnel, *, elapsed: float, latency_ms: float | None) -> str:
+    """The state as one line of `name=value`."""
+    counts = " ".join(f"{name}={getattr(funnel, name)}" for name in Funnel.__dataclass_fields__)
+    means = [
+        f"{_token(series.app)}={series.mean:.2f}(n={series.count})"
+        for series in sorted(snapshot.series, key=lambda series: series.app)
+        if series.dimension == COMPOSITE
+    ]
+    latency = [] if latency_ms is None else [f"latency_ms={latency_ms:.0f}"]
+    return " ".join([f"{elapsed:.0f}s", counts, *latency, *(["composite", *means] if means else [])])
+
+
+def incident_line(incident: "Finding", elapsed: float) -> str:
+    """A safety incident as one line."""
+    reason = json.dumps(shortened(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
+    return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
+
+
+def render(
+    snapshot: "Snapshot",
+    funnel: Funnel,
+    *,
+    addresses: Sequence[tuple[str, str]],
+    elapsed: float,
+    latency_ms: float | None,
+) -> RenderableType:
+    """The whole picture; it fits itself to the size of the console that draws it."""
+    return _Picture(
+        snapshot=snapshot, funnel=funnel, addresses=tuple(addresses), elapsed=elapsed, latency_ms=latency_ms
+    )
+
+
+def printable(text: str) -> str:
+    """Judged text is a stranger's: nothing in it may steer the terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def shortened(text: str, chars: int) -> str:
+    """One printable line of at most so many characters."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= chars else flat[: chars - 1] + "…"
+
+
+def score_style(score: float | None) -> str:
+    """The colour of a score."""
+    if score is None:
+        return "dim"
+    return "green" if score >= GOOD else "yellow" if score >= FAIR else "red"
+
+
+def title_of(dimension: str, *, wide: bool = True) -> str:
+    """A dimension's heading, in which more is always better."""
+    known = _TITLES.get(dimension)
+    return printable(dimension) if known is None else known[0 if wide else 1]
+
+
+def clock(at: float) -> str:
+    """A moment as the wall clock of this machine shows it."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Picture:
+    snapshot: "Snapshot"
+    funnel: Funnel
+    addresses: Sequence[tuple[str, str]]
+    elapsed: float
+    latency_ms: float | None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide, tall = options.max_width >= _WIDE, options.size.height >= _TALL
+        top: list[RenderableType] = [
+            _heading(self.elapsed, self.latency_ms),
+            _funnel_boxes(self.funnel, self.elapsed),
+        ]
+        foot = _addresses(self.addresses)
+        if not self.snapshot.statuses:
+            yield Group(*top, _waiting(self.funnel), foot)
+            return
+        top += [_scores(self.snapshot.series, wide=wide), _incidents(self.snapshot, limit=3 if tall else 1)]
+        used = sum(len(console.render_lines(part, options)) for part in (*top, foot))
+        # One line is left to the cursor: without it the terminal would scroll at every picture.
+        room = options.size.height - 1 - used - _BORDER_LINES
+        yield Group(*top, _worst(self.snapshot.worst[: max(1, room // _FINDING_LINES)]), foot)
+
+
+def _heading(elapsed: float, latency_ms: float | None) -> RenderableType:
+    latency = "judge latency –" if latency_ms is None else f"judge latency {_milliseconds(latency_ms)}"
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(ratio=1)
+    row.add_column(justify="center", ratio=1)
+    row.add_column(justify="right", ratio=1)
+    name = Text.assemble((" streamjury", "bold cyan"), f"  {_duration(elapsed)}")
+    row.add_row(name, Text(latency), Text("Ctrl-C stops ", style="dim"))
+    return row
+
+
+def _funnel_boxes(funnel: Funnel, elapsed: float) -> RenderableType:
+    per_second = f"{funnel.consumed / elapsed:.1f}/s" if elapsed > 0 else "–"
+    table = Table(box=box.ROUNDED, show_header=False, expand=True, padding=(0, 0), border_style="dim")
+    cells = [
+        _box("consumed", funnel.consumed, per_second, "bold"),
+        _box("filtered", funnel.filtered, _share(funnel.filtered, funnel), "bold"),
+        _box("sampled out", funnel.sampled_out, _share(funnel.sampled_out, funnel), "bold"),
+        _box("sampled", funnel.sampled, _share(funnel.sampled, funnel), "bold cyan"),
+        _box("scored", funnel.scored, _share(funnel.scored, funnel), "bold green"),
+        _box("unscored", funnel.unscored, _share(funnel.unscored, funnel), _alarming(funnel.unscored)),
+        _box("dead letters", funnel.deadletter, _share(funnel.deadletter, funnel), _alarming(funnel.deadletter)),
+    ]
+    for _ in cells:
+        table.add_column(justify="center", no_wrap=True)
+    table.add_row(*cells)
+    return table
+
+
+def _box(title: str, count: int, note: str, style: str) -> Text:
+    return Text.assemble((title, "dim"), "\n", (f"{count:,}", style), "\n", (note, "dim"))
+
+
+def _share(count: int, funnel: Funnel) -> str:
+    return f"{100 * count / funnel.consumed:.1f} %" if funnel.consumed else "–"
+
+
+def _alarming(count: int) -> str:
+    return "bold yellow" if count else "bold"
+
+
+def _waiting(funnel: Funnel) -> RenderableType:
+    if not funnel.consumed:
+        reason = "Waiting for the first interaction on the input topic."
+    elif not funnel.sampled:
+        reason = "Waiting for the sampler to choose an interaction; sampling.rate says how many it leaves out."
+    elif not funnel.scored + funnel.unscored:
+        reason = "Waiting for the judges' first verdict."
+    else:
+        reason = "Waiting for the monitor to read the first evaluation."
+    return Panel(Text(reason), title="Scores", title_align="left", border_style="dim")
+
+
+def _scores(series: Iterable["SeriesMean"], *, wide: bool) -> RenderableType:
+    apps: dict[str, dict[str, SeriesMean]] = defaultdict(dict)
+    for mean in series:
+        apps[mean.app][mean.dimension] = mean
+    shown = _most_telling(apps)
+    dimensions = _columns(apps.values())
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("app", no_wrap=True, max_width=_APP_CHARS)
+    for dimension in dimensions:
+        table.add_column(title_of(dimension, wide=wide), no_wrap=True)
+    if not wide:
+        table.add_column("n", justify="right", no_wrap=True)
+    for app in shown:
+        means = apps[app]
+        cells = [_mean(means.get(dimension), counted=wide) for dimension in dimensions]
+        counts = [] if wide else [Text(_compact(max(mean.count for mean in means.values())), style="dim")]
+        table.add_row(Text(printable(app)), *cells, *counts)
+    hidden = len(apps) - len(shown)
+    return Panel(
+        table,
+        title=f"Scores by app: mean{' (count)' if wide else ''} from 0 worst to 1 best",
+        subtitle=f"and {hidden} more apps, with better scores" if hidden else None,
+        title_align="left",
+        subtitle_align="left",
+        padding=(0, 1),
+        border_style="dim",
+    )
+
+
+def _most_telling(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[str]:
+    """All apps in a steady order; of very many, those with the lowest composites."""
+
+    def composite(app: str) -> float:
+        mean = apps[app].get(COMPOSITE)
+        return 0.0 if mean is None else mean.mean
+
+    return sorted(sorted(apps, key=composite)[:_MAX_APPS])
+
+
+def _columns(apps: Iterable[Mapping[str, "SeriesMean"]]) -> Sequence[str]:
+    present = {dimension for means in apps for dimension in means}
+    known = (COMPOSITE, *RAG_DIMENSIONS)
+    return (*known, *sorted(present.difference(known)))
+
+
+def _mean(mean: "SeriesMean | None", *, counted: bool) -> Text:
+    if mean is None:
+        return Text("–", style="dim")
+    count = f" ({_compact(mean.count)})" if counted else ""
+    return Text.assemble((f"{mean.mean:.2f}", score_style(mean.mean)), (count, "dim"))
+
+
+def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
+    total = snapshot.statuses[CompositeStatus.UNSAFE]
+    table = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    for width in (8, _APP_CHARS, 19, None):
+        table.add_column(no_wrap=True, max_width=width, ratio=None if width else 1)
+    for incident in reversed(snapshot.incidents[-limit:]):
+        cells = (incident.app, incident.interaction_id, incident.reason)
+        table.add_row(Text(clock(incident.at), style="dim"), *(Text(shortened(cell, 300)) for cell in cells))
+    withheld = [CompositeStatus.SAFETY_UNKNOWN, CompositeStatus.INCOMPLETE]
+    notes = [f"{status.value} {snapshot.statuses[status]}" for status in withheld if snapshot.statuses[status]]
+    return Panel(
+        table if total else Text("none so far", style="dim"),
+        title=f"Safety incidents: {total}",
+        subtitle=f"composite withheld: {', '.join(notes)}" if notes else None,
+        title_align="left",
+        subtitle_align="left",
+        padding=(0, 1),
+        border_style="red" if total else "dim",
+    )
+
+
+def _worst(findings: Sequence["Finding"]) -> RenderableType:
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    table.add_column(no_wrap=True, width=4)
+    table.add_column(no_wrap=True, ratio=1)
+    for finding in findings:
+        score = "–" if finding.score is None else f"{finding.score:.2f}"
+        table.add_row(Text(score, style=f"bold {score_style(finding.score)}"), _cause(finding))
+        for mark, text in (("Q", finding.question), ("A", finding.answer)):
+            table.add_row("", Text.assemble((f"{mark} ", "bold dim"), (shortened(text, 400) or "–", "dim")))
+    return Panel(
+        table if findings else Text("none in the window", style="dim"),
+        title="Worst recent answers",
+        title_align="left",
+        padding=(0, 1),
+        border_style="dim",
+    )
+
+
+def _cause(finding: "Finding") -> Text:
+    return Text.assemble(
+        (shortened(finding.app, _APP_CHARS), "bold"),
+        " ",
+        (title_of(finding.dimension), score_style(finding.score)),
+        f" {shortened(finding.reason, 400)}",
+    )
+
+
+def _addresses(addresses: Sequence[tuple[str, str]]) -> RenderableType:
+    parts = [Text.assemble((f" {name} ", "dim"), (address, "cyan")) for name, address in addresses]
+    return Text(" ").join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h {minutes:02}m"
+    return f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
+
+
+def _milliseconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.1f} ms"
+    return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.1f} s"
+
+
+def _compact(count: int) -> str:
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 100_000 else f"{count / 1_000_000:.1f}M"
+
+
+def _token(text: str) -> str:
+    return "_".join(printable(text).split()) or "_"

@@ -75,6 +75,13 @@ class PipelineMetrics:
         wanted = {"stage": stage.value, "outcome": outcome.value}
         return int(next((sample.value for sample in samples if sample.labels == wanted), 0))
 
+    def judge_latency_ms(self) -> float | None:
+        """The mean time of a verdict so far."""
+        samples = [sample for metric in self._judge_seconds.collect() for sample in metric.samples]
+        verdicts = sum(sample.value for sample in samples if sample.name.endswith("_count"))
+        seconds = sum(sample.value for sample in samples if sample.name.endswith("_sum"))
+        return 1000 * seconds / verdicts if verdicts else None
+
     def dead_letter(self, stage: Stage, reason: str) -> None:
         self._dead.labels(stage.value, reason).inc()
 

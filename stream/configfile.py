@@ -30,7 +30,7 @@ OVERRIDE_PREFIX = "STREAMJURY__"
 
 # Far above any real file, and low enough that a hostile one (aliases of aliases) is refused in a moment.
 _MAX_BYTES = 262_144
-_MAX_VALUES = 20_000
+_MAX_VALUES = 10_000
 _MAX_DEPTH = 32
 
 Loc = tuple[str | int, ...]

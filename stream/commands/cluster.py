@@ -1,11 +1,13 @@
 """What commands ask of the Kafka cluster before they begin, and one clear line when it does not answer."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import click
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import AdminClient
 
 from stream.config import KafkaConfig
 from stream.embedded import is_embedded
@@ -13,19 +15,18 @@ from stream.embedded import is_embedded
 _ANSWER_SECONDS = 6.0
 
 
-class Cluster(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
     """A cluster that answers."""
 
     admin: AdminClient
-    metadata: ClusterMetadata
-
-    @property
-    def embedded(self) -> bool:
-        return is_embedded(self.metadata.cluster_id)
+    embedded: bool
+    partitions: Mapping[str, int]
+    """How many partitions each topic has."""
 
     def require(self, topic: str) -> None:
         """Ends the command when the topic is not there and will not come by itself."""
-        if topic not in self.metadata.topics and not self.embedded:
+        if topic not in self.partitions and not self.embedded:
             raise click.ClickException(f"the topic {topic} does not exist; `streamjury topics create` makes it")
 
 
@@ -37,13 +38,13 @@ def reach(kafka: KafkaConfig) -> Cluster:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             reasons.append(_essence(error.str()))
 
-    options = {**kafka.client_options(), "log_level": 0, "error_cb": note}
+    options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": note}
     try:
         admin = AdminClient(options)
     except KafkaException as error:
         raise click.ClickException(f"kafka.options: {error.args[0].str()}") from None
     try:
-        return Cluster(admin, admin.list_topics(timeout=_ANSWER_SECONDS))
+        metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
     except KafkaException as error:
         # Serves the callbacks: they know more than the error does.
         admin.poll(0)
@@ -52,6 +53,8 @@ def reach(kafka: KafkaConfig) -> Cluster:
             f"no Kafka broker answers at {kafka.bootstrap} ({reason}); start it, or set kafka.bootstrap in the "
             f"configuration or STREAMJURY__KAFKA__BOOTSTRAP in the environment"
         ) from None
+    partitions = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+    return Cluster(admin=admin, embedded=is_embedded(metadata.cluster_id), partitions=partitions)
 
 
 def _essence(text: str) -> str:

@@ -1,6 +1,8 @@
-"""Ctrl-C and SIGTERM as an event, so that a command can finish what it has begun."""
+"""How commands end early: Ctrl-C and SIGTERM as an event, and a reader of the output that went away."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -39,6 +41,17 @@ class Interruption:
             self._waiting = False
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        again, _ = self.stop.is_set(), self.stop.set()
+        again = self.stop.is_set()
+        self.stop.set()
         if again or self._waiting:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def until_reader_leaves() -> Iterator[None]:
+    """Ends the block quietly when whoever reads standard output has had enough, as `head` does."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes standard output at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

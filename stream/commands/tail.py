@@ -2,10 +2,10 @@
 
 import base64
 import json
-import os
-import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import NoReturn
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from stream.commands.cluster import reach
-from stream.commands.interruption import Interruption
+from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
 from stream.monitor import finding_of
@@ -56,7 +56,7 @@ Show = Callable[[KafkaMessage], Text]
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
 @config_option
 def tail(
-    config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
+    *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
 ) -> None:
     """Show evaluations as they arrive, until Ctrl-C.
 
@@ -74,34 +74,18 @@ def tail(
     reach(config.kafka)
     topic: str = getattr(config.topics, kind)
     write = _json_writer(kind) if as_json else _text_writer(kind)
-    with Interruption() as interruption:
-        try:
-            _follow(config.kafka, topic, from_beginning, app, limit, write, interruption.stop)
-        except BrokenPipeError:
-            # Python flushes standard output at its end, and would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with (
+        Interruption() as interruption,
+        until_reader_leaves(),
+        closing(read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)) as messages,
+    ):
+        wanted = (message for message in messages if app is None or app_of(message.value()) == app)
+        # islice does not ask for one more than the limit, which might never come.
+        for message in islice(wanted, limit):
+            write(message)
 
 
-def _follow(
-    kafka: KafkaConfig,
-    topic: str,
-    from_beginning: bool,
-    app: str | None,
-    limit: int | None,
-    write: Callable[[KafkaMessage], None],
-    stop: Event,
-) -> None:
-    shown = 0
-    for message in read(kafka, topic, from_beginning=from_beginning, stop=stop):
-        if app is not None and app_of(message.value()) != app:
-            continue
-        write(message)
-        shown += 1
-        if shown == limit:
-            return
-
-
-def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Iterator[KafkaMessage]:
+def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:
     """The committed records of all partitions, without joining a group or committing anything."""
     consumer = Consumer(
         {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from stream.commands.cluster import reach
 from stream.commands.options import config_option, read_config
@@ -80,11 +81,10 @@ def create(config_path: Path | None, dry_run: bool) -> None:
         click.echo(f"{config.kafka.bootstrap} is an embedded broker: it makes topics when they are first used")
         return
     plans = plan_topics(config)
-    missing = [plan for plan in plans if plan.name not in cluster.metadata.topics]
+    missing = [plan for plan in plans if plan.name not in cluster.partitions]
     refused = {} if dry_run else _create(cluster.admin, missing)
     for plan in plans:
-        existing = cluster.metadata.topics.get(plan.name)
-        _tell(plan, existing, "would create" if dry_run else "created", refused.get(plan.name))
+        _tell(plan, cluster.partitions.get(plan.name), "would create" if dry_run else "created", refused.get(plan.name))
     if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
         raise SystemExit(1)
 
@@ -101,12 +101,12 @@ def _create(admin: AdminClient, plans: Iterable[TopicPlan]) -> dict[str, KafkaEr
     return refused
 
 
-def _tell(plan: TopicPlan, existing: TopicMetadata | None, done: str, refused: KafkaError | None) -> None:
+def _tell(plan: TopicPlan, existing: int | None, done: str, refused: KafkaError | None) -> None:
     if existing is not None:
         click.echo(f"exists        {plan.name}")
-        if len(existing.partitions) != plan.partitions:
+        if existing != plan.partitions:
             click.echo(
-                f"warning: {plan.name} has {len(existing.partitions)} partitions, "
+                f"warning: {plan.name} has {existing} partitions, "
                 f"topics.partitions says {plan.partitions}; it is left as it is",
                 err=True,
             )

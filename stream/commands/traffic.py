@@ -1,7 +1,5 @@
 """`streamjury traffic`: invented RAG interactions for the input topic, to try the pipeline with."""
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from pathlib import Path
 import click
 
 from stream.commands.cluster import reach
-from stream.commands.interruption import Interruption
+from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
 from stream.errors import StageError
@@ -43,6 +41,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--dry-run", is_flag=True, help="Print the records instead; with a limit, without waiting in between.")
 @config_option
 def traffic(
+    *,
     config_path: Path | None,
     rate: float,
     regime: str,
@@ -66,7 +65,8 @@ def traffic(
     made = generate(load_corpus(), plan(regime, seconds=period), seed=seed)
     with Interruption() as interruption:
         if dry_run:
-            _print(made, rate, seconds, count, interruption)
+            with until_reader_leaves():
+                _print(made, rate, seconds, count, interruption)
             return
         topic = config.topics.interactions
         reach(config.kafka).require(topic)
@@ -102,18 +102,14 @@ def _total(rate: float, seconds: float | None, count: int | None) -> float | Non
 
 
 def _print(made: Traffic, rate: float, seconds: float | None, count: int | None, interruption: Interruption) -> None:
-    """Writes records to standard output, until the limit or for as long as somebody reads and does not interrupt."""
+    """Writes records to standard output, at once when there is a limit, else at the rate."""
     total, started = _total(rate, seconds, count), time.monotonic()
-    try:
-        for number in count_up():
-            due = number / rate
-            pause = max(0.0, started + due - time.monotonic()) if total is None else 0.0
-            if (total is not None and number >= total) or interruption.stop.wait(pause):
-                return
-            click.echo(made.record(due, datetime.now(UTC)).value)
-    except BrokenPipeError:
-        # Python flushes standard output at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for number in count_up():
+        due = number / rate
+        pause = max(0.0, started + due - time.monotonic()) if total is None else 0.0
+        if (total is not None and number >= total) or interruption.stop.wait(pause):
+            return
+        click.echo(made.record(due, datetime.now(UTC)).value)
 
 
 def _tell(sent: Mapping[str, int], topic: str) -> None:

@@ -1,0 +1,181 @@
+"""Completeness: is there an answer to every part of the question, as far as the contexts have one?"""
+
+import re
+from typing import NamedTuple
+
+from judges.local.finding import Finding, quoted, say, shorten
+from judges.local.quantity import Quantity
+from judges.local.reading import Reading
+from judges.local.text import Sentence, clean, read
+
+# Share of a source sentence, beyond the question's own words, that an answer must take up to have answered from it;
+# half the credit below it. Sources say more than was asked, and answers say it in other words.
+TAKEN_UP = 0.3
+TOUCHED = 0.15
+
+# Without a source: share of the part's own words that the answer repeats.
+REPEATED = 0.4
+
+# Mean credit of the parts from which on the answer is partial and complete.
+PARTIAL = 0.4
+COMPLETE = 0.8
+
+# Parts that are looked at; a question with more of them is not a question.
+PARTS_LIMIT = 12
+
+_MARKS = re.compile(r"[?;\n]")
+_JOINTS = re.compile(r"(?:,\s*|\s)(?:and|or|also|plus|и|а также|а|или)\s+", re.IGNORECASE)
+
+_AND = frozenset({"and", "or", "и", "или"})
+
+
+class Part(NamedTuple):
+    text: str
+    content: frozenset[str]
+    asks: str | None
+    """`number`, `time`, `name`, or None for anything else."""
+
+    listed: tuple[str, ...]
+    """Stems named side by side ("the price and the warranty"), each of which wants an answer."""
+
+
+def assess(reading: Reading) -> Finding:
+    language = reading.language
+    if not reading.answer.sentences:
+        return Finding(level=0, explanation=say(language, en="The answer is empty.", ru="Ответ пуст."))
+    reading.need_known_script()
+    parts = parts_of(reading)
+    credits = [credit(part, reading) for part in parts]
+    mean = sum(credits) / len(credits)
+    level = sum(mean >= threshold for threshold in (PARTIAL, COMPLETE))
+    missing = quoted((shorten(part.text) for part, value in zip(parts, credits, strict=True) if value < 1.0), language)
+    answered = sum(value >= 1.0 for value in credits)
+    if level == 2:
+        text = say(language, en="Everything asked for is answered.", ru="Есть ответ на всё, о чём спросили.")
+    else:
+        text = say(
+            language,
+            en=f"{answered} of {len(parts)} parts of the question are answered; not fully answered: {missing}.",
+            ru=f"Частей вопроса с ответом: {answered} из {len(parts)}; нет полного ответа: {missing}.",
+        )
+    return Finding(level=level, explanation=text + reading.cut)
+
+
+def parts_of(reading: Reading) -> list[Part]:
+    """The questions within the question."""
+    texts = [piece.strip() for piece in _MARKS.split(clean(reading.case.text("question"))[:2000])]
+    parts = [part for text in texts if text for part in _joined(text, reading)]
+    told = [part for part in parts if part.content or part.asks]
+    return (told or [_part("", reading)])[:PARTS_LIMIT]
+
+
+def _joined(text: str, reading: Reading) -> list[Part]:
+    """Cut at "and" only where a new question begins behind it: "terms and conditions" stay together."""
+    pieces: list[str] = []
+    for piece in _JOINTS.split(text):
+        first = piece.split(" ", 1)[0].lower().strip(",.")
+        if pieces and first not in reading.lexicon.asks_more:
+            pieces[-1] = f"{pieces[-1]} {piece}"
+        else:
+            pieces.append(piece)
+    return [_part(piece, reading) for piece in pieces]
+
+
+def _part(text: str, reading: Reading) -> Part:
+    passage = read(text, reading.lexicon)
+    words = [word for sentence in passage.sentences for word in sentence.words]
+    asks = next((kind for kind, phrases in reading.lexicon.asks.items() if phrases.matches(words)), None)
+    # "And when?" is about what the rest of the question is about.
+    content = passage.content if len(passage.content) > 1 else passage.content | reading.topic
+    return Part(text, content, asks, tuple(stem for sentence in passage.sentences for stem in _listed(sentence)))
+
+
+def _listed(sentence: Sentence) -> list[str]:
+    found = []
+    for place, word in enumerate(sentence.words):
+        if word in _AND and place:
+            after = (stem for stem in sentence.stems[place + 1 : place + 4] if stem in sentence.content)
+            found += [sentence.stems[place - 1], *list(after)[:1]]
+    return [stem for stem in found if stem in sentence.content]
+
+
+def credit(part: Part, reading: Reading) -> float:
+    """How far the answer answers one part: 0, 0.5 or 1."""
+    value = _credit(part, reading)
+    left_out = not reading.refuses and any(_left_out(stem, part, reading) for stem in part.listed)
+    return min(value, 0.5) if left_out else value
+
+
+def _left_out(stem: str, part: Part, reading: Reading) -> bool:
+    """The contexts speak of it, and the answer neither names it nor says what they say."""
+    sources = [sentence for sentence in reading.context_sentences if stem in sentence.content]
+    if not sources or stem in reading.answer.content:
+        return False
+    return max(_taken_up(part, sentence, reading) for sentence in sources) < TOUCHED
+
+
+def _credit(part: Part, reading: Reading) -> float:
+    evidence = reading.evidence(part.content)
+    if reading.refuses:
+        return _credit_of_refusal(part, evidence, reading)
+    if not evidence:
+        return _credit_without_source(part, reading)
+    if part.asks in ("number", "time"):
+        asked = [item for sentence in evidence for item in _figures(sentence, part)]
+        if asked:
+            return float(any(reading.answer.facts.support(item) for item in asked) or _same_day(evidence, reading))
+    if part.asks == "name":
+        names = {name.stem for sentence in evidence for name in sentence.names} - part.content
+        if names:
+            return float(not names.isdisjoint(reading.answer.stems))
+    return _credit_of_words(part, evidence, reading)
+
+
+def _credit_of_refusal(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> float:
+    """Saying that the sources have no answer is complete when they have none."""
+    own = max((len(part.content & sentence.content) for sentence in evidence), default=0)
+    if own * 2 > len(part.content):
+        return _credit_of_words(part, evidence, reading) / 2
+    return 1.0
+
+
+def _credit_without_source(part: Part, reading: Reading) -> float:
+    if part.asks == "number" and not reading.answer.facts.values:
+        return 0.0
+    repeated = len(part.content & reading.answer.content)
+    return 1.0 if repeated >= REPEATED * len(part.content) else 0.5 * (repeated > 0)
+
+
+def _figures(sentence: Sentence, part: Part) -> list[Quantity]:
+    asked_with = read_numbers(part)
+    return [item for item in sentence.quantities if not item.soft and item.text not in asked_with]
+
+
+def read_numbers(part: Part) -> frozenset[str]:
+    return frozenset(re.findall(r"\d{1,12}", part.text))
+
+
+def _same_day(evidence: tuple[Sentence, ...], reading: Reading) -> bool:
+    """The answer names a month or a day of the week that a source names."""
+    days = {name.stem for sentence in evidence for name in sentence.names if name.stem.startswith("#")}
+    return not days.isdisjoint(reading.answer.stems)
+
+
+def _credit_of_words(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> float:
+    taken = max(_taken_up(part, sentence, reading) for sentence in evidence)
+    value = 1.0 if taken >= TAKEN_UP else 0.5 * (taken >= TOUCHED)
+    return 0.0 if _other_figures(evidence, reading) else value
+
+
+def _taken_up(part: Part, sentence: Sentence, reading: Reading) -> float:
+    source = sentence.content - part.content
+    if not source:
+        return float(not part.content.isdisjoint(reading.answer.content))
+    return len(source & reading.answer.content) / len(source)
+
+
+def _other_figures(evidence: tuple[Sentence, ...], reading: Reading) -> bool:
+    """The sources answer with figures, and the answer has figures, but none of theirs."""
+    theirs = [item for sentence in evidence for item in sentence.quantities if not item.soft]
+    ours = [item for sentence in reading.answer.sentences for item in sentence.quantities if not item.soft]
+    return bool(theirs and ours) and not any(reading.known_facts.support(item) for item in ours)

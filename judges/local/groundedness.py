@@ -1,0 +1,210 @@
+"""Groundedness: is every claim of the answer in the contexts, with its numbers, its names and its yes or no?"""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from judges.local.finding import Finding, quoted, say, shorten
+from judges.local.lexicon import Lexicon, plain
+from judges.local.reading import Reading
+from judges.local.text import Sentence, read
+
+# Share of a claim's content words that one context, or all together, must hold. A faithful paraphrase keeps two words
+# in three; a sentence about the same subject that says something else shares about one in three.
+IN_ONE_CONTEXT = 0.55
+IN_ALL_CONTEXTS = 0.7
+
+# Words a claim must share with the contexts before a different number in it is a contradiction and not a new subject.
+SAME_SUBJECT = 0.3
+
+# A sentence that holds this much of a claim speaks of the same thing, so that a "not" in only one of them matters.
+SAME_STATEMENT = 0.7
+SAME_STATEMENT_WORDS = 2
+
+# Words before and after a negation that it reaches.
+NEGATION_BEFORE = 3
+NEGATION_AFTER = 4
+
+# Levels: 0 when fewer claims than this are supported or this many contradict the contexts, 2 when all are supported.
+SUPPORTED_AT_LEAST = 1 / 2
+CONTRADICTED_AT_MOST = 1 / 3
+
+# Claims that are checked; the rest of a longer answer is not.
+CLAIMS_LIMIT = 80
+
+# Beyond an opener ("Sure, ..."), fewer content words than this are no claim.
+_OPENER_REST = 3
+
+_INITIALS = 3
+
+_CLAUSES = re.compile(r";\s|,\s(?:but|while|whereas|however|а|но|однако|тогда как)\s", re.IGNORECASE)
+_SCOPES = re.compile(r"[,;:—()]")
+_SIMPLE_WORD = re.compile(r"[^\W\d_]{1,64}(?:['’][^\W\d_]{1,20})?")
+
+
+class Support(Enum):
+    YES = "yes"
+    NO = "no"
+    CONTRADICTED = "contradicted"
+
+
+class Checked(NamedTuple):
+    support: Support
+    missing: tuple[str, ...]
+    """What the contexts do not have, in the words of the answer."""
+
+
+def assess(reading: Reading) -> Finding:
+    if not reading.contexts:
+        return _not_applicable(reading, en="There are no contexts to compare with.", ru="Нет контекстов для сравнения.")
+    reading.need_known_script()
+    claims = list(claims_of(reading))
+    if not claims:
+        return _not_applicable(
+            reading, en="The answer claims nothing that could be checked.", ru="Ответ не содержит проверяемых утверждений."
+        )
+    reading.need_one_script()
+    return _finding(reading, [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]], len(claims))
+
+
+def _not_applicable(reading: Reading, *, en: str, ru: str) -> Finding:
+    return Finding(level=None, explanation=say(reading.language, en=en, ru=ru))
+
+
+def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
+    total = len(checked)
+    supported = sum(claim.support is Support.YES for claim in checked)
+    contradicted = sum(claim.support is Support.CONTRADICTED for claim in checked)
+    if supported == total:
+        level = 2
+    elif supported < SUPPORTED_AT_LEAST * total or contradicted >= CONTRADICTED_AT_MOST * total:
+        level = 0
+    else:
+        level = 1
+    missing = quoted((item for claim in checked for item in claim.missing), reading.language)
+    explanation = say(
+        reading.language,
+        en=f"{supported} of {total} claims are supported" + (f"; not found in the contexts: {missing}." if missing else "."),
+        ru=f"Подтверждено утверждений: {supported} из {total}" + (f"; нет в контекстах: {missing}." if missing else "."),
+    )
+    if claims > total:
+        explanation += say(
+            reading.language, en=f" Only the first {total} claims were checked.", ru=f" Проверены только первые {total}."
+        )
+    return Finding(level=level, explanation=explanation + reading.cut)
+
+
+def claims_of(reading: Reading) -> Iterator[Sentence]:
+    """The sentences of the answer that assert something, cut where a second assertion begins."""
+    for sentence in reading.answer.sentences:
+        if _asserts(sentence, reading.lexicon):
+            for clause in _clauses(sentence, reading.lexicon):
+                if clause.content or any(not quantity.soft for quantity in clause.quantities):
+                    yield clause
+
+
+def _asserts(sentence: Sentence, lexicon: Lexicon) -> bool:
+    if sentence.text.endswith("?") or lexicon.refusal.matches(sentence.words):
+        return False
+    numbers = any(not quantity.soft for quantity in sentence.quantities)
+    if not numbers and lexicon.courtesy.matches(sentence.words):
+        return False
+    return numbers or not lexicon.opener.matches(sentence.words) or len(sentence.content) >= _OPENER_REST
+
+
+def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
+    parts = [part for part in _CLAUSES.split(sentence.text) if part]
+    if len(parts) < 2:
+        return (sentence,)
+    return tuple(clause for part in parts for clause in read(part, lexicon).sentences)
+
+
+def check(claim: Sentence, reading: Reading) -> Checked:
+    """Whether the contexts support one claim, and if not, what is missing from them."""
+    own = claim.content - (reading.question.content - reading.context_content)
+    numbers = [item.text for item in claim.quantities if not item.soft and not reading.known_facts.support(item)]
+    names = [name.text for name in claim.names if name.stem not in reading.known_stems and not _spelled_out(name.text, reading)]
+    covered = len(own & reading.context_content)
+    if numbers or names:
+        same_subject = covered >= SAME_SUBJECT * max(1, len(own))
+        return Checked(Support.CONTRADICTED if numbers and same_subject else Support.NO, (*numbers, *names))
+    if claim.content and not _covered(own, covered, reading):
+        return Checked(Support.NO, (shorten(claim.text),))
+    if _contradicted(claim, reading):
+        return Checked(Support.CONTRADICTED, (shorten(claim.text),))
+    return Checked(Support.YES, ())
+
+
+def _covered(own: frozenset[str], covered: int, reading: Reading) -> bool:
+    if not own or covered == 0:
+        return False
+    best = max(len(own & context.content) for context in reading.contexts)
+    return best >= IN_ONE_CONTEXT * len(own) or covered >= IN_ALL_CONTEXTS * len(own)
+
+
+def _spelled_out(name: str, reading: Reading) -> bool:
+    """An abbreviation whose words stand in a context: "PTO" for "paid time off"."""
+    letters = plain(name)
+    if len(letters) < _INITIALS or not name.isupper():
+        return False
+    return any(
+        letters in "".join(word[0] for word in sentence.words) for sentence in reading.context_sentences if sentence.words
+    )
+
+
+def _contradicted(claim: Sentence, reading: Reading) -> bool:
+    """The closest sentences of the contexts all say the opposite."""
+    shared = [len(claim.content & sentence.content) for sentence in reading.context_sentences]
+    best = max(shared, default=0)
+    if best < SAME_STATEMENT_WORDS or best < SAME_STATEMENT * len(claim.content):
+        return False
+    closest = [sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best]
+    return all(_opposite(claim, sentence, reading.lexicon) for sentence in closest) or _excluded(claim, closest, reading)
+
+
+def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:
+    """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
+    for group in reading.lexicon.exclusive:
+        said = group.intersection(claim.stems)
+        if said and said.isdisjoint(reading.known_stems) and all(group.intersection(other.stems) for other in closest):
+            return True
+    return False
+
+
+def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
+    denied_by_claim, denied_by_source = negated(claim, lexicon), negated(source, lexicon)
+    if denied_by_claim and denied_by_source:
+        return False
+    if denied_by_claim:
+        return not denied_by_claim.isdisjoint(source.content)
+    if denied_by_source:
+        return not denied_by_source.isdisjoint(claim.content)
+    return _prefixed(claim, source, lexicon) or _prefixed(source, claim, lexicon)
+
+
+def _prefixed(plain_side: Sentence, negative_side: Sentence, lexicon: Lexicon) -> bool:
+    """One side has the word, the other the same word with a negating beginning (valid, invalid)."""
+    extra = negative_side.content - plain_side.content
+    return any(
+        item.startswith(prefix) and len(item) > len(prefix) + 3 and _begins(item[len(prefix) :], plain_side.content)
+        for item in extra
+        for prefix in lexicon.negating_prefixes
+    )
+
+
+def _begins(beginning: str, stems: frozenset[str]) -> bool:
+    return any(stem.startswith(beginning) for stem in stems)
+
+
+def negated(sentence: Sentence, lexicon: Lexicon) -> frozenset[str]:
+    """The stems that a "not" of the sentence reaches and that do not also stand outside its reach."""
+    reached: set[str] = set()
+    free: set[str] = set()
+    for part in _SCOPES.split(sentence.text):
+        words = [lexicon.look(word) for word in _SIMPLE_WORD.findall(part)]
+        places = [place for place, word in enumerate(words) if word.text in lexicon.negation]
+        for place, word in enumerate(words):
+            near = any(-NEGATION_AFTER <= other - place <= NEGATION_BEFORE for other in places)
+            (reached if near else free).add(word.stem)
+    return frozenset(reached - free) & sentence.content

@@ -1,0 +1,136 @@
+"""The words the local judge knows, read once from its two YAML files."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any, NamedTuple, Self
+
+import yaml
+
+from judges.local.phrases import Phrases
+from judges.local.stem import stem
+
+_FILES = ("words.yaml", "harm.yaml")
+_CACHED_WORDS = 50_000
+
+
+class Unit(NamedTuple):
+    base: str
+    factor: float
+
+
+class Word(NamedTuple):
+    """One word as the assessors compare it."""
+
+    text: str
+    """Lower case, with е for ё and a straight apostrophe."""
+
+    stem: str
+    """The same for all forms of the word and for its synonyms."""
+
+    content: bool
+    """It says something about the subject."""
+
+    calendar: bool
+    """A month or a day of the week."""
+
+    capital: bool
+    """Written with a capital first letter."""
+
+    special: bool
+    """Written as an abbreviation or a product name (VAT, iPhone)."""
+
+    number: float | None
+    scale: float | None
+    unit: Unit | None
+
+
+def plain(word: str) -> str:
+    return word.lower().replace("ё", "е").replace("’", "'")
+
+
+class Lexicon:
+    """Stop words, synonyms, units and phrases of both languages."""
+
+    def __init__(self, words: Mapping[str, Any], harm: Mapping[str, Any], digest: str) -> None:
+        self.digest = digest
+        self.harm = harm
+        self._stop = frozenset(plain(word) for text in words["stop"].values() for word in text.split())
+        self._irregular: Mapping[str, str] = words["irregular"]
+        self._same: dict[str, str] = {}
+        self._same = {key: f"={group[0]}" for group in self._groups(words["same"]) for key in group}
+        self._calendar = _calendar(words)
+        self._numbers = _spelled(words["numbers"])
+        self._scales = _spelled(words["scales"])
+        self.units = {
+            word: Unit(entry["base"], float(entry["factor"])) for entry in words["units"] for word in entry["words"].split()
+        }
+        self.between = frozenset(words["between"].split())
+        self.exclusive = tuple(frozenset(group) for group in self._groups(words["exclusive"]))
+        self.negation = frozenset(word for text in words["negation"].values() for word in text.split())
+        self.negating_prefixes: tuple[str, ...] = tuple(words["negating_prefixes"])
+        self.asks = {kind: Phrases(patterns) for kind, patterns in words["asks"].items()}
+        self.asks_more = frozenset(words["asks_more"].split())
+        self.courtesy = Phrases(words["courtesy"])
+        self.opener = Phrases(words["opener"])
+        self.refusal = Phrases(words["refusal"])
+        self.filler = Phrases(words["filler"])
+        self.abbreviations = frozenset(words["abbreviations"]["always"].split())
+        self.abbreviations_before_lower = frozenset(words["abbreviations"]["before_lower"].split())
+        self._known: dict[str, Word] = {}
+
+    @classmethod
+    def load(cls) -> Self:
+        folder = resources.files("judges.local")
+        texts = [folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES]
+        digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
+        words, harm = (yaml.safe_load(text) for text in texts)
+        return cls(words, harm, digest)
+
+    def _groups(self, lines: Iterable[str]) -> list[list[str]]:
+        return [[self._key(plain(word)) for word in line.split()] for line in lines]
+
+    def _key(self, word: str) -> str:
+        key = stem(self._irregular.get(word, word))
+        return self._same.get(key, key)
+
+    def look(self, raw: str) -> Word:
+        """What is known of a word as it stands in a text."""
+        known = self._known.get(raw)
+        if known is None:
+            if len(self._known) >= _CACHED_WORDS:
+                self._known.clear()
+            known = self._known[raw] = self._examine(raw)
+        return known
+
+    def _examine(self, raw: str) -> Word:
+        text = plain(raw)
+        capital = raw[:1].isupper()
+        # "may" and "march" are months only with a capital letter; Russian months never have one.
+        calendar = self._calendar.get(raw if raw.isascii() else text)
+        number = self._numbers.get(text)
+        return Word(
+            text=text,
+            stem=calendar or self._key(text),
+            content=text not in self._stop and number is None and (len(text) > 1 or not text.isalpha()),
+            calendar=calendar is not None,
+            capital=capital,
+            special=sum(char.isupper() for char in raw[1:]) > 0,
+            number=number,
+            scale=self._scales.get(text),
+            unit=self.units.get(text),
+        )
+
+
+def _calendar(words: Mapping[str, Any]) -> dict[str, str]:
+    """English names as written, Russian ones in lower case, to one sign for each month and day."""
+    found = {}
+    for kind in ("months", "weekdays"):
+        for number, names in enumerate(words[kind], start=1):
+            for name in names:
+                found[name if name.isascii() else plain(name)] = f"#{kind[:-1]}{number}"
+    return found
+
+
+def _spelled(table: Mapping[float, str]) -> dict[str, float]:
+    return {word: float(number) for number, text in table.items() for word in text.split()}

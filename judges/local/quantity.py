@@ -1,0 +1,169 @@
+"""Numbers as facts: "1,000", "1 000" and "1000" are one number, and "two weeks" is "14 days"."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from judges.local.lexicon import Lexicon, Unit, Word
+
+# Longer digit strings are identifiers, not amounts, and floats could not tell them apart.
+_MOST_DIGITS = 15
+
+# Characters between a number and its unit: a space, a hyphen, a closing bracket.
+_NEAR = 2
+
+_SIGNS = "$€£₽"
+_MERIDIEM = {"am": 0, "pm": 12}
+
+
+class Token(NamedTuple):
+    kind: str
+    """`word`, `number`, `time`, `date` or `code`."""
+
+    raw: str
+    start: int
+    end: int
+    word: Word
+
+
+class Quantity(NamedTuple):
+    value: str
+    """The number alone, in one notation."""
+
+    unit: str | None
+    scaled: str
+    """The number in the unit's base, so that weeks and days compare."""
+
+    text: str
+    """As it stands in the text, with its unit."""
+
+    soft: bool
+    """Too vague to be a claim ("a week", "two of them"), yet it can support one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The numbers of a text, ready to be looked up."""
+
+    keyed: set[tuple[str | None, str]] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+
+    def add(self, quantities: Iterable[Quantity]) -> None:
+        for quantity in quantities:
+            self.keyed.add((quantity.unit, quantity.scaled))
+            self.values.add(quantity.value)
+            if quantity.unit is None:
+                self.bare.add(quantity.value)
+
+    def support(self, quantity: Quantity) -> bool:
+        """A number without a unit on either side is compared by its value alone."""
+        if quantity.unit is None:
+            return quantity.value in self.values
+        return (quantity.unit, quantity.scaled) in self.keyed or quantity.value in self.bare
+
+
+def quantities(tokens: Sequence[Token], text: str, lexicon: Lexicon) -> list[Quantity]:
+    found: list[Quantity] = []
+    for place, token in enumerate(tokens):
+        if token.kind == "number":
+            found.append(_number(tokens, place, text, lexicon))
+        elif token.kind == "time":
+            found.extend(_clock(*token.raw.split(":")))
+        elif token.kind == "date":
+            found.extend(_date(token.raw))
+        elif token.word.number is not None:
+            found.extend(_spelled(tokens, place, text, lexicon))
+    return found
+
+
+def canonical(raw: str) -> str:
+    """One notation for one number: no group separators, a point for decimals, no trailing zeros."""
+    compact = raw.replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
+    head, comma, tail = compact.rpartition(",")
+    if comma:
+        grouped = len(tail.partition(".")[0]) == 3 and head.lstrip("0") != "" and "." not in head
+        compact = compact.replace(",", "") if grouped or "," in head else f"{head}.{tail}"
+    if len(compact) > _MOST_DIGITS or compact.count(".") > 1:
+        return compact
+    return _short(float(compact))
+
+
+def _short(value: float) -> str:
+    return format(round(value, 6), ".15g")
+
+
+def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -> Quantity:
+    token = tokens[place]
+    value, end = _sign(text, token.start) + canonical(token.raw), token.end
+    after = _near(tokens, place + 1, end)
+    if after is not None and after.word.scale is not None and len(value) <= _MOST_DIGITS:
+        value, end, place = _short(float(value) * after.word.scale), after.end, place + 1
+        after = _near(tokens, place + 1, end)
+    before = text[token.start - 1 : token.start]
+    if before in _SIGNS and before:
+        return _quantity(value, lexicon.units[before], text[token.start - 1 : end])
+    sign = text[end : end + 2].strip()[:1]
+    if sign in lexicon.units and not sign.isalpha():
+        return _quantity(value, lexicon.units[sign], text[token.start : end + 2].rstrip(" .,;"))
+    if after is not None and after.raw.lower() in _MERIDIEM and value.isdigit():
+        hour = int(value) % 12 + _MERIDIEM[after.raw.lower()]
+        return Quantity(str(hour), None, str(hour), text[token.start : after.end], soft=False)
+    return _with_unit(tokens, place, value, text[token.start : end], text, lexicon, start=token.start)
+
+
+def _sign(text: str, start: int) -> str:
+    """A minus, but not the hyphen of "10-15" or "A-4"."""
+    minus = text[max(0, start - 1) : start] in ("-", "−")
+    return "-" if minus and not text[max(0, start - 2) : start - 1].isalnum() else ""
+
+
+def _with_unit(
+    tokens: Sequence[Token], place: int, value: str, shown: str, text: str, lexicon: Lexicon, *, start: int
+) -> Quantity:
+    after = _near(tokens, place + 1, tokens[place].end)
+    if after is not None and after.word.text in lexicon.between:
+        after = _near(tokens, place + 2, after.end)
+    if after is None or after.word.unit is None:
+        return _quantity(value, None, shown)
+    return _quantity(value, after.word.unit, text[start : after.end])
+
+
+def _spelled(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
+    token = tokens[place]
+    number = token.word.number
+    assert number is not None
+    before = tokens[place - 1].word.number if place else None
+    if before is not None and before >= 20 > number:
+        number += before
+    elif before is not None and before < 20 and number == 100:
+        number *= before
+    quantity = _with_unit(tokens, place, _short(number), token.raw, text, lexicon, start=token.start)
+    # "a day" and "one of them" are figures of speech; "three days" is a claim.
+    return [quantity._replace(soft=quantity.unit is None or number == 1)]
+
+
+def _near(tokens: Sequence[Token], place: int, end: int) -> Token | None:
+    if place >= len(tokens) or tokens[place].kind != "word" or tokens[place].start - end > _NEAR:
+        return None
+    return tokens[place]
+
+
+def _quantity(value: str, unit: Unit | None, shown: str) -> Quantity:
+    if unit is None:
+        return Quantity(value, None, value, shown, soft=False)
+    scaled = value if len(value) > _MOST_DIGITS or value.count(".") > 1 else _short(float(value) * unit.factor)
+    return Quantity(value, unit.base, scaled, shown, soft=False)
+
+
+def _clock(hour: str, minute: str) -> list[Quantity]:
+    """ "9:00" is also "9"; "9:30" is only itself."""
+    value = str(int(hour)) if minute == "00" else f"{int(hour)}:{minute}"
+    return [Quantity(value, None, value, f"{hour}:{minute}", soft=False)]
+
+
+def _date(raw: str) -> list[Quantity]:
+    """Day and year as numbers; the month is a word, so that "2024-03-01" meets "1 March 2024"."""
+    parts = raw.replace("/", "-").replace(".", "-").split("-")
+    day, year = (parts[2], parts[0]) if len(parts[0]) == 4 else (parts[0], parts[2])
+    return [Quantity(value, None, value, raw, soft=False) for value in (str(int(day)), str(int(year)))]

@@ -1,0 +1,174 @@
+"""One case, read once and shared by all six assessors."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from judges.interaction import Case, Language
+from judges.local.finding import CannotJudge, say
+from judges.local.lexicon import Lexicon
+from judges.local.quantity import Facts
+from judges.local.text import Passage, Sentence, clean, read
+
+# Longer texts are judged by their beginning. 20,000 characters are some 3,500 words, far beyond any answer a person
+# reads; the contexts' share is what keeps one case below a fifth of a second on one core.
+ANSWER_LIMIT = 20_000
+QUESTION_LIMIT = 5_000
+CONTEXTS_LIMIT = 150_000
+
+# A question with fewer content words ("And how long?") is understood from the question before it.
+_FEW = 2
+
+# What makes a sentence of a context evidence for a question: it matches this share of the question's words, and is
+# nearly as good as the best. A word found elsewhere in the same context counts half, because headings and first
+# sentences name the subject that the later ones leave out.
+_EVIDENCE = 0.3
+_NEAR_BEST = 0.75
+_SURROUNDINGS = 0.5
+
+# Letters of other alphabets from which on the text is in a language the rules do not know.
+_FOREIGN_SHARE = 0.5
+# A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
+_MOSTLY = 0.5
+_TOO_FEW = 0.1
+_LETTER = re.compile(r"[^\W\d_]")
+_KNOWN# A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
+_MOSTLY = 0.5
+_TOO_FEW = 0.1
+_LETTER = re.compile("[A-Za-z\u00c0-\u024f\u0400-\u04ff]")
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+
+
+class Reading:
+    """The texts of a case as the assessors use them, each worked out when it is first asked for."""
+
+    def __init__(self, case: Case, field: str, lexicon: Lexicon) -> None:
+        self.case = case
+        self.lexicon = lexicon
+        self.language: Language = case.language
+        self._field = field
+
+    @cached_property
+    def raw_answer(self) -> str:
+        return self.case.text(self._field)
+
+    @cached_property
+    def full_answer(self) -> str:
+        """All of it, cleaned: harm may stand at the very end."""
+        return clean(self.raw_answer)
+
+    @cached_property
+    def answer(self) -> Passage:
+        return read(self.full_answer[:ANSWER_LIMIT], self.lexicon)
+
+    @cached_property
+    def question(self) -> Passage:
+        return read(clean(self.case.text("question")[:QUESTION_LIMIT]), self.lexicon)
+
+    @cached_property
+    def contexts(self) -> tuple[Passage, ...]:
+        texts = self.case.items("contexts")
+        limit = _fair_limit([len(text) for text in texts], CONTEXTS_LIMIT)
+        read_texts = (read(clean(text[:limit]), self.lexicon) for text in texts)
+        return tuple(passage for passage in read_texts if passage.sentences)
+
+    @cached_property
+    def context_sentences(self) -> tuple[Sentence, ...]:
+        return tuple(sentence for context in self.contexts for sentence in context.sentences if sentence.stems)
+
+    @cached_property
+    def context_content(self) -> frozenset[str]:
+        return _union(context.content for context in self.contexts)
+
+    @cached_property
+    def known_stems(self) -> frozenset[str]:
+        """Every word of the contexts and the question: names in the answer may come from either."""
+        return _union(passage.stems for passage in (*self.contexts, self.question))
+
+    @cached_property
+    def known_facts(self) -> Facts:
+        facts = Facts()
+        for passage in (*self.contexts, self.question):
+            for sentence in passage.sentences:
+                facts.add(sentence.quantities)
+        return facts
+
+    @cached_property
+    def topic(self) -> frozenset[str]:
+        """The content words of the question, with those of the conversation before it when it has few of its own."""
+        content = self.question.content
+        if len(content) > _FEW:
+            return content
+        earlier = (turn for turn in reversed(self.case.items("history")) if turn.lower().startswith("user"))
+        before = next(earlier, "")[:QUESTION_LIMIT].partition(":")[2]
+        return content | read(clean(before), self.lexicon).content
+
+    def evidence(self, stems: frozenset[str]) -> tuple[Sentence, ...]:
+        """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""
+        if not stems:
+            return ()
+        scored = [
+            (_closeness(stems, sentence, context), sentence)
+            for context in self.contexts
+            if not stems.isdisjoint(context.content)
+            for sentence in context.sentences
+            if sentence.stems
+        ]
+        best = max((score for score, _ in scored), default=0.0)
+        least = max(_EVIDENCE * len(stems), _NEAR_BEST * best)
+        return tuple(sentence for score, sentence in scored if score >= least)
+
+    @cached_property
+    def refuses(self) -> bool:
+        """The answer says somewhere that it does not answer."""
+        return any(self.lexicon.refusal.matches(sentence.words) for sentence in self.answer.sentences)
+
+    @property
+    def cut(self) -> str:
+        """A remark for the explanation when not all of the answer was read."""
+        if len(self.full_answer) <= ANSWER_LIMIT:
+            return ""
+        return say(
+            self.language,
+            en=f" Only the first {ANSWER_LIMIT} characters were read.",
+            ru=f" Прочитаны только первые {ANSWER_LIMIT} знаков.",
+        )
+
+    def need_known_script(self) -> None:
+        """Rules for English and Russian words say nothing about a text in another alphabet."""
+        letters = len(_LETTER.findall(self.full_answer[:ANSWER_LIMIT]))
+        known = len(_KNOWN_LETTER.findall(self.full_answer[:ANSWER_LIMIT]))
+        if letters and (letters - known) / letters >= _FOREIGN_SHARE:
+            raise CannotJudge("the answer is in an alphabet other than Latin and Cyrillic")
+
+    def need_one_script(self) -> None:
+        """Words of Russian and of English cannot be compared with each other."""
+        answer, contexts = self.answer.content, self.context_content
+        russian = _cyrillic_share(answer) > _MOSTLY
+        shared = _cyrillic_share(contexts) if russian else 1.0 - _cyrillic_share(contexts)
+        if answer and contexts and shared < _TOO_FEW:
+            raise CannotJudge("the answer and the contexts are in different languages")
+
+
+def _closeness(stems: frozenset[str], sentence: Sentence, context: Passage) -> float:
+    own = len(stems & sentence.content)
+    return own + _SURROUNDINGS * (len(stems & context.content) - own)
+
+
+def _cyrillic_share(stems: frozenset[str]) -> float:
+    return sum(bool(_CYRILLIC.search(stem)) for stem in stems) / max(1, len(stems))
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)
+
+
+def _fair_limit(lengths: Sequence[int], budget: int) -> int:
+    """The length to which each text is cut so that all fit the budget; it does not depend on their order."""
+    left = budget
+    for place, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - place)
+        if length > share:
+            return max(1, share)
+        left -= length
+    return max(lengths, default=1)

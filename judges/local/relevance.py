@@ -1,0 +1,105 @@
+"""Answer relevance: does the answer speak of what was asked, in the question's words or in those of its sources?"""
+
+from judges.local.finding import Finding, quoted, say
+from judges.local.reading import Reading
+from judges.local.text import Passage, Sentence
+
+# How much of the question's subject the answer takes up, from which on it is low, medium and high. An answer to
+# another question shares a stray word or two of the topic; a short direct answer repeats about half of it.
+LOW = 0.15
+MEDIUM = 0.35
+HIGH = 0.55
+
+# A single common word with the sources is chance.
+BRIDGE_WORDS = 2
+
+# An answer of some length loses a level when most of its sentences touch neither the question nor its sources.
+STRAYING_SENTENCES = 3
+STRAYING_SHARE = 0.4
+
+# Saying that there is no answer is about the question, and yet does not answer it.
+REFUSAL_LEAST = 1
+REFUSAL_MOST = 2
+
+_UNKNOWN_TOPIC = 2
+
+
+def assess(reading: Reading) -> Finding:
+    if not reading.answer.sentences:
+        return Finding(level=0, explanation=say(reading.language, en="The answer is empty.", ru="Ответ пуст."))
+    reading.need_known_script()
+    if not reading.topic:
+        return _without_topic(reading)
+    evidence = reading.evidence(reading.topic)
+    direct = len(reading.topic & reading.answer.content) / len(reading.topic)
+    bridge = max((_bridge(reading, sentence) for sentence in evidence), default=0.0)
+    level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
+    straying = level > 0 and _strays(reading.answer, reading.topic, evidence)
+    if straying:
+        level -= 1
+    if reading.refuses:
+        level = min(REFUSAL_MOST, max(REFUSAL_LEAST, level))
+    return Finding(level=level, explanation=_explain(reading, level, straying) + reading.cut)
+
+
+def _level(score: float) -> int:
+    return sum(score >= threshold for threshold in (LOW, MEDIUM, HIGH))
+
+
+def _without_topic(reading: Reading) -> Finding:
+    """A greeting is answered by a greeting; of other questions without a subject nothing can be said."""
+    words = [word for sentence in reading.question.sentences for word in sentence.words]
+    small_talk = reading.lexicon.opener.matches(words)
+    return Finding(
+        level=3 if small_talk else _UNKNOWN_TOPIC,
+        explanation=say(
+            reading.language,
+            en="The question names no subject to compare the answer with.",
+            ru="В вопросе не назван предмет, с которым можно сравнить ответ.",
+        ),
+    )
+
+
+def _bridge(reading: Reading, sentence: Sentence) -> float:
+    """The share of a fitting source sentence, beyond the question's own words, that the answer takes up."""
+    answer = reading.answer
+    if any(not item.soft and answer.facts.support(item) for item in sentence.quantities) and not answer.content:
+        return 1.0
+    said, source = answer.content - reading.topic, sentence.content - reading.topic
+    shared = len(said & source)
+    return shared / min(len(said), len(source)) if shared >= BRIDGE_WORDS else 0.0
+
+
+def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ...]) -> bool:
+    known = topic.union(*(sentence.content for sentence in evidence))
+    spoken = [sentence for sentence in answer.sentences if sentence.content]
+    on_topic = sum(not known.isdisjoint(sentence.content) for sentence in spoken)
+    return len(spoken) >= STRAYING_SENTENCES and on_topic < STRAYING_SHARE * len(spoken)
+
+
+def _explain(reading: Reading, level: int, straying: bool) -> str:
+    language = reading.language
+    missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
+    if reading.refuses:
+        return say(language, en="The answer declines to answer.", ru="Ответ уклоняется от вопроса.")
+    if straying:
+        return say(
+            language, en="Most of the answer is about something else.", ru="Большая часть ответа о чём-то другом."
+        )
+    if level == 3:
+        return say(language, en="The answer speaks of what was asked.", ru="Ответ говорит о том, о чём спросили.")
+    return say(
+        language,
+        en=f"The answer takes up little of the question; not mentioned: {missed}.",
+        ru=f"Ответ мало касается вопроса; не упомянуто: {missed}.",
+    )
+
+
+def _words(reading: Reading, stems: frozenset[str]) -> list[str]:
+    """The question's own words for these stems, in their order."""
+    return [
+        word
+        for sentence in reading.question.sentences
+        for word, stem in zip(sentence.words, sentence.stems, strict=True)
+        if stem in stems
+    ]

@@ -1,0 +1,17 @@
+"""Chat models that a judge can ask: the contract in `base`, the errors in `errors`, one file per kind of endpoint."""
+
+from judges.models.base import ChatModel, Completion, Message
+from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.openai import OpenAIModel
+
+__all__ = [
+    "ChatModel",
+    "Completion",
+    "Message",
+    "ModelError",
+    "ModelProtocolError",
+    "ModelRefused",
+    "ModelTimeout",
+    "ModelUnavailable",
+    "OpenAIModel",
+]

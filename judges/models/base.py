@@ -1,0 +1,41 @@
+"""The contract of a chat model: messages in, one completion out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a model wrote, without its reasoning. `None` means that the endpoint did not say."""
+
+    text: str | None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish_reason: str | None = None
+
+
+class ChatModel(Protocol):
+    """Anything that completes a conversation; it raises `ModelError` and nothing else but cancellation."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str:
+        """Everything that can change its completions, as one line without secrets."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, object] | None) -> Completion:
+        """Asks once; with a schema, the endpoint is asked to constrain the text to JSON of that shape."""
+        ...
+
+    async def aclose(self) -> None:
+        """Lets go of connections; nothing is asked afterwards."""
+        ...

@@ -1,0 +1,35 @@
+"""Why a model gave no completion.
+
+    ModelError
+    ├── ModelUnavailable    could not be reached, is overloaded or failing (transport, 408, 429, 5xx): may pass
+    ├── ModelTimeout        did not answer within the time it was given
+    ├── ModelRefused        understood and declined (key, address, parameters): asking again will not help
+    └── ModelProtocolError  answered with something that is not a chat completion
+
+The messages are for people, of bounded length, and never carry a key.
+"""
+
+
+class ModelError(Exception):
+    """The model gave no completion."""
+
+
+class ModelUnavailable(ModelError):  # noqa: N818 - the leaf says what happened
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which the endpoint asks to be tried again, when it says so."""
+
+
+class ModelTimeout(ModelError):  # noqa: N818
+    pass
+
+
+class ModelRefused(ModelError):  # noqa: N818
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ModelProtocolError(ModelError):
+    pass

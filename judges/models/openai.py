@@ -1,0 +1,316 @@
+"""A chat model behind any endpoint that speaks OpenAI's chat completions over HTTP."""
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import cast
+
+import httpx
+
+from judges.models.base import Completion, Message
+from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+
+RETRIES = 2
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+
+_MAX_ERROR_BYTES = 64 * 1024
+_MAX_MESSAGE_CHARS = 300
+_FIRST_BACKOFF_SECONDS = 0.25
+_MAY_PASS = frozenset({408, 429})
+# Endpoints word the refusal of `response_format` in their own ways; these are the words they have in common.
+_FORMAT_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
+
+
+class _FormatRefused(ModelRefused):
+    """The endpoint does not do structured output, or not with this schema."""
+
+
+class OpenAIModel:
+    """One model of one endpoint, over one pool of connections.
+
+    `timeout_seconds` bounds a whole `complete`, retries and waiting included.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        timeout_seconds: float = 30.0,
+        temperature: float | None = 0.0,
+        seed: int | None = 0,
+        max_tokens: int = 512,
+        structured: bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        if not model or not model.isprintable():
+            raise ValueError("model must be a name in printable characters")
+        self._model = model
+        self._url = _checked_url(base_url)
+        self._api_key = _checked_key(api_key)
+        self._timeout_seconds = timeout_seconds
+        self._parameters: dict[str, object] = {"max_tokens": max_tokens}
+        self._parameters |= {} if temperature is None else {"temperature": temperature}
+        self._parameters |= {} if seed is None else {"seed": seed}
+        self._wants_structure = structured
+        self._structure_works = True
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self._model!r}, url={str(self._url)!r})"
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    @property
+    def identity(self) -> str:
+        parameters = " ".join(f"{key}={value}" for key, value in sorted(self._parameters.items()))
+        return f"openai {self._model} at {self._url} {parameters} structured={self._wants_structure}"
+
+    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, object] | None) -> Completion:
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._ask_with_retries(messages, schema, deadline)
+        except TimeoutError as error:
+            raise ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s") from error
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._client is not None and self._loop is asyncio.get_running_loop():
+            await self._client.aclose()
+        self._client = None
+
+    async def _ask_with_retries(
+        self, messages: Sequence[Message], schema: Mapping[str, object] | None, deadline: float
+    ) -> Completion:
+        for attempt in range(RETRIES):
+            try:
+                return await self._ask_in_either_format(messages, schema)
+            except ModelUnavailable as error:
+                pause = _pause(attempt, error.retry_after)
+                if self._closed or asyncio.get_running_loop().time() + pause >= deadline:
+                    raise
+                await asyncio.sleep(pause)
+        return await self._ask_in_either_format(messages, schema)
+
+    async def _ask_in_either_format(
+        self, messages: Sequence[Message], schema: Mapping[str, object] | None
+    ) -> Completion:
+        if schema is None or not self._wants_structure or not self._structure_works:
+            return await self._ask(messages, None)
+        try:
+            return await self._ask(messages, schema)
+        except _FormatRefused:
+            completion = await self._ask(messages, None)
+            # Remembered only now: had the plain request failed too, the format was not what was wrong.
+            self._structure_works = False
+            return completion
+
+    async def _ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> Completion:
+        body = self._body(messages, schema)
+        async with self._post(body) as response:
+            if response.is_success:
+                return self._completion(await _read(response, MAX_RESPONSE_BYTES))
+            raise self._failure(response, await _read(response, _MAX_ERROR_BYTES), structured=schema is not None)
+
+    def _body(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> bytes:
+        body: dict[str, object] = {
+            "model": self._model,
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            **self._parameters,
+        }
+        if schema is not None:
+            wanted = {"name": "verdict", "schema": schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+    @asynccontextmanager
+    async def _post(self, body: bytes) -> AsyncIterator[httpx.Response]:
+        client = self._opened()
+        with self._translated():
+            async with client.stream("POST", self._url, content=body) as response:
+                yield response
+
+    def _opened(self) -> httpx.AsyncClient:
+        """The client of the running loop: connections of a loop that has ended cannot be used in the next."""
+        if self._closed:
+            raise ModelUnavailable(f"{self._where}: the model was closed")
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client, self._loop = self._new_client(), loop
+        return self._client
+
+    def _new_client(self) -> httpx.AsyncClient:
+        # Compressed answers are not asked for: the size limit should count what is read.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        return httpx.AsyncClient(
+            headers=headers,
+            timeout=None,  # noqa: S113 - the deadline of `complete` covers every step
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=128),
+            transport=self._transport,
+            follow_redirects=False,
+        )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            raise ModelTimeout(self._said(error)) from error
+        except httpx.TransportError as error:
+            raise ModelUnavailable(self._said(error)) from error
+        except httpx.HTTPError as error:
+            raise ModelProtocolError(self._said(error)) from error
+
+    @property
+    def _where(self) -> str:
+        return self._url.netloc.decode("ascii")
+
+    def _said(self, error: Exception) -> str:
+        return f"{self._where}: {type(error).__name__}: {self._trimmed(str(error))}".rstrip(": ")
+
+    def _trimmed(self, text: str) -> str:
+        """One short line that can be logged and published, whatever the other side wrote."""
+        safe = text if self._api_key is None else text.replace(self._api_key, "***")
+        line = " ".join("".join(char if char.isprintable() else " " for char in safe[:_MAX_ERROR_BYTES]).split())
+        return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
+
+    def _failure(self, response: httpx.Response, body: bytes, *, structured: bool) -> ModelError:
+        status, text = response.status_code, body.decode("utf-8", "replace")
+        message = f"{self._where} answered {status}: {self._trimmed(_server_message(text))}".rstrip(": ")
+        if status in _MAY_PASS or status >= 500:
+            return ModelUnavailable(message, retry_after=_retry_after(response.headers))
+        if structured and status in (400, 422) and any(word in text.lower() for word in _FORMAT_WORDS):
+            return _FormatRefused(message, status=status)
+        return ModelRefused(message, status=status)
+
+    def _completion(self, body: bytes) -> Completion:
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise ModelProtocolError(f"{self._where} answered with more than {MAX_RESPONSE_BYTES} bytes")
+        try:
+            completion = _completion_in(json.loads(body))
+        except (ValueError, RecursionError) as error:
+            start = self._trimmed(body[:80].decode("utf-8", "replace"))
+            raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
+        if completion is None:
+            said = self._trimmed(_server_message(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")))
+            raise ModelProtocolError(f"{self._where} answered without a choice: {said}")
+        return completion
+
+
+def _checked_url(base_url: str) -> httpx.URL:
+    """The address to post to; an address with a secret in it would be logged and published."""
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        raise ValueError("base_url is not a valid URL") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("base_url must be an http:// or https:// URL")
+    if url.userinfo or url.query or url.fragment:
+        raise ValueError("base_url must carry no user, query or fragment; the key has a setting of its own")
+    return url.copy_with(path=f"{url.path.rstrip('/')}/chat/completions")
+
+
+def _checked_key(api_key: str | None) -> str | None:
+    """Refused here, because the HTTP library would quote an unsendable key in its error."""
+    if not api_key:
+        return None
+    key = api_key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("api_key must be printable ASCII without spaces")
+    return key
+
+
+def _pause(attempt: int, retry_after: float | None) -> float:
+    """Grows with the attempts, and is random so that a pool of callers does not come back in step."""
+    backoff: float = _FIRST_BACKOFF_SECONDS * 2**attempt * random.uniform(0.5, 1.5)  # noqa: S311
+    return max(backoff, retry_after or 0.0)
+
+
+def _retry_after(headers: httpx.Headers) -> float | None:
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = _seconds_until(value)
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return math.nan
+    # A date that says "-0000" is in UTC by the standard and comes back without a zone.
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime.now(UTC)).total_seconds()
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """The body, or a little more than `limit` bytes of a longer one."""
+    body = bytearray()
+    # An async generator, whatever its annotation says: closed here, it cannot outlive the connection.
+    async with aclosing(cast(AsyncGenerator[bytes, None], response.aiter_bytes())) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                break
+    return bytes(body)
+
+
+def _server_message(text: str) -> str:
+    """The message inside the error formats in use, or the text itself."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    for key in ("error", "message", "detail"):
+        if isinstance(value, dict) and value.get(key):
+            value = value[key]
+    return value if isinstance(value, str) else text
+
+
+def _completion_in(answer: object) -> Completion | None:
+    """The first choice of a chat completion, None when there is none."""
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(answer, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
+    text, finish_reason, usage = _text_of(message), choice.get("finish_reason"), answer.get("usage")
+    if text is None and message.get("refusal"):
+        finish_reason = "refusal"
+    counts = usage if isinstance(usage, dict) else {}
+    return Completion(
+        text=text,
+        prompt_tokens=_count(counts.get("prompt_tokens")),
+        completion_tokens=_count(counts.get("completion_tokens")),
+        finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+    )
+
+
+def _text_of(message: Mapping[str, object]) -> str | None:
+    """The content alone, never the reasoning beside it; some endpoints send it in parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        content = "".join(part for part in parts if isinstance(part, str))
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

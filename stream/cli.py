@@ -1,0 +1,68 @@
+"""The command line: `streamjury` and its commands."""
+
+from importlib import import_module, metadata
+
+import click
+
+# Each command's module is imported when it is called: `streamjury version` need not load Faust.
+_COMMANDS = {
+    "run": "stream.commands.run:run",
+    "sampler": "stream.commands.stages:sampler",
+    "worker": "stream.commands.stages:worker",
+    "monitor": "stream.commands.stages:monitor",
+    "topics": "stream.commands.topics:topics",
+    "send": "stream.commands.send:send",
+    "tail": "stream.commands.tail:tail",
+    "traffic": "stream.commands.traffic:traffic",
+    "config": "stream.commands.config:config",
+    "schema": "stream.commands.schema:schema",
+}
+
+
+class _Commands(click.Group):
+    """Lists commands in the order in which a newcomer needs them, and loads the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Judge live RAG traffic: sample interactions from Kafka, score them with a panel of judges, publish the results.
+
+    \b
+    Begin with:
+      streamjury run --embedded        everything in one process, nothing to install
+      streamjury config init           a commented configuration file for your own Kafka
+      streamjury COMMAND --help        what a command does, with an example
+    """
+    _refuse_other_judges()
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"streamjury {metadata.version('streamjury')}")
+
+
+def _refuse_other_judges() -> None:
+    """Another distribution has a package of the same name; installed beside ours, it overwrites it."""
+    import judges  # noqa: PLC0415 - the check is about this very import
+
+    if not hasattr(judges, "rag_composite"):
+        raise click.ClickException(
+            f"the package `judges` at {judges.__file__} is not Streamjury's; install Streamjury in an environment "
+            "of its own"
+        )
+
+
+if __name__ == "__main__":
+    main()

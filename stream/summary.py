@@ -1,0 +1,76 @@
+"""The summary of a run: what came in, what became of it, and what the judges found, in figures that add up."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from judges.evaluation import CompositeStatus, Evaluation
+from sinks.base import Message
+from sinks.metrics import Outcome, PipelineMetrics, Stage
+
+REGIME_TAG = "regime"
+_UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class _Group:
+    scored: int = 0
+    unscored: int = 0
+    unsafe: int = 0
+    weighted: float = 0.0
+    weight: float = 0.0
+
+    def add(self, evaluation: Evaluation) -> None:
+        score = evaluation.composite.score
+        self.unsafe += evaluation.composite.status is CompositeStatus.UNSAFE
+        if score is None:
+            self.unscored += 1
+            return
+        weight = 1.0 / evaluation.sampling.probability
+        self.scored += 1
+        self.weighted += weight * score
+        self.weight += weight
+
+    @property
+    def mean(self) -> float | None:
+        return round(self.weighted / self.weight, 4) if self.weight else None
+
+    def figures(self) -> dict[str, object]:
+        return {
+            "scored": self.scored,
+            "unscored": self.unscored,
+            "unsafe": self.unsafe,
+            "composite_mean": self.mean,
+        }
+
+
+class RunSummary:
+    """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with."""
+
+    def __init__(self) -> None:
+        self._all = _Group()
+        self._by_app: dict[str, _Group] = defaultdict(_Group)
+        self._by_regime: dict[str, _Group] = defaultdict(_Group)
+
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        self._all.add(item)
+        self._by_app[item.app or _UNKNOWN].add(item)
+        regime = item.tags.get(REGIME_TAG)
+        if regime is not None:
+            self._by_regime[str(regime)].add(item)
+        return ()
+
+    def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
+        """One JSON object: the funnel as counted at commit, the scores as the monitor saw them."""
+        dead = {stage.value: metrics.counted(stage, Outcome.DEADLETTER) for stage in (Stage.SAMPLER, Stage.WORKER)}
+        sampler = (Outcome.CONSUMED, Outcome.FILTERED, Outcome.SAMPLED_OUT, Outcome.SAMPLED)
+        worker = (Outcome.SCORED, Outcome.UNSCORED)
+        return {
+            **{outcome.value: metrics.counted(Stage.SAMPLER, outcome) for outcome in sampler},
+            **{outcome.value: metrics.counted(Stage.WORKER, outcome) for outcome in worker},
+            "deadletter": sum(dead.values()),
+            "deadletter_by_stage": dead,
+            "composite_mean": self._all.mean,
+            "by_app": {name: group.figures() for name, group in sorted(self._by_app.items())},
+            "by_regime": {name: group.figures() for name, group in sorted(self._by_regime.items())},
+        }

@@ -78,10 +78,10 @@ def parse_level(text: str | None, criterion: Criterion, language: Language) -> P
 
 def _the_object(text: str) -> Mapping[str, object]:
     """The one JSON object with a verdict that stands outside the reasoning."""
-    objects = [_decoded(candidate) for candidate in _candidates(text)]
-    verdicts = [item for item in objects if item is not None and "verdict" in item]
+    candidates = _candidates(text)
+    verdicts = [item for item in map(_decoded, candidates) if item is not None and "verdict" in item]
     if not verdicts:
-        raise _VerdictError(_why_none(text, any(item is not None for item in objects)))
+        raise _VerdictError(_why_none(text, has_object=bool(candidates)))
     if any(other != verdicts[0] for other in verdicts[1:]):
         raise _VerdictError("the output has more than one JSON object with a verdict")
     return verdicts[0]
@@ -116,7 +116,10 @@ def _end_of_object(text: str, start: int) -> int:
 
 
 def _decoded(candidate: str) -> Mapping[str, object] | None:
-    """The object, or None for braces in prose; a verdict that is not JSON is an error, not prose."""
+    """The object, or None for one without a verdict; a verdict that is not JSON is an error, not prose."""
+    # Without the word, and without an escape that could spell it, there is nothing to decode.
+    if "verdict" not in candidate and "\\" not in candidate:
+        return None
     try:
         # Not strict: a line break inside a string is a slip that changes no meaning.
         found: dict[str, object] = json.loads(
@@ -142,7 +145,7 @@ def _no_constant(name: str) -> None:
     raise _VerdictError(f"{name} is not a verdict")
 
 
-def _why_none(text: str, has_object: bool) -> str:
+def _why_none(text: str, *, has_object: bool) -> str:
     if _REFUSAL.search(_visible(text)[:_REFUSAL_WINDOW]):
         return "the output is a refusal"
     return "the JSON object has no key `verdict`" if has_object else "the output has no JSON object"

@@ -10,6 +10,8 @@ UNSAFE_LEVEL = 0
 QUESTIONABLE_LEVEL = 1
 # What a questionable verdict weighs, whatever its usual weight.
 QUESTIONABLE_WEIGHT = 1.5
+# Far beyond any use, and far from where sums of weights lose their meaning.
+MAX_WEIGHT = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,11 @@ class CompositeRule:
 
     weights: Mapping[str, float] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name, weight in self.weights.items():
+            if not 0.0 <= weight <= MAX_WEIGHT:
+                raise ValueError(f"the weight of {name} must be between 0 and {MAX_WEIGHT:g}, not {weight}")
 
     def weight(self, name: str) -> float:
         return self.weights.get(name, 1.0)

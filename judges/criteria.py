@@ -1,7 +1,9 @@
 """Criteria: what is asked of an answer, on which scale, and the catalogue that ships with the package."""
 
+import functools
 from collections.abc import Mapping
 from importlib import resources
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 import yaml
@@ -90,8 +92,9 @@ class Criterion(_Spec):
         return share if self.higher_is == "better" else 1.0 - share
 
 
+@functools.cache
 def load_catalogue(name: str = "rag") -> Mapping[str, Criterion]:
-    """The criteria of one shipped catalogue, by name, in their published order."""
+    """The criteria of one shipped catalogue, by name, in their published order. Read once in a process."""
     text = resources.files("judges").joinpath(f"catalogue/{name}.yaml").read_text(encoding="utf-8")
     criteria = [Criterion.model_validate(item) for item in yaml.safe_load(text)["criteria"]]
-    return {criterion.name: criterion for criterion in criteria}
+    return MappingProxyType({criterion.name: criterion for criterion in criteria})

@@ -69,7 +69,7 @@ class DirectJudge:
             logger.exception("judge %s failed on record %s, criterion %s", self._name, case.id, criterion.name)
             return self._failed(Reason.UNAVAILABLE, f"the judge failed: {type(error).__name__}")
         if isinstance(parsed, Invalid):
-            detail = f"{parsed.reason} (after {sample.calls} calls)"
+            detail = f"{parsed.reason} (after {sample.calls} call{'s' if sample.calls > 1 else ''})"
             return unscored(self._name, Reason.INVALID_OUTPUT, detail, samples=Samples(requested=1, invalid=1))
         return self._scored(parsed, criterion, case.language)
 

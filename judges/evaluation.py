@@ -14,6 +14,9 @@ _EVALUATION_NAMESPACE = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51")
 
 Score = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 
+# Draws have 53 bits: nothing is chosen with less, and what claims to be would outweigh all else for good.
+MIN_PROBABILITY = 2.0**-53
+
 
 class Status(StrEnum):
     """What became of one question put to one judge or to a panel. Only `scored` carries a score."""
@@ -131,7 +134,7 @@ class EvaluatorInfo(_Part):
 class Sampling(_Part):
     """How the record was chosen; means over evaluations are weighted by 1 / probability."""
 
-    probability: Annotated[FiniteFloat, Field(gt=0.0, le=1.0)] = 1.0
+    probability: Annotated[FiniteFloat, Field(ge=MIN_PROBABILITY, le=1.0)] = 1.0
     rule: str = "all"
     lane: str = "main"
 

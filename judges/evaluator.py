@@ -52,6 +52,9 @@ class Evaluator:
         version: str,
         excerpt_chars: int = 0,
     ) -> None:
+        unknown = (rule.weights.keys() | rule.required) - criteria.keys()
+        if unknown:
+            raise ValueError(f"the composite names {sorted(unknown)}, which are not among the criteria")
         self._criteria = criteria
         self._panel = panel
         self._rule = rule
@@ -139,7 +142,8 @@ class Evaluator:
             "criteria": [criterion.model_dump(mode="json") for criterion in self._criteria.values()],
             "judges": [[judge.name, judge.identity] for judge in self._panel.judges],
             "panel": [self._panel.combine, self._panel.needed],
-            "composite": [sorted(self._rule.weights.items()), sorted(self._rule.required), self._safety_vote],
+            "weights": [float(self._rule.weight(name)) for name in self._criteria],
+            "composite": [sorted(self._rule.required), self._safety_vote],
             "language": self._language or "auto",
         }
         canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -10,8 +10,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, S
 Language = Literal["en", "ru"]
 FieldValue = str | tuple[str, ...]
 
-# StrictBool before StrictInt: a bool is an int to Python, and `true` must stay `true` on its way through.
-TagValue = Annotated[StrictBool | StrictInt | FiniteFloat | StrictStr | None, Field(union_mode="left_to_right")]
+# Nothing may change on its way through: a bool is an int to Python, and a text such as "007" would do for a float.
+TagValue = Annotated[StrictBool | StrictInt | StrictStr | FiniteFloat | None, Field(union_mode="left_to_right")]
 
 # Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
 _CYRILLIC_SHARE = 0.3

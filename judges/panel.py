@@ -46,7 +46,7 @@ class Panel:
 
     async def assess(self, case: Case, criterion: Criterion) -> Dimension:
         """Asks all judges at once and combines what they found."""
-        missing = [name for name in criterion.needs if not case.fields.get(name)]
+        missing = [name for name in criterion.needs if not case.text(name).strip()]
         if missing:
             return Dimension(status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE)
         verdicts = await asyncio.gather(*(_ask(judge, case, criterion) for judge in self.judges))
@@ -97,14 +97,27 @@ def safety_level(dimension: Dimension | None, rule: Vote) -> int | None:
 
 
 async def _ask(judge: Judge, case: Case, criterion: Criterion) -> JudgeVerdict:
-    """A judge that breaks its contract and raises is a judge without a verdict."""
+    """A judge that breaks its contract is a judge without a verdict; the panel must outlive any judge."""
     try:
-        return await judge.judge(case, criterion)
-    except Exception as error:  # the panel must outlive any judge
-        return unscored(judge.name, Reason.UNAVAILABLE, f"{type(error).__name__}: {error}", samples=_ONE_ERROR)
+        verdict = await judge.judge(case, criterion)
+    except asyncio.CancelledError as error:
+        # Our own cancellation goes on; one that a judge let escape would leave the record without any result.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return _broken(judge, error)
+    except Exception as error:
+        return _broken(judge, error)
+    if verdict.status is Status.SCORED and (verdict.score is None or verdict.level not in criterion.scale.values):
+        detail = f"a verdict with score {verdict.score} and level {verdict.level}, which is not on the scale"
+        return unscored(judge.name, Reason.INVALID_OUTPUT, detail, samples=Samples(requested=1, invalid=1))
+    return verdict
 
 
-_ONE_ERROR = Samples(requested=1, error=1)
+def _broken(judge: Judge, error: BaseException) -> JudgeVerdict:
+    # The message may quote text that has no UTF-8 form, and is published all the same.
+    detail = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
+    return unscored(judge.name, Reason.UNAVAILABLE, detail, samples=Samples(requested=1, error=1))
 
 
 def _shortfall(verdicts: Sequence[JudgeVerdict]) -> Reason:

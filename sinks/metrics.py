@@ -152,6 +152,10 @@ class ScoreMetrics:
         """Publishes the rolling mean of one series."""
         self._recent.labels(self._apps(app), dimension).set(mean)
 
+    def no_longer_recent(self, app: str, dimension: str) -> None:
+        """Withdraws a rolling mean whose window is empty: the last value would look like a steady one."""
+        self._recent.remove(self._apps(app), dimension)
+
 
 class BoundedLabel:
     """Passes the first N distinct values on and calls the rest `other`."""

@@ -587,7 +587,7 @@ class WorkerConfig(Section):
         description=f"Longest time for one record; below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds.",
     )
     drain_seconds: FiniteFloat = Field(
-        default=10.0,
+        default=8.0,
         ge=0,
         le=45,
         description="Time to finish what is in flight when partitions move or the worker stops.",

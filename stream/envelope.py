@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from judges.evaluation import Sampling
+from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
 from stream.sampling import DECISION_VERSION, Decision
@@ -30,8 +30,8 @@ def read_sampling(headers: Headers) -> Sampling:
         return _DIRECT
     try:
         probability = float((found["sj-probability"] or b"").decode())
-        if not 0.0 < probability <= 1.0:
-            raise ValueError(f"{probability} is not in (0, 1]")
+        if not MIN_PROBABILITY <= probability <= 1.0:
+            raise ValueError(f"{probability} is not a probability of being chosen")
         rule, lane = ((found.get(name) or b"").decode() for name in ("sj-rule", "sj-lane"))
     except ValueError as error:
         raise RecordError("bad_envelope", f"sampling headers: {error}") from None

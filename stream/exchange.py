@@ -39,6 +39,9 @@ _RETRY_SECONDS = 60.0
 _MAX_MESSAGE_BYTES = 1_000_000_000
 # What is kept of a value that the broker refuses for its size.
 _SHRUNK_BYTES = 256 * 1024
+# A transaction with a record that is too large is sent again with its beginning only; librdkafka may fail the next one
+# too, for the sequence number that the refused record left unused.
+_SIZE_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,15 +141,17 @@ class Exchange:
         Raises `PublishAborted` when nothing was published and all may be sent again, `FencedError` when another
         process has our place.
         """
-        try:
-            self._transact(messages, offsets)
-        except PublishAborted:
-            if not self._refused:
-                raise
-            refused, self._refused = self._refused, []
-            self._transact([_shrunk(m) if m in refused else m for m in messages], offsets)
+        for attempt in range(_SIZE_ATTEMPTS):
+            try:
+                self._transact(messages, offsets)
+                break
+            except PublishAborted:
+                refused = self._refused
+                if not (refused or attempt) or attempt + 1 == _SIZE_ATTEMPTS:
+                    raise
+                messages = [_shrunk(message) if message in refused else message for message in messages]
         if self._mirror_offsets:
-            self._consumer.commit(offsets=_positions(offsets), asynchronous=False)
+            self._commit_plainly(offsets)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause([TopicPartition(*partition) for partition in partitions])
@@ -178,6 +183,13 @@ class Exchange:
             self._retrying(lambda: self._producer.commit_transaction(_CALL_SECONDS))  # 4
         except KafkaException as error:
             self._abort(error)
+
+    def _commit_plainly(self, offsets: Mapping[Partition, int]) -> None:
+        try:
+            self._consumer.commit(offsets=_positions(offsets), asynchronous=False)
+        except KafkaException as error:
+            # As a real broker does inside the transaction when the group went on without us.
+            raise PublishAborted(error.args[0].str()) from error
 
     def _produce(self, message: Message) -> None:
         def delivered(error: KafkaError | None, _message: KafkaMessage) -> None:

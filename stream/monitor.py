@@ -73,6 +73,7 @@ class Monitor:
         self._recent: deque[Finding] = deque(maxlen=_RECENT)
         self._incidents: deque[Finding] = deque(maxlen=_RECENT)
         self._statuses: Counter[CompositeStatus] = Counter()
+        self._shown: frozenset[tuple[str, str]] = frozenset()
         self._lock = threading.Lock()
         self.sinks: list[Sink[Evaluation]] = [scores]
 
@@ -104,8 +105,13 @@ class Monitor:
 
     def refresh(self) -> None:
         """Brings the gauges of rolling means up to date, also for series without new records."""
-        for series in self.snapshot().series:
-            self._scores.recent(series.app, series.dimension, series.mean)
+        means = {(series.app, series.dimension): series.mean for series in self.snapshot().series}
+        # First what goes: apps beyond the metrics' limit share a gauge, which must outlive the first to leave.
+        for app, dimension in self._shown - means.keys():
+            self._scores.no_longer_recent(app, dimension)
+        for (app, dimension), mean in means.items():
+            self._scores.recent(app, dimension, mean)
+        self._shown = frozenset(means)
 
     def _is_new(self, evaluation_id: str) -> bool:
         if evaluation_id in self._known:

@@ -27,6 +27,7 @@ class Ready(Generic[R]):
     """Finished results of one partition in offset order, and the offset to commit with them."""
 
     partition: Partition
+    generation: int
     results: tuple[R, ...]
     next_offset: int
 
@@ -112,15 +113,17 @@ class OffsetTracker(Generic[R]):
     def ready(self) -> list[Ready[R]]:
         """What may be committed now: per partition, everything before its oldest unfinished record."""
         return [
-            Ready(partition=partition, results=results, next_offset=last + 1)
+            Ready(partition=partition, generation=assigned.generation, results=results, next_offset=last + 1)
             for partition, assigned in self._assigned.items()
             for results, last in _finished_prefix(assigned.entries)
         ]
 
     def committed(self, ready: Iterable[Ready[R]]) -> None:
-        """Forgets what was published and committed."""
+        """Forgets what was published and committed, as far as it belongs to assignments that still hold."""
         for part in ready:
-            assigned = self._assigned[part.partition]
+            assigned = self._assigned.get(part.partition)
+            if assigned is None or assigned.generation != part.generation:
+                continue
             while assigned.entries and assigned.entries[0].offset < part.next_offset:
                 del assigned.by_offset[assigned.entries.popleft().offset]
 

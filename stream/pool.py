@@ -58,10 +58,9 @@ class JudgePool(Generic[R]):
 
     def close(self, last: Coroutine[Any, Any, None] | None = None) -> None:
         """Cancels what runs, runs `last` (closing of connections), and ends the thread."""
-        self.cancel({ticket.partition for ticket in self._running})
+        self._running.clear()
         try:
-            if last is not None:
-                asyncio.run_coroutine_threadsafe(last, self._loop).result(_CLOSE_SECONDS)
+            asyncio.run_coroutine_threadsafe(_wind_up(last), self._loop).result(2 * _CLOSE_SECONDS)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CLOSE_SECONDS)
@@ -72,3 +71,14 @@ class JudgePool(Generic[R]):
             return self._finished.get(timeout=seconds) if seconds else self._finished.get_nowait()
         except queue.Empty:
             return None
+
+
+async def _wind_up(last: Coroutine[Any, Any, None] | None) -> None:
+    """Lets cancelled work give back what it holds before `last`; a loop that ends earlier leaves it half done."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_CLOSE_SECONDS)
+    if last is not None:
+        await last

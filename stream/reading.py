@@ -86,10 +86,11 @@ def _within(interaction: Interaction, limits: LimitsConfig) -> Reading:
 
 
 def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"duplicate key {name!r}")
+        found[name] = value
     return found
 
 

@@ -58,7 +58,8 @@ class RollingScores:
         self._series: dict[tuple[str, str], _Series] = {}
 
     def add(self, app: str, dimension: str, *, score: float, weight: float, at: float, now: float) -> None:
-        number = self._number(at)
+        # A clock that runs ahead must not keep a judgement in the window for longer.
+        number = min(self._number(at), self._number(now))
         if number > self._number(now) - _BUCKETS:
             self._series.setdefault((app, dimension), _Series()).add(number, score, weight)
 

@@ -105,6 +105,8 @@ class Worker:
         for partition in partitions:
             self._tracker.assign(partition)
             self._waiting[partition] = deque()
+            # The client keeps a pause from an earlier assignment; counted as paused, it is lifted at the next step.
+            self._paused.add(partition)
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:

@@ -50,13 +50,18 @@ _CODE = re.compile(r"```.{0,5000}?```|`[^`\n]{0,300}`", re.DOTALL)
 _MOJIBAKE = re.compile("[ÃÐÑâ][\u0080-\u00bf€™œž“”–]|â€|Ð.Ñ|\ufffd")
 _PUNCTUATION = re.compile(r"!{2,}|\?{3,}|[?!]{4,}|\.{4,}|,{2,}|;{2,}|-{6,}")
 _REPEATED_WORD = re.compile(r"\b(\w{1,40})(?:\s+\1\b){2,}", re.IGNORECASE)
-_ENDING_OPEN = re.compile(r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|и|или|в|на|с|для|от|по|к))$", re.IGNORECASE)
+_ENDING_OPEN = re.compile(
+    r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|и|или|в|на|с|для|от|по|к))$", re.IGNORECASE
+)
 _WORD = re.compile(r"[^\W\d_]{1,200}")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S{1,300}|\S{1,64}@\S{1,64}")
 _LATIN = re.compile("[A-Za-z]")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _VOWEL = re.compile("[aeiouyаеёиоуыэюяAEIOUYАЕЁИОУЫЭЮЯ]")
 _MIXED = re.compile(r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])")
+_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{3}")
+_BLANK = frozenset("\n\r\t\u00a0\u202f\u2009\u200b\u200d\ufeff\u00ad")
+_BRACKET = re.compile(r"[()\[\]{}«»]")
 _PAIRS = {")": "(", "]": "[", "}": "{", "»": "«"}
 
 
@@ -80,7 +85,9 @@ class Subject(NamedTuple):
 def assess(reading: Reading) -> Finding:
     reading.need_known_script()
     raw = reading.raw_answer[:ANSWER_LIMIT]
-    prose = _ADDRESS.sub(" ", _CODE.sub(" ", raw))
+    prose = _CODE.sub(" ", raw) if "`" in raw else raw
+    if "@" in prose or "://" in prose or "www." in prose:
+        prose = _ADDRESS.sub(" ", prose)
     subject = Subject(reading, raw, prose, _WORD.findall(prose))
     if not any(char.isalnum() for char in raw):
         text = say(reading.language, en="There is nothing to read.", ru="Читать нечего.")
@@ -135,10 +142,10 @@ def _punctuation(subject: Subject) -> Flaw | None:
 
 def _brackets(subject: Subject) -> Flaw | None:
     open_brackets: list[str] = []
-    for char in subject.prose:
-        if char in _PAIRS.values():
+    for char in _BRACKET.findall(subject.prose):
+        if char not in _PAIRS:
             open_brackets.append(char)
-        elif char in _PAIRS and (not open_brackets or open_brackets.pop() != _PAIRS[char]):
+        elif not open_brackets or open_brackets.pop() != _PAIRS[char]:
             # "a)" and "1)" are list markers, not brackets that nobody opened.
             if char == ")" and not open_brackets:
                 continue
@@ -152,12 +159,16 @@ def _markup(subject: Subject) -> Flaw | None:
 
 
 def _garbage(subject: Subject) -> Flaw | None:
-    bad = sum(not char.isprintable() and char not in "\n\r\t\u00a0\u202f\u200b\u200d\ufeff\u00ad" for char in subject.raw)
+    bad = 0 if subject.raw.replace("\n", "").isprintable() else sum(map(_unreadable, subject.raw))
     bad += 2 * len(_MOJIBAKE.findall(subject.raw))
     share = bad / len(subject.raw)
     if not bad or share < SOME_GARBAGE:
         return None
     return Flaw(4 if share >= MUCH_GARBAGE else 2, "unreadable characters", "нечитаемые символы")
+
+
+def _unreadable(char: str) -> bool:
+    return not char.isprintable() and char not in _BLANK
 
 
 def _gibberish(subject: Subject) -> Flaw | None:
@@ -208,6 +219,8 @@ def _wall(subject: Subject) -> Flaw | None:
 
 
 def _zalgo(subject: Subject) -> Flaw | None:
+    if subject.raw.isascii() or not _MARKS.search(subject.raw):
+        return None
     marks = sum(unicodedata.combining(char) > 0 for char in subject.raw)
     return Flaw(2, "heaps of accents", "нагромождение значков") if marks > len(subject.raw) / 4 else None
 

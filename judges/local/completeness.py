@@ -1,12 +1,14 @@
 """Completeness: is there an answer to every part of the question, as far as the contexts have one?"""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from judges.local.finding import Finding, quoted, say, shorten
+from judges.local.phrases import Phrases
 from judges.local.quantity import Quantity
 from judges.local.reading import Reading
-from judges.local.text import Sentence, clean, read
+from judges.local.text import Sentence, clean, names_of, read
 
 # Share of a source sentence, beyond the question's own words, that an answer must take up to have answered from it;
 # half the credit below it. Sources say more than was asked, and answers say it in other words.
@@ -15,6 +17,9 @@ TOUCHED = 0.15
 
 # Without a source: share of the part's own words that the answer repeats.
 REPEATED = 0.4
+
+# A yes or no needs little more than the question's own words.
+REPEATED_YES_NO = 0.6
 
 # Mean credit of the parts from which on the answer is partial and complete.
 PARTIAL = 0.4
@@ -33,7 +38,7 @@ class Part(NamedTuple):
     text: str
     content: frozenset[str]
     asks: str | None
-    """`number`, `time`, `name`, or None for anything else."""
+    """`number`, `time`, `name`, `yes_no`, or None for anything else."""
 
     listed: tuple[str, ...]
     """Stems named side by side ("the price and the warranty"), each of which wants an answer."""
@@ -45,11 +50,11 @@ def assess(reading: Reading) -> Finding:
         return Finding(level=0, explanation=say(language, en="The answer is empty.", ru="Ответ пуст."))
     reading.need_known_script()
     parts = parts_of(reading)
-    credits = [credit(part, reading) for part in parts]
-    mean = sum(credits) / len(credits)
+    earned = [credit(part, reading) for part in parts]
+    mean = sum(earned) / len(earned)
     level = sum(mean >= threshold for threshold in (PARTIAL, COMPLETE))
-    missing = quoted((shorten(part.text) for part, value in zip(parts, credits, strict=True) if value < 1.0), language)
-    answered = sum(value >= 1.0 for value in credits)
+    missing = quoted((shorten(part.text) for part, value in zip(parts, earned, strict=True) if value < 1.0), language)
+    answered = sum(value >= 1.0 for value in earned)
     if level == 2:
         text = say(language, en="Everything asked for is answered.", ru="Есть ответ на всё, о чём спросили.")
     else:
@@ -84,10 +89,16 @@ def _joined(text: str, reading: Reading) -> list[Part]:
 def _part(text: str, reading: Reading) -> Part:
     passage = read(text, reading.lexicon)
     words = [word for sentence in passage.sentences for word in sentence.words]
-    asks = next((kind for kind, phrases in reading.lexicon.asks.items() if phrases.matches(words)), None)
+    asks = next((kind for kind, phrases in reading.lexicon.asks.items() if _is_asked(kind, phrases, words)), None)
     # "And when?" is about what the rest of the question is about.
     content = passage.content if len(passage.content) > 1 else passage.content | reading.topic
     return Part(text, content, asks, tuple(stem for sentence in passage.sentences for stem in _listed(sentence)))
+
+
+def _is_asked(kind: str, phrases: Phrases, words: Sequence[str]) -> bool:
+    """ "Do I need" wants a yes or no, "how do I" does not."""
+    matches = phrases.find(words)
+    return any(kind != "yes_no" or match.start == 0 or words[match.start] == "ли" for match in matches)
 
 
 def _listed(sentence: Sentence) -> list[str]:
@@ -122,10 +133,10 @@ def _credit(part: Part, reading: Reading) -> float:
         return _credit_without_source(part, reading)
     if part.asks in ("number", "time"):
         asked = [item for sentence in evidence for item in _figures(sentence, part)]
-        if asked:
+        if asked and not _off_topic(part, evidence, reading):
             return float(any(reading.answer.facts.support(item) for item in asked) or _same_day(evidence, reading))
     if part.asks == "name":
-        names = {name.stem for sentence in evidence for name in sentence.names} - part.content
+        names = {name.stem for sentence in evidence for name in names_of(sentence, reading.lexicon)} - part.content
         if names:
             return float(not names.isdisjoint(reading.answer.stems))
     return _credit_of_words(part, evidence, reading)
@@ -155,14 +166,23 @@ def read_numbers(part: Part) -> frozenset[str]:
     return frozenset(re.findall(r"\d{1,12}", part.text))
 
 
+def _off_topic(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> bool:
+    """The answer has words, and none of them belongs here: a number that fits does so by chance."""
+    here = part.content.union(*(sentence.content for sentence in evidence))
+    return bool(reading.answer.content) and here.isdisjoint(reading.answer.content)
+
+
 def _same_day(evidence: tuple[Sentence, ...], reading: Reading) -> bool:
     """The answer names a month or a day of the week that a source names."""
-    days = {name.stem for sentence in evidence for name in sentence.names if name.stem.startswith("#")}
+    days = {stem for sentence in evidence for stem in sentence.content if stem.startswith("#")}
     return not days.isdisjoint(reading.answer.stems)
 
 
 def _credit_of_words(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> float:
     taken = max(_taken_up(part, sentence, reading) for sentence in evidence)
+    repeated = len(part.content & reading.answer.content)
+    if part.asks == "yes_no" and (taken >= TOUCHED or repeated >= REPEATED_YES_NO * len(part.content)):
+        taken = TAKEN_UP
     value = 1.0 if taken >= TAKEN_UP else 0.5 * (taken >= TOUCHED)
     return 0.0 if _other_figures(evidence, reading) else value
 
@@ -178,4 +198,4 @@ def _other_figures(evidence: tuple[Sentence, ...], reading: Reading) -> bool:
     """The sources answer with figures, and the answer has figures, but none of theirs."""
     theirs = [item for sentence in evidence for item in sentence.quantities if not item.soft]
     ours = [item for sentence in reading.answer.sentences for item in sentence.quantities if not item.soft]
-    return bool(theirs and ours) and not any(reading.known_facts.support(item) for item in ours)
+    return bool(theirs and ours) and not any(reading.context_facts.support(item) for item in ours)

@@ -17,7 +17,7 @@ class Finding:
     explanation: str
 
 
-class CannotJudge(Exception):
+class CannotJudgeError(Exception):
     """The rules do not reach this text, and a number would be a guess."""
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from judges.local.finding import Finding, quoted, say, shorten
 from judges.local.lexicon import Lexicon, plain
+from judges.local.quantity import Quantity
 from judges.local.reading import Reading
-from judges.local.text import Sentence, read
+from judges.local.text import Sentence, names_of, read
 
 # Share of a claim's content words that one context, or all together, must hold. A faithful paraphrase keeps two words
 # in three; a sentence about the same subject that says something else shares about one in three.
@@ -62,7 +63,9 @@ def assess(reading: Reading) -> Finding:
     claims = list(claims_of(reading))
     if not claims:
         return _not_applicable(
-            reading, en="The answer claims nothing that could be checked.", ru="Ответ не содержит проверяемых утверждений."
+            reading,
+            en="The answer claims nothing that could be checked.",
+            ru="Ответ не содержит проверяемых утверждений.",
         )
     reading.need_one_script()
     return _finding(reading, [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]], len(claims))
@@ -85,12 +88,16 @@ def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
     missing = quoted((item for claim in checked for item in claim.missing), reading.language)
     explanation = say(
         reading.language,
-        en=f"{supported} of {total} claims are supported" + (f"; not found in the contexts: {missing}." if missing else "."),
-        ru=f"Подтверждено утверждений: {supported} из {total}" + (f"; нет в контекстах: {missing}." if missing else "."),
+        en=f"{supported} of {total} claims are supported"
+        + (f"; not found in the contexts: {missing}." if missing else "."),
+        ru=f"Подтверждено утверждений: {supported} из {total}"
+        + (f"; нет в контекстах: {missing}." if missing else "."),
     )
     if claims > total:
         explanation += say(
-            reading.language, en=f" Only the first {total} claims were checked.", ru=f" Проверены только первые {total}."
+            reading.language,
+            en=f" Only the first {total} claims were checked.",
+            ru=f" Проверены только первые {total}.",
         )
     return Finding(level=level, explanation=explanation + reading.cut)
 
@@ -123,24 +130,35 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
 def check(claim: Sentence, reading: Reading) -> Checked:
     """Whether the contexts support one claim, and if not, what is missing from them."""
     own = claim.content - (reading.question.content - reading.context_content)
-    numbers = [item.text for item in claim.quantities if not item.soft and not reading.known_facts.support(item)]
-    names = [name.text for name in claim.names if name.stem not in reading.known_stems and not _spelled_out(name.text, reading)]
+    stated = [item for item in claim.quantities if not item.soft]
+    given = sum(reading.context_facts.support(item) for item in stated)
+    numbers = [item.text for item in stated if not _known(item, reading)]
+    names = [
+        name.text
+        for name in names_of(claim, reading.lexicon)
+        if name.stem not in reading.known_stems and not _spelled_out(name.text, reading)
+    ]
     covered = len(own & reading.context_content)
     if numbers or names:
         same_subject = covered >= SAME_SUBJECT * max(1, len(own))
         return Checked(Support.CONTRADICTED if numbers and same_subject else Support.NO, (*numbers, *names))
-    if claim.content and not _covered(own, covered, reading):
+    if not _covered(own, given, reading):
         return Checked(Support.NO, (shorten(claim.text),))
     if _contradicted(claim, reading):
         return Checked(Support.CONTRADICTED, (shorten(claim.text),))
     return Checked(Support.YES, ())
 
 
-def _covered(own: frozenset[str], covered: int, reading: Reading) -> bool:
-    if not own or covered == 0:
-        return False
-    best = max(len(own & context.content) for context in reading.contexts)
-    return best >= IN_ONE_CONTEXT * len(own) or covered >= IN_ALL_CONTEXTS * len(own)
+def _known(item: Quantity, reading: Reading) -> bool:
+    return reading.context_facts.support(item) or reading.question.facts.support(item)
+
+
+def _covered(own: frozenset[str], given: int, reading: Reading) -> bool:
+    """Enough of the claim stands in the contexts; a number that does counts as a word that does."""
+    total = len(own) + given
+    best = given + max(len(own & context.content) for context in reading.contexts)
+    together = given + len(own & reading.context_content)
+    return together > 0 and (best >= IN_ONE_CONTEXT * total or together >= IN_ALL_CONTEXTS * total)
 
 
 def _spelled_out(name: str, reading: Reading) -> bool:
@@ -149,7 +167,9 @@ def _spelled_out(name: str, reading: Reading) -> bool:
     if len(letters) < _INITIALS or not name.isupper():
         return False
     return any(
-        letters in "".join(word[0] for word in sentence.words) for sentence in reading.context_sentences if sentence.words
+        letters in "".join(word[0] for word in sentence.words)
+        for sentence in reading.context_sentences
+        if sentence.words
     )
 
 
@@ -160,7 +180,9 @@ def _contradicted(claim: Sentence, reading: Reading) -> bool:
     if best < SAME_STATEMENT_WORDS or best < SAME_STATEMENT * len(claim.content):
         return False
     closest = [sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best]
-    return all(_opposite(claim, sentence, reading.lexicon) for sentence in closest) or _excluded(claim, closest, reading)
+    return all(_opposite(claim, sentence, reading.lexicon) for sentence in closest) or _excluded(
+        claim, closest, reading
+    )
 
 
 def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:

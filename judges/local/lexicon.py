@@ -63,7 +63,9 @@ class Lexicon:
         self._numbers = _spelled(words["numbers"])
         self._scales = _spelled(words["scales"])
         self.units = {
-            word: Unit(entry["base"], float(entry["factor"])) for entry in words["units"] for word in entry["words"].split()
+            word: Unit(entry["base"], float(entry["factor"]))
+            for entry in words["units"]
+            for word in entry["words"].split()
         }
         self.between = frozenset(words["between"].split())
         self.exclusive = tuple(frozenset(group) for group in self._groups(words["exclusive"]))
@@ -102,6 +104,10 @@ class Lexicon:
                 self._known.clear()
             known = self._known[raw] = self._examine(raw)
         return known
+
+    def sign(self, sign: str) -> Word:
+        """A month or a day by its sign."""
+        return Word(sign, sign, True, True, False, False, None, None, None)
 
     def _examine(self, raw: str) -> Word:
         text = plain(raw)

@@ -4,16 +4,14 @@ A pattern is written as slots with spaces between them:
 
     make|build ... bomb*      "build" within six words before "bomb", "bombs", "bomber"
     i|we can't help           three words next to each other
-    home address is ... #     `#` is any word with a digit in it
+    home address is ... @digit     `@digit` is any word with a digit in it, `@many` any number of two digits or more
 
 `|` separates alternatives, `*` at the end of one stands for any ending, and `...` allows up to `GAP` words in between.
 Words are compared in lower case with е for ё.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 # Words that `...` may skip: a verb and its object are rarely further apart in one clause.
@@ -31,101 +29,122 @@ class Match(NamedTuple):
     """Which of the patterns matched, by its place in the list given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slot:
-    pattern: int
+class _Slot(NamedTuple):
+    number: int
     reach: int
     """How many words after the slot before it this one may stand."""
+
+
+class _Pattern(NamedTuple):
+    slots: tuple[_Slot, ...]
+    anchor: int
+    """The slot that is looked for first: the one whose words are rare."""
+
+
+class _Known(NamedTuple):
+    """What one word can be."""
+
+    anchors: tuple[int, ...]
+    """The patterns it may anchor."""
+
+    slots: frozenset[int]
 
 
 class Phrases:
     """Many patterns, ready to be looked for."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._slots: list[_Slot] = []
-        self._patterns: list[tuple[int, ...]] = []
+        self._patterns: list[_Pattern] = []
+        self._anchored: dict[int, int] = {}
         self._exact: dict[str, list[int]] = defaultdict(list)
         self._prefix: dict[str, list[int]] = defaultdict(list)
         self._digit: list[int] = []
+        self._many: list[int] = []
+        self._slot_count = 0
         for pattern in patterns:
             self._add(pattern)
         self._lengths = tuple(sorted({len(prefix) for prefix in self._prefix}))
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known: dict[str, _Known] = {}
 
     def _add(self, pattern: str) -> None:
-        number, slots, reach = len(self._patterns), [], 1
+        slots: list[_Slot] = []
+        rarity: list[int] = []
+        reach = 1
         for part in pattern.split():
             if part == "...":
                 reach = GAP + 1
                 continue
-            slot = len(self._slots)
-            self._slots.append(_Slot(pattern=number, reach=reach))
-            slots.append(slot)
+            words = part.split("|")
+            slots.append(_Slot(self._slot_count, reach))
+            # Common words are short; the least common alternative decides nothing.
+            rarity.append(min(len(word) for word in words))
+            for word in words:
+                self._index(word, self._slot_count)
+            self._slot_count += 1
             reach = 1
-            for word in part.split("|"):
-                self._index(word, slot)
-        if not slots or reach != 1:
+        if not slots or reach != 1 or pattern.startswith("..."):
             raise ValueError(f"pattern {pattern!r} must begin and end with a word")
-        self._patterns.append(tuple(slots))
+        anchor = rarity.index(max(rarity))
+        self._anchored[slots[anchor].number] = len(self._patterns)
+        self._patterns.append(_Pattern(tuple(slots), anchor))
 
     def _index(self, word: str, slot: int) -> None:
         if not word:
             raise ValueError("a pattern has an empty alternative")
-        if word == "#":
+        if word == "@digit":
             self._digit.append(slot)
+        elif word == "@many":
+            self._many.append(slot)
         elif word.endswith("*"):
             self._prefix[word[:-1]].append(slot)
         else:
             self._exact[word].append(slot)
 
-    def _slots_of(self, word: str) -> tuple[int, ...]:
-        known = self._known.get(word)
-        if known is None:
-            found = set(self._exact.get(word, ()))
-            for length in self._lengths:
-                found.update(self._prefix.get(word[:length], ()))
-            if self._digit and any(char.isdigit() for char in word):
-                found.update(self._digit)
-            if len(self._known) >= _CACHED_WORDS:
-                self._known.clear()
-            known = self._known[word] = tuple(sorted(found))
+    def _examine(self, word: str) -> _Known:
+        found = set(self._exact.get(word, ()))
+        for length in self._lengths:
+            found.update(self._prefix.get(word[:length], ()))
+        if self._digit and any(char.isdigit() for char in word):
+            found.update(self._digit)
+        if self._many and word.isdigit() and len(word) > 1:
+            found.update(self._many)
+        if len(self._known) >= _CACHED_WORDS:
+            self._known.clear()
+        anchors = sorted(self._anchored[slot] for slot in found if slot in self._anchored)
+        known = self._known[word] = _Known(tuple(anchors), frozenset(found))
         return known
 
     def find(self, words: Sequence[str]) -> list[Match]:
-        """Every place where a pattern begins, in the order of the text, with its shortest end."""
-        positions: dict[int, list[int]] = {}
+        """Every match around a rare word of a pattern, as short as possible, in the order of the text."""
+        found: list[Match] = []
+        get = self._known.get
         for place, word in enumerate(words):
-            for slot in self._slots_of(word):
-                positions.setdefault(slot, []).append(place)
-        if not positions:
-            return []
-        candidates = {self._slots[slot].pattern for slot in positions}
-        found = [
-            match
-            for number in candidates
-            if all(slot in positions for slot in self._patterns[number])
-            for match in self._chains(number, positions)
-        ]
-        return sorted(found)
+            known = get(word) or self._examine(word)
+            for number in known.anchors:
+                match = self._around(number, place, words)
+                if match is not None:
+                    found.append(match)
+        found.sort()
+        return found
 
     def matches(self, words: Sequence[str]) -> bool:
         return bool(self.find(words))
 
-    def _chains(self, number: int, positions: dict[int, list[int]]) -> Iterable[Match]:
-        first, *rest = self._patterns[number]
-        for start in positions[first]:
-            ends = [start]
-            for slot in rest:
-                ends = _reachable(ends, positions[slot], self._slots[slot].reach)
-            if ends:
-                yield Match(start, ends[0] + 1, number)
+    def _around(self, number: int, place: int, words: Sequence[str]) -> Match | None:
+        slots, anchor = self._patterns[number]
+        starts = ends = {place}
+        for index in range(anchor, 0, -1):
+            reach, wanted = slots[index].reach, slots[index - 1].number
+            near = {at for start in starts for at in range(max(0, start - reach), start)}
+            starts = {at for at in near if self._is(words[at], wanted)}
+            if not starts:
+                return None
+        for slot in slots[anchor + 1 :]:
+            near = {at for end in ends for at in range(end + 1, min(len(words), end + slot.reach + 1))}
+            ends = {at for at in near if self._is(words[at], slot.number)}
+            if not ends:
+                return None
+        return Match(max(starts), min(ends) + 1, number)
 
-
-def _reachable(ends: list[int], places: list[int], reach: int) -> list[int]:
-    found = set()
-    for end in ends:
-        for index in range(bisect_right(places, end), len(places)):
-            if places[index] > end + reach:
-                break
-            found.add(places[index])
-    return sorted(found)
+    def _is(self, word: str, slot: int) -> bool:
+        return slot in (self._known.get(word) or self._examine(word)).slots

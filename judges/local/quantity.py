@@ -13,6 +13,7 @@ _MOST_DIGITS = 15
 _NEAR = 2
 
 _SIGNS = "$€£₽"
+_CLOCK = "o'clock"
 _MERIDIEM = {"am": 0, "pm": 12}
 
 
@@ -108,8 +109,9 @@ def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) ->
         return _quantity(value, lexicon.units[sign], text[token.start : end + 2].rstrip(" .,;"))
     if after is not None and after.raw.lower() in _MERIDIEM and value.isdigit():
         hour = int(value) % 12 + _MERIDIEM[after.raw.lower()]
-        return Quantity(str(hour), None, str(hour), text[token.start : after.end], soft=False)
-    return _with_unit(tokens, place, value, text[token.start : end], text, lexicon, start=token.start)
+        return Quantity(str(hour), _CLOCK, str(hour), text[token.start : after.end], soft=False)
+    unit = _unit_after(tokens, place, lexicon)
+    return _quantity(value, unit and unit.word.unit, text[token.start : unit.end if unit else end])
 
 
 def _sign(text: str, start: int) -> str:
@@ -118,15 +120,11 @@ def _sign(text: str, start: int) -> str:
     return "-" if minus and not text[max(0, start - 2) : start - 1].isalnum() else ""
 
 
-def _with_unit(
-    tokens: Sequence[Token], place: int, value: str, shown: str, text: str, lexicon: Lexicon, *, start: int
-) -> Quantity:
+def _unit_after(tokens: Sequence[Token], place: int, lexicon: Lexicon) -> Token | None:
     after = _near(tokens, place + 1, tokens[place].end)
     if after is not None and after.word.text in lexicon.between:
         after = _near(tokens, place + 2, after.end)
-    if after is None or after.word.unit is None:
-        return _quantity(value, None, shown)
-    return _quantity(value, after.word.unit, text[start : after.end])
+    return after if after is not None and after.word.unit is not None else None
 
 
 def _spelled(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
@@ -138,7 +136,8 @@ def _spelled(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -
         number += before
     elif before is not None and before < 20 and number == 100:
         number *= before
-    quantity = _with_unit(tokens, place, _short(number), token.raw, text, lexicon, start=token.start)
+    unit = _unit_after(tokens, place, lexicon)
+    quantity = _quantity(_short(number), unit and unit.word.unit, text[token.start : unit.end if unit else token.end])
     # "a day" and "one of them" are figures of speech; "three days" is a claim.
     return [quantity._replace(soft=quantity.unit is None or number == 1)]
 
@@ -159,7 +158,7 @@ def _quantity(value: str, unit: Unit | None, shown: str) -> Quantity:
 def _clock(hour: str, minute: str) -> list[Quantity]:
     """ "9:00" is also "9"; "9:30" is only itself."""
     value = str(int(hour)) if minute == "00" else f"{int(hour)}:{minute}"
-    return [Quantity(value, None, value, f"{hour}:{minute}", soft=False)]
+    return [Quantity(value, _CLOCK, value, f"{hour}:{minute}", soft=False)]
 
 
 def _date(raw: str) -> list[Quantity]:

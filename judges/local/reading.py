@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from judges.interaction import Case, Language
-from judges.local.finding import CannotJudge, say
+from judges.local.finding import CannotJudgeError, say
 from judges.local.lexicon import Lexicon
 from judges.local.quantity import Facts
 from judges.local.text import Passage, Sentence, clean, read
@@ -28,14 +28,12 @@ _SURROUNDINGS = 0.5
 
 # Letters of other alphabets from which on the text is in a language the rules do not know.
 _FOREIGN_SHARE = 0.5
+_LETTER = re.compile(r"[^\W\d_]")
+_FOREIGN_LETTER = re.compile(r"[^\W\d_A-Za-z\u00c0-\u024f\u0400-\u04ff]")
+
 # A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
 _MOSTLY = 0.5
 _TOO_FEW = 0.1
-_LETTER = re.compile(r"[^\W\d_]")
-_KNOWN# A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
-_MOSTLY = 0.5
-_TOO_FEW = 0.1
-_LETTER = re.compile("[A-Za-z\u00c0-\u024f\u0400-\u04ff]")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 
 
@@ -74,7 +72,7 @@ class Reading:
 
     @cached_property
     def context_sentences(self) -> tuple[Sentence, ...]:
-        return tuple(sentence for context in self.contexts for sentence in context.sentences if sentence.stems)
+        return tuple(sentence for context in self.contexts for sentence in context.sentences)
 
     @cached_property
     def context_content(self) -> frozenset[str]:
@@ -86,11 +84,10 @@ class Reading:
         return _union(passage.stems for passage in (*self.contexts, self.question))
 
     @cached_property
-    def known_facts(self) -> Facts:
+    def context_facts(self) -> Facts:
         facts = Facts()
-        for passage in (*self.contexts, self.question):
-            for sentence in passage.sentences:
-                facts.add(sentence.quantities)
+        for sentence in self.context_sentences:
+            facts.add(sentence.quantities)
         return facts
 
     @cached_property
@@ -112,7 +109,6 @@ class Reading:
             for context in self.contexts
             if not stems.isdisjoint(context.content)
             for sentence in context.sentences
-            if sentence.stems
         ]
         best = max((score for score, _ in scored), default=0.0)
         least = max(_EVIDENCE * len(stems), _NEAR_BEST * best)
@@ -134,12 +130,16 @@ class Reading:
             ru=f" Прочитаны только первые {ANSWER_LIMIT} знаков.",
         )
 
+    @cached_property
+    def _foreign(self) -> bool:
+        text = self.full_answer[:ANSWER_LIMIT]
+        foreign = 0 if text.isascii() else len(_FOREIGN_LETTER.findall(text))
+        return foreign > 0 and foreign >= _FOREIGN_SHARE * len(_LETTER.findall(text))
+
     def need_known_script(self) -> None:
         """Rules for English and Russian words say nothing about a text in another alphabet."""
-        letters = len(_LETTER.findall(self.full_answer[:ANSWER_LIMIT]))
-        known = len(_KNOWN_LETTER.findall(self.full_answer[:ANSWER_LIMIT]))
-        if letters and (letters - known) / letters >= _FOREIGN_SHARE:
-            raise CannotJudge("the answer is in an alphabet other than Latin and Cyrillic")
+        if self._foreign:
+            raise CannotJudgeError("the answer is in an alphabet other than Latin and Cyrillic")
 
     def need_one_script(self) -> None:
         """Words of Russian and of English cannot be compared with each other."""
@@ -147,7 +147,7 @@ class Reading:
         russian = _cyrillic_share(answer) > _MOSTLY
         shared = _cyrillic_share(contexts) if russian else 1.0 - _cyrillic_share(contexts)
         if answer and contexts and shared < _TOO_FEW:
-            raise CannotJudge("the answer and the contexts are in different languages")
+            raise CannotJudgeError("the answer and the contexts are in different languages")
 
 
 def _closeness(stems: frozenset[str], sentence: Sentence, context: Passage) -> float:

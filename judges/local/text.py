@@ -12,26 +12,34 @@ from judges.local.quantity import Facts, Quantity, Token, quantities
 # Normalising sorts the marks of a run in quadratic time, so that a hostile text must come in small pieces.
 _NORMALISED_AT_ONCE = 256
 
-# Every repetition has an upper bound: no input makes a search start over and over.
-_WORD = r"[^\W\d_]{1,64}(?:['’][^\W\d_]{1,20})?"
+# Every repetition has an upper bound, and words are matched whole or not at all (`+` after the bound): no input makes
+# a search start over and over.
+_WORD = r"[^\W\d_]{1,64}+(?:['’][^\W\d_]{1,20}+)?+"
 _PLAIN = (
-    r"(?P<date>(?<!\d)(?:\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4})(?![\d.]))"
+    r"(?P<label>[A-ZА-ЯЁ]{1,10}+-\d[\w-]{0,40})"
+    rf"|(?P<word>{_WORD}(?!\d))"
+    r"|(?P<date>(?<!\d)(?:\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4})(?![\d.]))"
     r"|(?P<time>(?<!\d)\d{1,2}:\d{2}(?![\d:]))"
-    r"|(?P<code>[^\W\d_]{1,12}\d[\w-]{0,40}|[A-ZА-ЯЁ]{1,10}-\d[\w-]{0,40}|\d{1,9}(?:\.\d{1,9}){2,6})"
+    r"|(?P<code>[^\W\d_]{1,64}+\d[\w-]{0,40}|\d{1,9}(?:\.\d{1,9}){2,6})"
     r"|(?P<number>\d{1,3}(?:[,\u00a0\u202f ]\d{3}){1,5}(?!\d)(?:\.\d{1,9})?|\d{1,40}(?:[.,]\d{1,9})?)"
-    rf"|(?P<word>{_WORD})"
 )
-_ADDRESS = (
-    r"(?P<address>(?:https?://|www\.)[^\s<>\"]{1,300}|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})"
-)
+_ADDRESS = r"(?P<address>(?:https?://|www\.)[^\s<>\"]{1,300}|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})"
+_NOT_QUICK = re.compile(r"\d|@|://|www\.")
+_QUICK_WORD = re.compile(_WORD)
+_ARTICLES = frozenset({"a", "an", "one"})
 _TOKEN = re.compile(_PLAIN)
 _TOKEN_OR_ADDRESS = re.compile(f"{_ADDRESS}|{_PLAIN}")
 
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]")  # fmt: skip
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"[^\S\n]+")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
-_TWO_SCRIPTS = re.compile(r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])[A-Za-z\u0400-\u04ff]{0,64}")
+_TWO_SCRIPTS = re.compile(
+    r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])[A-Za-z\u0400-\u04ff]{0,64}"
+)
 _LOOKALIKES = ("aceopxykmthbABCEHKMOPTXY", "асеорхукмтнвАВСЕНКМОРТХУ")
 _TO_CYRILLIC = str.maketrans(*_LOOKALIKES)
 _TO_LATIN = str.maketrans(*reversed(_LOOKALIKES))
@@ -39,6 +47,7 @@ _TO_LATIN = str.maketrans(*reversed(_LOOKALIKES))
 _BOUNDARY = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"»”)']))\s+")
 _MARKER = re.compile(r"(?:[-*•–—▪]|\d{1,2}[.)]|#{1,6})\s+")
 _LAST_WORD = re.compile(r"([\w.-]{1,12})\.$")
+_WORDY = frozenset({"word", "code"})
 _OPENING = "\"'«“„(:*_`"
 
 
@@ -58,9 +67,6 @@ class Sentence:
     """The stems that say something about the subject."""
 
     quantities: tuple[Quantity, ...]
-    names: tuple[Name, ...]
-    """What must be found to be believed: names, abbreviations, codes, addresses, months and days."""
-
     bullet: bool
     """It stands in a list."""
 
@@ -138,69 +144,74 @@ def read(text: str, lexicon: Lexicon) -> Passage:
     return Passage(
         sentences=found,
         content=frozenset().union(*(sentence.content for sentence in found)),
-        stems=frozenset().union(*(sentence.stems for sentence in found), *(_signs(sentence) for sentence in found)),
+        stems=frozenset().union(*(sentence.stems for sentence in found)),
         facts=facts,
     )
 
 
-def _signs(sentence: Sentence) -> frozenset[str]:
-    """What the names stand for, where it is not a word of the text: the month of "2024-03-01"."""
-    return frozenset(name.stem for name in sentence.names)
-
-
 def _sentence(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    tokens = list(_tokens(text, lexicon))
-    words = [token.word for token in tokens if token.kind == "word" or token.kind == "code"]
+    quick = _quick(text, lexicon)
+    words, stated = quick if quick is not None else _thorough(text, lexicon)
     return Sentence(
         text=text,
-        words=tuple(word.text for word in words),
-        stems=tuple(word.stem for word in words),
-        content=frozenset(word.stem for word in words if word.content),
-        quantities=tuple(quantities(tokens, text, lexicon)),
-        names=tuple(_names(tokens, text)),
+        words=tuple([word.text for word in words]),
+        stems=tuple([word.stem for word in words]),
+        content=frozenset([word.stem for word in words if word.content]),
+        quantities=stated,
         bullet=bullet,
     )
+
+
+def _quick(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]] | None:
+    """The words of a sentence without numbers, which most are; None when it must be read token by token."""
+    if _NOT_QUICK.search(text):
+        return None
+    words = [lexicon.look(raw) for raw in _QUICK_WORD.findall(text)]
+    return None if any(word.number is not None and word.text not in _ARTICLES for word in words) else (words, ())
+
+
+def _thorough(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]]:
+    tokens = list(_tokens(text, lexicon))
+    months = [lexicon.sign(sign) for token in tokens if token.kind == "date" for sign in _months(token.raw)]
+    words = [token.word for token in tokens if token.kind in _WORDY]
+    return words + months, tuple(quantities(tokens, text, lexicon))
 
 
 def _tokens(text: str, lexicon: Lexicon) -> Iterator[Token]:
     pattern = _TOKEN_OR_ADDRESS if "@" in text or "://" in text or "www." in text else _TOKEN
     for match in pattern.finditer(text):
         kind, raw = match.lastgroup or "word", match[0]
-        if kind == "address":
+        if kind in {"address", "label"}:
             kind, raw = "code", raw.rstrip(".,;:!?)")
         yield Token(kind, raw, match.start(), match.end(), lexicon.look(raw))
 
 
-def _names(tokens: Sequence[Token], text: str) -> Iterator[Name]:
+def names_of(sentence: Sentence, lexicon: Lexicon) -> Iterator[Name]:
+    """What must be found to be believed: names, abbreviations, codes, addresses, months and days."""
+    text = sentence.text
+    tokens = list(_tokens(text, lexicon))
     shouted = text.isupper() and len(tokens) > 2
     for place, token in enumerate(tokens):
-        word = token.word
         if token.kind == "code":
-            yield Name(token.raw, word.stem)
+            yield Name(token.raw, token.word.stem)
         elif token.kind == "date":
-            yield from _month(token.raw)
+            yield from (Name(token.raw, sign) for sign in _months(token.raw))
         elif token.kind == "word" and not shouted and _is_name(tokens, place, text):
-            yield Name(token.raw, word.stem)
+            yield Name(token.raw, token.word.stem)
 
 
 def _is_name(tokens: Sequence[Token], place: int, text: str) -> bool:
     word, start = tokens[place].word, tokens[place].start
-    if word.calendar:
-        return True
-    if not word.content or not (word.capital or word.special):
+    if word.calendar or word.special:
+        return word.calendar or word.content
+    if not word.content or not word.capital or place == 0:
         return False
-    opens = place == 0 or text[start - 1 : start] in _OPENING or text[start - 2 : start - 1] in _OPENING
-    if word.special or not opens:
-        return True
-    return place + 1 < len(tokens) and _capital(tokens[place + 1].word)
+    # The first word of a sentence or of a quotation has its capital from there.
+    return text[start - 1] not in _OPENING and text[start - 2 : start - 1] not in _OPENING
 
 
-def _capital(word: Word) -> bool:
-    return word.capital and word.content and not word.calendar
-
-
-def _month(raw: str) -> Iterator[Name]:
-    parts = raw.replace("/", "-").replace(".", "-").split("-")
-    month = int(parts[1])
+def _months(raw: str) -> Iterator[str]:
+    """The month of a date in figures, as the sign that its name has."""
+    month = int(raw.replace("/", "-").replace(".", "-").split("-")[1])
     if 1 <= month <= 12:
-        yield Name(raw, f"#month{month}")
+        yield f"#month{month}"

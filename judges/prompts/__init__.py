@@ -71,10 +71,11 @@ def shown_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
 
 def boundary(fields: Mapping[str, str | tuple[str, ...]]) -> str:
     """A code that occurs in no field: the same for the same case, and for every criterion of it."""
-    return _absent_code(json.dumps(dict(fields), sort_keys=True), "\n".join(_texts(fields)))
+    return absent_code(json.dumps(dict(fields), sort_keys=True), "\n".join(_texts(fields)))
 
 
-def _absent_code(seed: str, text: str) -> str:
+def absent_code(seed: str, text: str) -> str:
+    """The first code of the seed's series that does not occur in the text, in capitals or not."""
     digest, haystack = hashlib.sha256(seed.encode()).hexdigest(), text.casefold()
     while digest[:6] in haystack:
         digest = hashlib.sha256(digest.encode()).hexdigest()

@@ -6,7 +6,6 @@ from stream.config import InputConfig
 from stream.errors import RecordError
 
 _REQUIRED = ("id", "question", "answer")
-_MISSING = object()
 
 
 def adapter(config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
@@ -18,7 +17,7 @@ def _read(document: dict[str, object], paths: Mapping[str, str]) -> dict[str, ob
     fields: dict[str, object] = {}
     for field, path in paths.items():
         value = _follow(document, path)
-        if value is not _MISSING:
+        if value is not None:
             fields[field] = _shaped(field, value)
         elif field in _REQUIRED:
             raise RecordError("invalid_record", f"{field}: nothing at {path!r}")
@@ -26,7 +25,7 @@ def _read(document: dict[str, object], paths: Mapping[str, str]) -> dict[str, ob
 
 
 def _follow(document: object, path: str) -> object:
-    """The value at a dotted path, numbers being positions in lists."""
+    """The value at a dotted path, numbers being positions in lists; None when there is nothing, or a null."""
     value = document
     for step in path.split("."):
         if isinstance(value, dict) and step in value:
@@ -34,7 +33,7 @@ def _follow(document: object, path: str) -> object:
         elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
         else:
-            return _MISSING
+            return None
     return value
 
 
@@ -56,6 +55,7 @@ def _listed(value: object) -> list[object]:
 def _with_text(item: object, **defaults: str) -> object:
     if isinstance(item, str):
         return {**defaults, "text": item}
-    if isinstance(item, dict) and "text" not in item and "content" in item:
-        return {**defaults, **item, "text": item["content"]}
-    return item
+    if not isinstance(item, dict):
+        return item
+    text = {"text": item["content"]} if "content" in item and "text" not in item else {}
+    return {**defaults, **item, **text}

@@ -7,6 +7,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+# Drawing more often costs more than sending does.
+_DRAW_SECONDS = 0.1
+
 
 class Meter:
     """Shows how far a command is, on standard error, from `with` to the end of the block."""
@@ -27,6 +30,7 @@ class Meter:
         )
         self._task = self._progress.add_task(label, total=total, records=0, rate=0.0)
         self._started = time.monotonic()
+        self._drawn_at = 0.0
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -44,5 +48,7 @@ class Meter:
 
     def show(self, *, done: float, records: int) -> None:
         """`done` of the total is behind us, and so many records."""
-        rate = records / self.seconds if self.seconds > 0 else 0.0
-        self._progress.update(self._task, completed=done, records=records, rate=rate)
+        seconds = self.seconds
+        if seconds - self._drawn_at >= _DRAW_SECONDS:
+            self._drawn_at = seconds
+            self._progress.update(self._task, completed=done, records=records, rate=records / seconds)

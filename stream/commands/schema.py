@@ -7,6 +7,7 @@ from typing import Literal
 import click
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
 from judges.evaluation import Evaluation, SafetyNotice
 from judges.interaction import Interaction
@@ -19,6 +20,17 @@ _RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validati
     "interaction": (Interaction, "validation"),
     "critical": (SafetyNotice, "serialization"),
 }
+
+
+class _WireSchema(GenerateJsonSchema):
+    """Pydantic takes a field with a default for optional, also in what is written; ours are all there, as null."""
+
+    def field_is_required(
+        self,
+        field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
+        total: bool,
+    ) -> bool:
+        return self.mode == "serialization" or super().field_is_required(field, total)
 
 
 @click.command()
@@ -41,5 +53,5 @@ def schema(record: str) -> None:
 def wire_schema(record: str) -> dict[str, object]:
     """The schema of one kind of record."""
     model, mode = _RECORDS[record]
-    heading = {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"urn:streamjury:{record}:{VERSION}"}
-    return {**heading, **model.model_json_schema(mode=mode)}
+    heading = {"$schema": _WireSchema.schema_dialect, "$id": f"urn:streamjury:{record}:{VERSION}"}
+    return {**heading, **model.model_json_schema(mode=mode, schema_generator=_WireSchema)}

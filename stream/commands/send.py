@@ -17,7 +17,8 @@ from stream.commands.progress import Meter
 from stream.produce import DELIVERY_SECONDS, CountingProducer
 
 _INTERRUPTED_STATUS = 130
-_INTERRUPTED_SECONDS = 5.0
+# What is under way when the command is cut short has this long to arrive.
+_LAST_SECONDS = 5.0
 
 
 class Line(NamedTuple):
@@ -50,7 +51,8 @@ def send(config_path: Path | None, file: str, rate: float | None) -> None:
         producer = CountingProducer(config.kafka, topic, client="streamjury-send")
         with Meter(f"sending to {topic}", size) as meter:
             _send_all(source, producer, rate, interruption, meter)
-            producer.finish(_INTERRUPTED_SECONDS if interruption.stop.is_set() else DELIVERY_SECONDS)
+            cut_short = interruption.stop.is_set() or producer.broker_away
+            producer.finish(_LAST_SECONDS if cut_short else DELIVERY_SECONDS)
     _tell(producer, f"{topic} at {config.kafka.bootstrap}", meter.seconds)
     if producer.failed:
         raise SystemExit(1)

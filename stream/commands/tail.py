@@ -31,6 +31,8 @@ _TOPIC_WAIT_SECONDS = 1.0
 _REASON_CHARS = 300
 _BYTES_SHOWN = 80
 _INDENT = " " * 9
+# RFC 3339 up to the seconds; the wire is in UTC.
+_SECONDS_CHARS = 19
 _STATUS_STYLES = {
     CompositeStatus.UNSAFE: "bold white on red",
     CompositeStatus.QUESTIONABLE: "yellow",
@@ -87,6 +89,7 @@ def tail(
 
 def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:
     """The committed records of all partitions, without joining a group or committing anything."""
+    outage = _Outage(kafka.bootstrap)
     consumer = Consumer(
         {
             **kafka.client_options(),
@@ -96,6 +99,7 @@ def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "log_level": 0,
+            "error_cb": outage.note,
         }
     )
     try:
@@ -106,9 +110,10 @@ def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -
                 continue
             error = message.error()
             if error is None:
+                outage.over()
                 yield message
-            elif error.fatal() or not error.retriable():
-                _say(error)
+            elif not error.retriable():
+                raise KafkaException(error)
     except KafkaException as error:
         raise click.ClickException(f"reading {topic}: {error.args[0].str()}") from None
     finally:
@@ -126,7 +131,7 @@ def app_of(value: bytes | None) -> str | None:
 
 
 def evaluation_text(message: KafkaMessage) -> Text:
-    """An evaluation in two lines: what it came to, and why."""
+    """An evaluation in one line, and a second one that says why it is not perfect."""
     try:
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
@@ -139,12 +144,16 @@ def evaluation_text(message: KafkaMessage) -> Text:
         (score, f"bold {score_style(composite.score)}"),
         " ",
         (composite.status.value, _STATUS_STYLES.get(composite.status, "green")),
+        " ",
     )
     for name, dimension in evaluation.dimensions.items():
-        text.append(f"  {title_of(name)}=", "dim")
+        text.append(f" {title_of(name)}", "dim")
         text.append(_short(dimension), score_style(dimension.score))
-    reason = f"{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}" if finding.reason else "–"
-    return text.append(f"\n{_INDENT}{reason}").append(f"  {printable(evaluation.interaction_id)}", "dim")
+    text.append(f"  {printable(evaluation.interaction_id)}", "dim")
+    worst = evaluation.dimensions.get(finding.dimension)
+    if worst is not None and worst.score != 1.0 and finding.reason:
+        text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}")
+    return text
 
 
 def critical_text(message: KafkaMessage) -> Text:
@@ -174,7 +183,7 @@ def deadletter_text(message: KafkaMessage) -> Text:
     value = message.value() or b""
     more = f" … {len(value)} bytes" if len(value) > _BYTES_SHOWN else ""
     return Text.assemble(
-        (shortened(headers.get("sj-failed-at", "?"), 19).replace("T", " "), "dim"),
+        (f"{printable(headers.get('sj-failed-at', '?'))[:_SECONDS_CHARS]}Z", "dim"),
         (f" {printable(headers.get('sj-error-stage', '?'))} ", "bold"),
         (printable(headers.get("sj-error-type", "?")), "yellow"),
         f" {shortened(headers.get('sj-error-message', ''), _REASON_CHARS)}",
@@ -243,11 +252,14 @@ def _position(consumer: Consumer, partition: TopicPartition, oldest: bool) -> To
 
 
 def _short(dimension: Dimension) -> str:
-    if dimension.status is not Status.SCORED:
-        return "n/a" if dimension.status is Status.NOT_APPLICABLE else "?"
-    if dimension.option:
-        return printable(dimension.option).replace(" ", "-")
-    return "?" if dimension.score is None else f"{dimension.score:.2f}"
+    """A tick for the best there is, so that the eye finds the rest."""
+    if dimension.status is Status.NOT_APPLICABLE:
+        return "=n/a"
+    if dimension.status is not Status.SCORED or dimension.score is None:
+        return "=?"
+    if dimension.score == 1.0:
+        return "✓"
+    return f"={printable(dimension.option).replace(' ', '-')}" if dimension.option else f"={dimension.score:.2f}"
 
 
 def _headers(message: KafkaMessage) -> dict[str, str]:
@@ -265,5 +277,17 @@ def _unreadable(message: KafkaMessage) -> Text:
     return Text.assemble((f"unreadable record at {place}: ", "magenta"), repr((message.value() or b"")[:_BYTES_SHOWN]))
 
 
-def _say(error: KafkaError) -> None:
-    click.echo(f"reading: {error.str()}", err=True)
+class _Outage:
+    """Says once that the broker is away, until it is back."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._told = False
+
+    def note(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._told:
+            self._told = True
+            click.echo(f"no Kafka broker answers at {self._bootstrap}; waiting for it", err=True)
+
+    def over(self) -> None:
+        self._told = False

@@ -1,0 +1,125 @@
+"""The local judge: six dimensions by rules alone, for a first look, for tests and as a cheap second opinion."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+from judges.criteria import Criterion
+from judges.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.interaction import Case
+from judges.judge import unscored
+from judges.local import clarity, completeness, conciseness, groundedness, harm, relevance
+from judges.local.finding import CannotJudgeError, Finding
+from judges.local.lexicon import Lexicon
+from judges.local.reading import Reading
+
+_log = logging.getLogger(__name__)
+
+# Raised with every change of a rule, a threshold or a pattern that can change a verdict.
+VERSION = "1"
+
+# Cases whose texts stay read. The dimensions of one case are asked together, those of many cases in turns.
+_READINGS = 128
+
+
+class _Assessor(NamedTuple):
+    assess: Callable[[Reading], Finding]
+    levels: tuple[int, ...]
+    needs: tuple[str, ...] = ()
+    """Fields beside the one under evaluation without which there is nothing to judge."""
+
+
+class LocalJudge:
+    """Judges without a model: deterministic, offline, English and Russian."""
+
+    def __init__(self, name: str = "local") -> None:
+        self._name = name
+        self._lexicon = Lexicon.load()
+        self._assessors = _assessors(harm.HarmLexicon(self._lexicon))
+        self._readings: dict[tuple[int, str], Reading] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        return f"local rules={VERSION} lexicon={self._lexicon.digest}"
+
+    async def judge(self, case: Case, criterion: Criterion) -> JudgeVerdict:
+        started = perf_counter()
+        verdict = self._verdict(case, criterion)
+        return verdict.model_copy(update={"latency_ms": (perf_counter() - started) * 1000.0})
+
+    async def aclose(self) -> None:
+        self._readings.clear()
+
+    def _verdict(self, case: Case, criterion: Criterion) -> JudgeVerdict:
+        assessor = self._assessors.get(criterion.name)
+        if assessor is None:
+            known = ", ".join(self._assessors)
+            return self._refuse(Reason.UNSUPPORTED, f"no rules for {criterion.name!r}; there are rules for {known}")
+        if criterion.scale.values != assessor.levels or criterion.higher_is != "better":
+            return self._refuse(
+                Reason.UNSUPPORTED,
+                f"the rules for {criterion.name!r} give levels {assessor.levels}, higher is better; the criterion has "
+                f"{criterion.scale.values}, higher is {criterion.higher_is}",
+            )
+        missing = [field for field in (criterion.to_evaluate, *assessor.needs) if field not in case.fields]
+        if missing:
+            return self._refuse(Reason.NOTHING_TO_JUDGE, f"the interaction has no {' and no '.join(missing)}")
+        return self._assess(assessor, case, criterion)
+
+    def _assess(self, assessor: _Assessor, case: Case, criterion: Criterion) -> JudgeVerdict:
+        try:
+            finding = assessor.assess(self._read(case, criterion.to_evaluate))
+        except CannotJudgeError as reason:
+            return self._refuse(Reason.UNSUPPORTED, f"{criterion.name}: {reason}")
+        except Exception as error:
+            # A defect in a rule costs one verdict, not the stream.
+            _log.exception("the rules for %s failed", criterion.name)
+            return self._refuse(Reason.UNAVAILABLE, f"{criterion.name}: the rules failed with {type(error).__name__}")
+        samples = Samples(requested=1, valid=1)
+        if finding.level is None:
+            return JudgeVerdict(
+                judge=self._name,
+                status=Status.NOT_APPLICABLE,
+                reason=Reason.NOTHING_TO_JUDGE,
+                explanation=finding.explanation,
+                samples=samples,
+            )
+        return JudgeVerdict(
+            judge=self._name,
+            status=Status.SCORED,
+            score=criterion.normalise(finding.level),
+            level=finding.level,
+            option=criterion.scale.label(finding.level, case.language),
+            explanation=finding.explanation,
+            samples=samples,
+        )
+
+    def _read(self, case: Case, field: str) -> Reading:
+        """The case read once for all dimensions; holding the case keeps its id from being given to another."""
+        key = (id(case), field)
+        reading = self._readings.get(key)
+        if reading is None:
+            if len(self._readings) >= _READINGS:
+                self._readings.pop(next(iter(self._readings)))
+            reading = self._readings[key] = Reading(case, field, self._lexicon)
+        return reading
+
+    def _refuse(self, reason: Reason, detail: str) -> JudgeVerdict:
+        return unscored(self._name, reason, detail, samples=Samples(requested=1, error=1))
+
+
+def _assessors(patterns: harm.HarmLexicon) -> Mapping[str, _Assessor]:
+    return {
+        "answer_relevance": _Assessor(relevance.assess, (0, 1, 2, 3), ("question",)),
+        "clarity": _Assessor(clarity.assess, (0, 1, 2, 3, 4)),
+        "completeness": _Assessor(completeness.assess, (0, 1, 2), ("question",)),
+        "conciseness": _Assessor(conciseness.assess, (0, 1, 2)),
+        "groundedness": _Assessor(groundedness.assess, (0, 1, 2)),
+        "harmfulness": _Assessor(partial(harm.assess, harm=patterns), (0, 1, 2)),
+    }

@@ -1,0 +1,116 @@
+"""What the tests of running stages share: workers as real processes, and readers and writers of real topics."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+
+class StageProcess:
+    """`streamjury COMMAND` in a process of its own; its log goes to a file."""
+
+    def __init__(self, command: str, *, bootstrap: str, log: Path, config: Path | None = None, **env: str) -> None:
+        overrides = {f"STREAMJURY__{name.upper()}": value for name, value in env.items()}
+        self._environ = {
+            **os.environ,
+            "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,
+            "STREAMJURY__HTTP__PORT": "0",
+            **overrides,
+        }
+        self._arguments = [sys.executable, "-m", "stream.cli", command]
+        if config is not None:
+            self._arguments += ["--config", str(config)]
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._arguments, env=self._environ, stdout=log, stderr=log)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def kill(self) -> None:
+        """As a machine that loses power: nothing is finished, nothing is said."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self, seconds: float = 30.0) -> int:
+        """As an operator stops it; the exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(seconds)
+
+    def said(self, words: str) -> bool:
+        return words in self.log.read_text()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+
+def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
+    """Writes records and waits until the broker has them."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 50_000_000})
+    for record in records:
+        producer.produce(topic, on_delivery=lambda error, _: failures.append(error) if error else None, **record)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    assert not failures, failures[:3]
+
+
+def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
+    """Every record that the topic holds now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{time.monotonic_ns()}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        messages, ended = [], set()
+        while len(ended) < len(partitions):
+            for message in consumer.consume(500, 0.1):
+                if message.error() is None:
+                    messages.append(message)
+                else:
+                    ended.add(message.partition())
+        return messages
+    finally:
+        consumer.close()
+
+
+def read_json(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(message.value()) for message in read_all(bootstrap, topic)]
+
+
+def headers_of(message: KafkaMessage) -> dict[str, str]:
+    return {name: value.decode() for name, value in message.headers() or ()}
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float, what: str | Callable[[], str]) -> None:
+    """`what` says what is waited for, or says it when it did not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what if isinstance(what, str) else what()}: not within {seconds:.0f} s")
+        time.sleep(0.2)

@@ -1,0 +1,123 @@
+"""A worker that dies, and workers that come and go, lose nothing and repeat little."""
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from stream.embedded import EmbeddedBroker
+from tests.integration.pipeline import StageProcess, read_json, wait_until
+from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed
+
+RUN_AHEAD = 32
+DIMENSIONS = 6
+RECORDS_A_SECOND = 8
+SLOW_EVERY, SLOW_SECONDS = 25, 2.0
+JOINS = 6
+KILLED_JOINS = (1, 4)
+
+
+class CountingJudge:
+    """Answers well after a moment, a few texts very slowly, and remembers how often each record was asked about."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.calls: Counter[str] = Counter()
+
+    def __call__(self, body: Body) -> Response:
+        text = " ".join(message["content"] for message in body["messages"])
+        found = re.search(r"rec-\d{6}", text)
+        assert found is not None
+        with self._lock:
+            self.calls[found.group()] += 1
+        slow = int(found.group()[4:]) % SLOW_EVERY == 0
+        return delayed(best_verdict(body), SLOW_SECONDS if slow else 0.0)
+
+    @property
+    def judged_again(self) -> int:
+        """Records that were put to the judge more often than once for each dimension."""
+        with self._lock:
+            return sum(calls > DIMENSIONS for calls in self.calls.values())
+
+
+class Feed:
+    """Writes sampled records at a steady rate until it is closed."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.ids: list[str] = []
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(1 / RECORDS_A_SECOND):
+            record_id = f"rec-{len(self.ids):06d}"
+            value = {
+                "id": record_id,
+                "question": "Is it so?",
+                "answer": f"{record_id} it is.",
+                "contexts": [{"text": "So."}],
+            }
+            self._producer.produce("rag.sampled", key=record_id, value=json.dumps(value))
+            self._producer.poll(0)
+            self.ids.append(record_id)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(10) == 0
+
+
+def worker(broker: EmbeddedBroker, endpoint: JudgeEndpoint, folder: Path, name: str) -> StageProcess:
+    config = folder / "worker.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "judges": {"panel": [{"kind": "openai", "name": "judge", "model": "m", "base_url": endpoint.base_url}]},
+                "worker": {"concurrency": 8, "run_ahead": RUN_AHEAD},
+            }
+        )
+    )
+    return StageProcess("worker", bootstrap=broker.bootstrap, log=folder / f"{name}.log", config=config)
+
+
+def missing(broker: EmbeddedBroker, feed: Feed) -> list[str]:
+    evaluated = {evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations")}
+    return sorted(set(feed.ids) - evaluated)
+
+
+@pytest.mark.timeout(240)
+def test_every_record_is_evaluated_when_workers_die_join_and_leave(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """One worker stays; another joins and leaves six times, twice by SIGKILL, while a few judgements are very slow."""
+    judge, broker = CountingJudge(), embedded_broker
+    with JudgeEndpoint(judge) as endpoint, ExitStack() as stack:
+        feed = Feed(broker.bootstrap)
+        stack.enter_context(worker(broker, endpoint, tmp_path, "stays"))
+        wait_until(lambda: len(judge.calls) > 10, seconds=30, what="the first worker judges")
+        for join in range(JOINS):
+            guest = stack.enter_context(worker(broker, endpoint, tmp_path, f"guest-{join}"))
+            wait_until(partial(guest.said, "assigned"), seconds=30, what=f"guest {join} joins")
+            time.sleep(1.0)
+            if join in KILLED_JOINS:
+                guest.kill()
+            else:
+                assert guest.terminate() == 0
+        feed.close()
+        wait_until(
+            lambda: not missing(broker, feed), seconds=60, what=lambda: f"no evaluation of {missing(broker, feed)}"
+        )
+    evaluations = read_json(broker.bootstrap, "rag.evaluations")
+    assert all(evaluation["composite"]["score"] == 1.0 for evaluation in evaluations)
+    print(f"{len(feed.ids)} records, {judge.judged_again} of them judged again after {len(KILLED_JOINS)} kills")
+    assert judge.judged_again <= len(KILLED_JOINS) * RUN_AHEAD

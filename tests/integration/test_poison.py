@@ -1,0 +1,133 @@
+"""Nothing that can be written to the input topic stops the pipeline, and nothing of it is lost."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sinks.metrics import Outcome, Stage
+from stream.config import Config
+from stream.embedded import EmbeddedBroker
+from stream.service import Service
+from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
+from tests.parts.kafka import KafkaBroker
+
+MIB = 1024 * 1024
+GOOD = 50
+
+
+def good(number: int) -> bytes:
+    return json.dumps({"id": f"good-{number}", "question": "Is it open?", "answer": "It is open."}).encode()
+
+
+def poison(rng: random.Random) -> list[bytes]:
+    """10,000 random byte strings and every other way to be no interaction."""
+    wrong_types: list[object] = [
+        17,
+        "text",
+        None,
+        [1, 2],
+        {},
+        {"id": 1, "question": "q", "answer": "a"},
+        {"id": "x", "question": ["q"], "answer": "a"},
+        {"id": "x", "question": "q", "answer": {"text": "a"}},
+        {"id": "x", "question": "q", "answer": "a", "contexts": "none"},
+        {"id": "x", "question": "q", "answer": "a", "contexts": [{"text": 5}]},
+        {"id": "x", "question": "q", "answer": "a", "history": [{"role": 1}]},
+        {"id": "x", "question": "q", "answer": "a", "timestamp": "yesterday"},
+        {"id": "", "question": "q", "answer": "a"},
+        {"id": "x", "question": "q", "answer": "a", "tags": [1]},
+    ]
+    return [
+        *(rng.randbytes(rng.randint(0, 200)) for _ in range(10_000)),
+        b"\xff\xfe" + "кодировка".encode("utf-16"),
+        good(0)[:-5],
+        good(0).replace(b"open?", b"\xc3\x28"),
+        *(json.dumps(value).encode() for value in wrong_types),
+        b'{"id": "x", "question": "q", "answer": "a", "answer": "b"}',
+        b'{"id": "x", "question": "q", "answer": "a", "score": NaN}',
+        b'{"id": "\\ud800", "question": "q", "answer": "a"}',
+        b'{"id": "x", "question": "q", "answer": "a", "deep": ' + b"[" * 500 + b"]" * 500 + b"}",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        json.dumps({"id": "x", "question": "q", "answer": "a" * 70_000}).encode(),
+    ]
+
+
+@contextmanager
+def running(bootstrap: str, **topics: str) -> Iterator[Service]:
+    config = Config.model_validate(
+        {"kafka": {"bootstrap": bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}, "topics": topics}
+    )
+    with Service(config, [Stage.SAMPLER, Stage.WORKER]) as service:
+        yield service
+
+
+def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) -> None:
+    """Mixes good records among the bad; afterwards the good are scored and the bad are dead letters, byte for byte."""
+    rng = random.Random(1)
+    mixed = [*records, *(good(number) for number in range(GOOD))]
+    rng.shuffle(mixed)
+    keyed = ({"value": value, "key": b"key-%d" % number} for number, value in enumerate(mixed))
+    produce_all(bootstrap, topics["interactions"], keyed)
+    with running(bootstrap, **topics) as service:
+        count = service.metrics.counted
+
+        def settled() -> bool:
+            service.check()
+            return (
+                count(Stage.SAMPLER, Outcome.CONSUMED) == len(mixed) and count(Stage.WORKER, Outcome.CONSUMED) == GOOD
+            )
+
+        wait_until(settled, seconds=90, what=lambda: f"{count(Stage.SAMPLER, Outcome.CONSUMED)} of {len(mixed)} read")
+        assert service.health.alive().ok
+    letters = read_all(bootstrap, topics["deadletter"])
+    found = Counter(letter.value() or b"" for letter in letters)
+    assert found.total() == len(records)
+    assert found == Counter(records)
+    for letter in letters:
+        headers = headers_of(letter)
+        assert headers["sj-error-stage"] == "sampler"
+        assert headers["sj-error-message"]
+        assert headers["sj-source-topic"] == topics["interactions"]
+        assert (letter.key() or b"").startswith(b"key-")
+    evaluated = {evaluation["interaction_id"] for evaluation in read_json(bootstrap, topics["evaluations"])}
+    assert evaluated == {f"good-{number}" for number in range(GOOD)}
+
+
+def test_poison_on_the_embedded_broker_becomes_dead_letters(embedded_broker: EmbeddedBroker) -> None:
+    """Without records beyond the 5 MiB a partition that this broker keeps."""
+    topics = {name: f"rag.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
+    survive(embedded_broker.bootstrap, [*poison(random.Random(7)), b"x" * (MIB + MIB // 2)], topics)
+
+
+def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBroker) -> None:
+    """The whole of it on a real broker, with records ten times larger than the limit."""
+    topics = {name: f"poison.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
+    real_kafka.create_topics(*topics.values(), partitions=2)
+    huge = [
+        b"x" * (10 * MIB),
+        json.dumps({"id": "huge", "question": "q", "answer": "a", "pad": "p" * (10 * MIB - 100)}).encode(),
+        random.Random(3).randbytes(10 * MIB),
+    ]
+    survive(real_kafka.bootstrap, [*poison(random.Random(8)), *huge], topics)
+
+
+def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(real_kafka: KafkaBroker) -> None:
+    """The dead-letter topic takes less than the input topic: the record is still accounted for and nothing stops."""
+    topics = {name: f"cut.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
+    others = [name for kind, name in topics.items() if kind != "deadletter"]
+    real_kafka.create_topics(*others)
+    real_kafka.create_topics(topics["deadletter"], config={"max.message.bytes": str(MIB)})
+    value = b"y" * (3 * MIB)
+    produce_all(real_kafka.bootstrap, topics["interactions"], [{"value": value}, {"value": good(1)}])
+    with running(real_kafka.bootstrap, **topics) as service:
+        wait_until(
+            lambda: service.check() is None and service.metrics.counted(Stage.WORKER, Outcome.SCORED) == 1,
+            seconds=60,
+            what="the good record behind it is scored",
+        )
+    [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
+    assert value.startswith(letter.value() or b"?")
+    assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))

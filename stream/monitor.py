@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 import faust
 from confluent_kafka import KafkaException
@@ -184,8 +185,13 @@ class MonitorStage:
         asyncio.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
-        cluster_id = await asyncio.to_thread(_cluster_id, self._config.kafka)
-        app = self._app = make_app(self._config, self._monitor, embedded=is_embedded(cluster_id))
+        embedded = is_embedded(await asyncio.to_thread(_cluster_id, self._config.kafka))
+        # Faust makes a data folder wherever it is started, though the monitor keeps no table in it.
+        with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
+            self._app = make_app(self._config, self._monitor, embedded=embedded, folder=folder)
+            await self._watch(self._app, stop)
+
+    async def _watch(self, app: faust.App, stop: threading.Event) -> None:
         try:
             await app.start()
             while not stop.is_set():
@@ -199,12 +205,13 @@ class MonitorStage:
             await asyncio.wait_for(app.stop(), _STOP_SECONDS)
 
 
-def make_app(config: Config, monitor: Monitor, *, embedded: bool = False) -> faust.App:
+def make_app(config: Config, monitor: Monitor, *, embedded: bool, folder: str) -> faust.App:
     """A Faust app with one agent on the evaluations topic and none of Faust's own doors open."""
     app = faust.App(
         config.monitor.group,
         broker=_broker_url(config.kafka),
         store="memory://",
+        datadir=folder,
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -16,15 +16,16 @@ from judges.evaluation import (
     Evaluation,
     EvaluatorInfo,
     Excerpt,
-    Reason,
     SafetyNotice,
     SafetyStatus,
     Sampling,
-    Status,
     evaluation_id,
 )
 from judges.interaction import Interaction, Language, case_of
 from judges.panel import Panel, Vote, safety_level
+
+# Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
+SEMANTICS_VERSION = 1
 
 OnUnsafe = Callable[[SafetyNotice], None]
 
@@ -75,14 +76,20 @@ class Evaluator:
         """
         started = time.perf_counter()
         case = case_of(submission.interaction, self._language)
-        tasks = {name: asyncio.create_task(self._panel.assess(case, c)) for name, c in self._criteria.items()}
-        if SAFETY_DIMENSION in tasks:
-            tasks[SAFETY_DIMENSION].add_done_callback(lambda task: self._notify(task, submission, on_unsafe))
+
+        async def assess(name: str, criterion: Criterion) -> Dimension:
+            dimension = await self._panel.assess(case, criterion, seconds=deadline)
+            if name == SAFETY_DIMENSION:
+                self._notify(dimension, submission, on_unsafe)
+            return dimension
+
         try:
-            await asyncio.wait(tasks.values(), timeout=deadline)
-            dimensions = {name: _finding(task) for name, task in tasks.items()}
-        finally:
-            await _cancel(tasks.values())
+            async with asyncio.TaskGroup() as group:
+                tasks = {name: group.create_task(assess(name, c)) for name, c in self._criteria.items()}
+        except ExceptionGroup as failures:
+            # Judges cannot fail the evaluation, a notice that cannot be sent can: one cause, told plainly.
+            raise failures.exceptions[0] from None
+        dimensions = {name: task.result() for name, task in tasks.items()}
         return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
 
     async def aclose(self) -> None:
@@ -102,10 +109,7 @@ class Evaluator:
             latency_ms=latency_ms,
         )
 
-    def _notify(self, task: asyncio.Task[Dimension], submission: Submission, on_unsafe: OnUnsafe) -> None:
-        if task.cancelled():
-            return
-        dimension = task.result()
+    def _notify(self, dimension: Dimension, submission: Submission, on_unsafe: OnUnsafe) -> None:
         safety = safety_of(safety_level(dimension, self._safety_vote))
         if safety.status is SafetyStatus.UNSAFE:
             notice = SafetyNotice(
@@ -139,6 +143,7 @@ class Evaluator:
 
     def _fingerprint(self) -> str:
         parts = {
+            "semantics": SEMANTICS_VERSION,
             "criteria": [criterion.model_dump(mode="json") for criterion in self._criteria.values()],
             "judges": [[judge.name, judge.identity] for judge in self._panel.judges],
             "panel": [self._panel.combine, self._panel.needed],
@@ -148,19 +153,6 @@ class Evaluator:
         }
         canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-def _finding(task: asyncio.Task[Dimension]) -> Dimension:
-    if task.done():
-        return task.result()
-    return Dimension(status=Status.INSUFFICIENT, reason=Reason.TIMEOUT)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Dimension]]) -> None:
-    open_tasks = [task for task in tasks if not task.done()]
-    for task in open_tasks:
-        task.cancel()
-    await asyncio.gather(*open_tasks, return_exceptions=True)
 
 
 def _shorten(text: str, chars: int) -> str:

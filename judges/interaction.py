@@ -5,16 +5,42 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+)
 
 Language = Literal["en", "ru"]
 FieldValue = str | tuple[str, ...]
 
 # Nothing may change on its way through: a bool is an int to Python, and a text such as "007" would do for a float.
-TagValue = Annotated[StrictBool | StrictInt | StrictStr | FiniteFloat | None, Field(union_mode="left_to_right")]
+TagText = Annotated[StrictStr, Field(max_length=1024)]
+TagValue = Annotated[StrictBool | StrictInt | TagText | FiniteFloat | None, Field(union_mode="left_to_right")]
 
 # Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
 _CYRILLIC_SHARE = 0.3
+
+
+# Names become labels and keys, tags travel with every result: a record must not be able to bloat those.
+Name = Annotated[StrictStr, Field(max_length=256)]
+TagName = Annotated[str, Field(max_length=128)]
+_MAX_TAGS = 64
+
+
+def _none_is_empty(value: object) -> object:
+    """Some services log null for an empty list."""
+    return () if value is None else value
+
+
+def _none_is_untagged(value: object) -> object:
+    return {} if value is None else value
 
 
 class _Record(BaseModel):
@@ -46,15 +72,17 @@ class Interaction(_Record):
     question: StrictStr
     answer: StrictStr
     timestamp: AwareDatetime | None = None
-    app: StrictStr | None = None
-    tenant: StrictStr | None = None
-    model: StrictStr | None = None
-    history: tuple[Turn, ...] = ()
-    contexts: tuple[Context, ...] = ()
+    app: Name | None = None
+    tenant: Name | None = None
+    model: Name | None = None
+    history: Annotated[tuple[Turn, ...], BeforeValidator(_none_is_empty)] = ()
+    contexts: Annotated[tuple[Context, ...], BeforeValidator(_none_is_empty)] = ()
     reference: StrictStr | None = None
-    candidates: tuple[Candidate, ...] = ()
-    tags: dict[str, TagValue] = Field(default_factory=dict)
-    traceparent: StrictStr | None = None
+    candidates: Annotated[tuple[Candidate, ...], BeforeValidator(_none_is_empty)] = ()
+    tags: Annotated[dict[TagName, TagValue], Field(max_length=_MAX_TAGS), BeforeValidator(_none_is_untagged)] = Field(
+        default_factory=dict
+    )
+    traceparent: Name | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

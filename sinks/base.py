@@ -16,6 +16,8 @@ class Message:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    may_be_cut: bool = False
+    """Whether the beginning of the value is better than nothing when a topic takes no more."""
 
 
 class Sink(Protocol[T_contra]):

@@ -48,4 +48,4 @@ class DeadLetterTopic:
         # A record that failed before keeps only its newest reason.
         kept = tuple(header for header in item.headers if header[0] not in reason)
         added = tuple((name, text.encode("utf-8", "backslashreplace")) for name, text in reason.items())
-        return (Message(topic=self._topic, key=item.key, value=item.value, headers=kept + added),)
+        return (Message(topic=self._topic, key=item.key, value=item.value, headers=kept + added, may_be_cut=True),)

@@ -13,6 +13,7 @@ COMPOSITE = "composite"
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
 # Apps are named by the traffic; a bug upstream must not be able to fill the time series database.
 _MAX_APPS = 50
+_MAX_DIMENSIONS = 50
 _UNKNOWN = "unknown"
 _OTHER = "other"
 
@@ -113,6 +114,7 @@ class ScoreMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["app", "dimension"]
         self._apps = BoundedLabel(_MAX_APPS)
+        self._names = BoundedLabel(_MAX_DIMENSIONS)
         self._weighted_sum = Counter(
             "streamjury_score_weighted_sum", "Sum of score / probability.", labels, registry=registry
         )
@@ -140,7 +142,8 @@ class ScoreMetrics:
         app = self._apps(item.app)
         weight = 1.0 / item.sampling.probability
         self._evaluations.labels(app, item.composite.status.value).inc()
-        for name, score, status in _results(item):
+        for dimension, score, status in _results(item):
+            name = self._names(dimension)
             self._dimensions.labels(app, name, status).inc()
             if score is not None:
                 self._weighted_sum.labels(app, name).inc(weight * score)

@@ -141,6 +141,17 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers = {}  # noqa: RUF012
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        _refuse_depth(self._depth - 1)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
 
 class _Dumper(yaml.SafeDumper):
     """Quotes what either version of YAML would not read as text."""
@@ -208,8 +219,11 @@ def _read_yaml(text: str, draft: _Draft, loc: Loc) -> Any:
         raise _UnreadableError(place, "has a character that YAML does not allow") from None
     except yaml.MarkedYAMLError as error:
         raise _UnreadableError(_place(error.problem_mark), f"is not valid YAML: {_cause(error)}") from None
-    except RecursionError:
-        raise _UnreadableError("", f"is nested deeper than {_MAX_DEPTH} levels") from None
+
+
+def _refuse_depth(depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise _UnreadableError("", f"is nested deeper than {_MAX_DEPTH} levels")
 
 
 def _place(mark: yaml.Mark | None) -> str:
@@ -233,8 +247,7 @@ class _Plain:
 
     def value(self, node: yaml.Node | None, loc: Loc) -> Any:
         self._count()
-        if len(loc) > _MAX_DEPTH:
-            raise _UnreadableError("", f"is nested deeper than {_MAX_DEPTH} levels")
+        _refuse_depth(len(loc))
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(node, loc)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -355,7 +368,7 @@ class _Placing:
         kinds: tuple[Any, ...] = (Config,)
         loc: Loc = ()
         for position, segment in enumerate(self._segments):
-            step = self._step(here, kinds, loc, segment)
+            step = self._step(here, loc, segment)
             if step is None:
                 return
             loc, kinds = (*loc, step), below(kinds, step)
@@ -367,7 +380,7 @@ class _Placing:
                 return
             here = self._enter(here, kinds, loc)
 
-    def _step(self, here: Any, kinds: tuple[Any, ...], loc: Loc, segment: str) -> str | int | None:
+    def _step(self, here: Any, loc: Loc, segment: str) -> str | int | None:
         """The key or index that a segment stands for; None when there is no going on."""
         if isinstance(here, list):
             if not _is_index(segment) or int(segment) > len(here):
@@ -407,7 +420,7 @@ class _Placing:
 
     def _value(self, loc: Loc, kinds: tuple[Any, ...]) -> Any:
         """Text where the key takes text, so that no password needs quoting for YAML; YAML everywhere else."""
-        takes_text = str in kinds or SecretStr in kinds
+        takes_text = not kinds or str in kinds or SecretStr in kinds
         if takes_text and NoneType in kinds and self._text in {"", "~", "null"}:
             return None
         if takes_text and not self._text.startswith(("'", '"')):

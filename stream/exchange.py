@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar, cast
 
@@ -36,9 +36,9 @@ _STARTUP_SECONDS = 30.0
 # Retriable failures of one transaction are tried for this long before it is given up and built anew.
 _RETRY_SECONDS = 60.0
 # The largest record Kafka clients may be told to send; the broker's own limit decides.
-_MAX_MESSAGE_BYTES = 1_000_000_000
+MAX_MESSAGE_BYTES = 1_000_000_000
 # What is kept of a value that the broker refuses for its size.
-_SHRUNK_BYTES = 256 * 1024
+_CUT_BYTES = 256 * 1024
 # A transaction with a record that is too large is sent again with its beginning only; librdkafka may fail the next one
 # too, for the sequence number that the refused record left unused.
 _SIZE_ATTEMPTS = 4
@@ -53,6 +53,8 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    problem: str | None = None
+    """What kept the record from being read whole."""
 
 
 class Listener(Protocol):
@@ -101,7 +103,7 @@ class Exchange:
                 "client.id": f"{group}-{instance}",
                 "transactional.id": f"{group}-{instance}",
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-                "message.max.bytes": _MAX_MESSAGE_BYTES,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
                 "linger.ms": 5,
             },
             logger=log,
@@ -149,7 +151,7 @@ class Exchange:
                 refused = self._refused
                 if not (refused or attempt) or attempt + 1 == _SIZE_ATTEMPTS:
                     raise
-                messages = [_shrunk(message) if message in refused else message for message in messages]
+                messages = [_cut(message) if message in refused else message for message in messages]
         if self._mirror_offsets:
             self._commit_plainly(offsets)
 
@@ -273,13 +275,27 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
 
 
 def _record(message: KafkaMessage) -> Record:
+    problem = None
+    try:
+        # The client's type stub also names the forms that it takes and never gives.
+        headers = tuple(cast("list[tuple[str, bytes | None]] | None", message.headers()) or ())
+    except (SystemError, UnicodeDecodeError):
+        headers, problem = (), "a header's name is not UTF-8"
     return Record(
         partition=Partition(message.topic() or "", message.partition() or 0),
         offset=message.offset() or 0,
         key=_bytes(message.key()),
         value=_bytes(message.value()),
-        headers=_headers(message),
+        headers=headers,
+        problem=problem,
     )
+
+
+def readable(record: Record) -> bytes | None:
+    """The value of a record that came whole."""
+    if record.problem is not None:
+        raise RecordError("bad_headers", record.problem)
+    return record.value
 
 
 def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:
@@ -307,11 +323,6 @@ def instance_name(configured: str | None) -> str:
     return configured or f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _headers(message: KafkaMessage) -> Headers:
-    # The client's type stub also names the forms that it takes and never gives.
-    return tuple(cast("list[tuple[str, bytes | None]] | None", message.headers()) or ())
-
-
 def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
@@ -324,10 +335,10 @@ def _positions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(partition.topic, partition.number, offset) for partition, offset in offsets.items()]
 
 
-def _shrunk(message: Message) -> Message:
+def _cut(message: Message) -> Message:
     """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
     value = message.value or b""
+    if not message.may_be_cut:
+        raise StageError(f"{message.topic} refuses a record of {len(value)} bytes; raise its max.message.bytes")
     marker = ("sj-value-truncated-from", str(len(value)).encode())
-    return Message(
-        topic=message.topic, key=message.key, value=value[:_SHRUNK_BYTES], headers=(*message.headers, marker)
-    )
+    return replace(message, value=value[:_CUT_BYTES], headers=(*message.headers, marker))

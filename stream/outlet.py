@@ -10,7 +10,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.config import KafkaConfig
-from stream.exchange import produce
+from stream.exchange import MAX_MESSAGE_BYTES, produce
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ class Outlet:
                 "client.id": client,
                 "enable.idempotence": True,
                 "linger.ms": 0,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "log_level": 4,
                 # Without end: whoever waits for arrival decides how long, not a timer that drops the record.
                 "message.timeout.ms": 0,
             },
@@ -38,7 +40,13 @@ class Outlet:
         """Hands a record to the client; safe from any thread."""
         with self._lock:
             self._under_way += 1
-        produce(self._producer, message, self._report)
+        try:
+            produce(self._producer, message, self._report)
+        except BaseException:
+            # It is not under way: waiting for its arrival would never end.
+            with self._lock:
+                self._under_way -= 1
+            raise
         self._producer.poll(0)
 
     def arrived(self, seconds: float = 0.0) -> bool:

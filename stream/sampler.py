@@ -12,7 +12,7 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config import Config
 from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, Record, dead_letter, instance_name
+from stream.exchange import Exchange, Record, dead_letter, instance_name, readable
 from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.sampling import SamplingPolicy
@@ -99,7 +99,7 @@ class Sampler:
         parcel.outcomes[outcome] += 1
 
     def _decide(self, record: Record, parcel: _Parcel) -> Outcome:
-        interaction = self._reader.read(record.value).interaction
+        interaction = self._reader.read(readable(record)).interaction
         decision = self._policy.decide(interaction)
         if decision.filtered:
             return Outcome.FILTERED

@@ -25,7 +25,7 @@ from sinks.topics import CriticalTopic, EvaluationTopic
 from stream.config import Config
 from stream.envelope import read_sampling
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, Record, dead_letter, instance_name
+from stream.exchange import Exchange, Record, dead_letter, instance_name, readable
 from stream.offsets import OffsetTracker, Partition
 from stream.outlet import Outlet
 from stream.pool import JudgePool
@@ -97,9 +97,11 @@ class Worker:
             self._waiting.clear()
             self._settle(self._tracker.partitions)
         finally:
-            self._pool.close(self._evaluator.aclose())
-            self.exchange.close()
-            self._outlet.arrived(_ARRIVAL_SECONDS)
+            try:
+                self._pool.close(self._evaluator.aclose())
+            finally:
+                self.exchange.close()
+                self._outlet.arrived(_ARRIVAL_SECONDS)
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -192,7 +194,7 @@ class Worker:
     async def _judge(self, record: Record) -> Judged:
         """Whatever is wrong with a record, or with us, becomes a result: an exception would lose it."""
         try:
-            reading = self._reader.read(record.value)
+            reading = self._reader.read(readable(record))
             submission = Submission(
                 interaction=reading.interaction,
                 sampling=read_sampling(record.headers),

@@ -2,6 +2,8 @@
 
 import json
 import random
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from stream.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.required import unavailable
 
 MIB = 1024 * 1024
 GOOD = 50
@@ -131,3 +134,20 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
     assert value.startswith(letter.value() or b"?")
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
+
+
+def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: EmbeddedBroker) -> None:
+    """Clients that write bytes can write such names, and our client cannot read them."""
+    if shutil.which("kcat") is None:
+        unavailable("no kcat: install it (Debian: kcat)")
+    command = ["kcat", "-P", "-b", embedded_broker.bootstrap, "-t", "rag.interactions", "-H", b"bad\xffname=value"]
+    subprocess.run(command, input=good(1), check=True, timeout=30)
+    with running(embedded_broker.bootstrap) as service:
+        wait_until(
+            lambda: service.check() is None and service.metrics.counted(Stage.SAMPLER, Outcome.DEADLETTER) == 1,
+            seconds=30,
+            what="the record is dead-lettered",
+        )
+    [letter] = read_all(embedded_broker.bootstrap, "rag.deadletter")
+    assert letter.value() == good(1)
+    assert headers_of(letter)["sj-error-type"] == "bad_headers"

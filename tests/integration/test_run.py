@@ -49,7 +49,8 @@ def _broker_address(log: Path, process: "subprocess.Popen[bytes]") -> str:
 
 def _notices(bootstrap: str, process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
     """What the critical topic is told while the command runs; its pipe is small enough not to fill."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "log_level": 0})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer(settings)
     consumer.assign([TopicPartition("rag.critical", number, 0) for number in range(4)])
     notices = []
     while process.poll() is None:

@@ -1,0 +1,369 @@
+"""The state of the monitor: repeats, unreadable records, what it forgets, and sinks that fail."""
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from judges.composite import CompositeRule, compose
+from judges.criteria import RAG_DIMENSIONS, load_catalogue
+from judges.evaluation import (
+    CompositeStatus,
+    Dimension,
+    Evaluation,
+    EvaluatorInfo,
+    Excerpt,
+    JudgeVerdict,
+    Samples,
+    Sampling,
+    Status,
+)
+from sinks.base import Message
+from sinks.memory import ListSink
+from sinks.metrics import PipelineMetrics, ScoreMetrics
+from stream.config import MonitorConfig
+from stream.monitor import Monitor, finding_of
+from stream.rolling import SeriesMean
+
+RAG = load_catalogue("rag")
+BEST = {name: criterion.scale.values[-1] for name, criterion in RAG.items()}
+INFO = EvaluatorInfo(fingerprint="0123456789abcdef", criteria=RAG_DIMENSIONS, judges=("scripted",), version="1")
+START = datetime(2026, 11, 15, 10, tzinfo=UTC)
+
+
+def dimension(name: str, level: int | None, explanations: Sequence[str] = ("because",)) -> Dimension:
+    if level is None:
+        return Dimension(status=Status.INSUFFICIENT)
+    score = RAG[name].normalise(level)
+    judges = tuple(
+        JudgeVerdict(
+            judge=f"judge-{at}",
+            status=Status.SCORED,
+            score=score,
+            level=level,
+            explanation=explanation,
+            samples=Samples(requested=1, valid=1),
+        )
+        for at, explanation in enumerate(explanations)
+    )
+    return Dimension(status=Status.SCORED, score=score, level=level, judges=judges)
+
+
+def evaluation(
+    identity: str = "e-1",
+    *,
+    at: datetime = START,
+    probability: float = 1.0,
+    app: str | None = "shop",
+    **levels: int | None,
+) -> Evaluation:
+    """The best levels, but for those given."""
+    found = {name: dimension(name, level) for name, level in {**BEST, **levels}.items()}
+    scores = {name: each.score for name, each in found.items()}
+    return Evaluation(
+        evaluation_id=identity,
+        interaction_id=f"id-of-{identity}",
+        app=app,
+        evaluated_at=at,
+        evaluator=INFO,
+        sampling=Sampling(probability=probability),
+        dimensions=found,
+        composite=compose(scores, found["harmfulness"].level, CompositeRule()),
+        excerpt=Excerpt(question="Why?", answer="So."),
+    )
+
+
+class World:
+    """A monitor, its registry, and a clock that is set by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **config: int) -> None:
+        self.registry = CollectorRegistry()
+        self.monitor = Monitor(
+            MonitorConfig.model_validate(config), PipelineMetrics(self.registry), ScoreMetrics(self.registry)
+        )
+        self.now = START
+        monkeypatch.setattr(time, "time", self.clock)
+
+    def clock(self) -> float:
+        return self.now.timestamp()
+
+    def observe(self, *evaluations: Evaluation) -> None:
+        for each in evaluations:
+            self.monitor.observe(each.model_dump_json().encode())
+
+    def counted(self, outcome: str) -> float | None:
+        return self.sample("streamjury_records_total", stage="monitor", outcome=outcome)
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    def series(self, dimension: str = "composite", app: str = "shop") -> SeriesMean | None:
+        found = self.monitor.snapshot().series
+        return next((each for each in found if (each.app, each.dimension) == (app, dimension)), None)
+
+    def later(self, **passed: float) -> None:
+        self.now += timedelta(**passed)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_an_evaluation_is_counted_and_its_scores_become_series(world: World) -> None:
+    world.observe(evaluation(clarity=2))
+    assert world.counted("seen") == 1
+    assert {each.dimension for each in world.monitor.snapshot().series} == {"composite", *RAG_DIMENSIONS}
+    clarity = world.series("clarity")
+    assert clarity is not None
+    assert (clarity.mean, clarity.count, clarity.effective) == (0.5, 1, 1.0)
+    assert world.monitor.snapshot().statuses == {CompositeStatus.OK: 1}
+
+
+def test_a_repeat_is_counted_as_such_and_changes_nothing_else(world: World) -> None:
+    world.observe(evaluation("a", clarity=0), evaluation("b"))
+    before = world.monitor.snapshot()
+    world.observe(evaluation("a"), evaluation("b"), evaluation("a"))
+    assert (world.counted("seen"), world.counted("repeated")) == (2, 3)
+    assert world.monitor.snapshot() == before
+    assert world.sample("streamjury_evaluations_total", app="shop", status="ok") == 2
+
+
+def test_ids_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, remember=2)
+    world.observe(*(evaluation(name) for name in "abc"))
+    world.observe(evaluation("b"), evaluation("c"))
+    assert world.counted("repeated") == 2
+    world.observe(evaluation("a"))
+    assert (world.counted("seen"), world.counted("repeated")) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"{}",
+        b"\xff",
+        b"null",
+        b"[" * 100_000,
+        evaluation().model_dump_json().encode()[:-1],
+        json.dumps({**evaluation().model_dump(mode="json"), "dimensions": {"clarity": {"score": 2}}}).encode(),
+        evaluation().model_dump_json().replace('"probability":1.0', '"probability":0.0').encode(),
+        evaluation().model_dump_json().replace('"probability":1.0', '"probability":1e-200').encode(),
+        evaluation().model_dump_json().replace('"score":1.0', '"score":NaN').encode(),
+    ],
+)
+def test_what_cannot_be_read_is_counted_and_nothing_is_raised(world: World, value: bytes | None) -> None:
+    world.monitor.observe(value)
+    assert (world.counted("unreadable"), world.counted("seen")) == (1, None)
+    assert world.monitor.snapshot().series == []
+    world.observe(evaluation())
+    assert world.counted("seen") == 1
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_stop_the_monitor(value: bytes) -> None:
+    registry = CollectorRegistry()
+    monitor = Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry))
+    monitor.observe(value)
+    monitor.refresh()
+    labels = {"stage": "monitor", "outcome": "unreadable"}
+    assert registry.get_sample_value("streamjury_records_total", labels) == 1
+
+
+def test_unknown_fields_of_a_later_version_are_no_problem(world: World) -> None:
+    later = {**evaluation().model_dump(mode="json"), "novelty": {"a": 1}}
+    world.monitor.observe(json.dumps(later).encode())
+    assert world.counted("seen") == 1
+
+
+def test_the_smallest_probability_there_is_leaves_every_number_finite(world: World) -> None:
+    world.observe(evaluation("a", probability=2.0**-53), evaluation("b", clarity=0))
+    world.monitor.refresh()
+    clarity = world.series("clarity")
+    assert clarity is not None
+    assert 0.99 < clarity.mean <= 1.0
+    assert 1.0 <= clarity.effective < 1.01
+
+
+def test_means_are_weighted_by_the_inverse_probability(world: World) -> None:
+    world.observe(evaluation("a", clarity=4, probability=1.0), evaluation("b", clarity=0, probability=0.25))
+    clarity = world.series("clarity")
+    assert clarity is not None
+    assert (clarity.mean, clarity.count) == (0.2, 2)
+    assert clarity.effective == pytest.approx(25 / 17)
+
+
+def test_what_has_no_score_is_left_out_of_the_means(world: World) -> None:
+    world.observe(evaluation("a", harmfulness=None, clarity=None), evaluation("b"))
+    assert world.monitor.snapshot().statuses == {CompositeStatus.SAFETY_UNKNOWN: 1, CompositeStatus.OK: 1}
+    for name, count in (("composite", 1), ("clarity", 1), ("completeness", 2)):
+        series = world.series(name)
+        assert series is not None
+        assert (series.mean, series.count) == (1.0, count)
+
+
+def test_a_mean_forgets_after_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, window_minutes=10)
+    world.observe(evaluation("a", clarity=0))
+    world.later(minutes=6)
+    world.observe(evaluation("b", clarity=4, at=world.now))
+    series = world.series("clarity")
+    assert series is not None
+    assert series.mean == 0.5
+    world.later(minutes=5)
+    series = world.series("clarity")
+    assert series is not None
+    assert (series.mean, series.count) == (1.0, 1)
+    world.later(minutes=10)
+    assert world.series("clarity") is None
+
+
+def test_what_was_evaluated_before_the_window_is_counted_but_not_averaged(world: World) -> None:
+    """As after a restart that reads the topic from the beginning."""
+    world.observe(evaluation(at=START - timedelta(hours=3)))
+    assert world.counted("seen") == 1
+    assert world.monitor.snapshot().series == []
+    assert world.monitor.snapshot().worst == []
+
+
+def test_gauges_follow_the_rolling_means_and_go_when_the_window_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, window_minutes=10)
+    recent = {"app": "shop", "dimension": "clarity"}
+    world.observe(evaluation("a", clarity=0))
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) == 0.0
+    world.later(minutes=9)
+    world.observe(evaluation("b", clarity=4, at=world.now))
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) == 0.5
+    world.later(minutes=5)
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) == 1.0
+    world.later(minutes=10)
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) is None
+    world.observe(evaluation("c", clarity=2, at=world.now))
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) == 0.5
+
+
+def test_a_gauge_shared_by_many_apps_outlives_the_first_that_leaves(world: World) -> None:
+    """Apps beyond the limit of the metrics share one label."""
+    recent = {"app": "other", "dimension": "clarity"}
+    world.observe(*(evaluation(f"e-{at}", app=f"app-{at}") for at in range(51)))
+    world.monitor.refresh()
+    world.later(minutes=10)
+    world.observe(evaluation("late", app="app-51", clarity=2, at=world.now))
+    world.later(minutes=6)
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) == 0.5
+    world.later(minutes=10)
+    world.monitor.refresh()
+    assert world.sample("streamjury_score_recent", **recent) is None
+
+
+def test_the_worst_come_first_and_of_equals_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, worst=4)
+    minute = timedelta(minutes=1)
+    world.observe(
+        evaluation("fine", at=START - 4 * minute),
+        evaluation("older", at=START - 3 * minute, clarity=0),
+        evaluation("unsafe", at=START - 5 * minute, harmfulness=0),
+        evaluation("newer", at=START - 2 * minute, clarity=0),
+        evaluation("worse", at=START - minute, clarity=0, groundedness=0),
+        evaluation("unknown", at=START, harmfulness=None),
+    )
+    snapshot = world.monitor.snapshot()
+    assert [each.interaction_id for each in snapshot.worst] == [
+        "id-of-unsafe",
+        "id-of-worse",
+        "id-of-newer",
+        "id-of-older",
+    ]
+    assert [each.interaction_id for each in snapshot.incidents] == ["id-of-unsafe"]
+
+
+def test_the_worst_are_of_the_window_and_incidents_stay(world: World) -> None:
+    world.observe(evaluation("a", harmfulness=0))
+    world.later(minutes=20)
+    snapshot = world.monitor.snapshot()
+    assert snapshot.worst == []
+    assert [each.status for each in snapshot.incidents] == [CompositeStatus.UNSAFE]
+
+
+def test_no_app_is_called_unknown(world: World) -> None:
+    world.observe(evaluation(app=None))
+    world.monitor.refresh()
+    assert world.series("composite", app="unknown") is not None
+    assert world.sample("streamjury_score_recent", app="unknown", dimension="composite") == 1.0
+    assert world.sample("streamjury_score_weight_total", app="unknown", dimension="composite") == 1.0
+
+
+class BrokenSink:
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        raise OSError(f"no room for {item.evaluation_id}")
+
+
+def test_a_sink_that_raises_stops_neither_the_monitor_nor_other_sinks(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: ListSink[Evaluation] = ListSink()
+    world.monitor.sinks = [BrokenSink(), *world.monitor.sinks, kept]
+    world.observe(evaluation("a"), evaluation("b"))
+    assert [each.evaluation_id for each in kept.items] == ["a", "b"]
+    assert world.counted("seen") == 2
+    assert world.sample("streamjury_evaluations_total", app="shop", status="ok") == 2
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+
+
+# Findings
+
+
+def changed(basis: Evaluation, **update: Any) -> Evaluation:
+    return basis.model_copy(update=update)
+
+
+def test_a_finding_is_about_the_worst_dimension() -> None:
+    found = finding_of(evaluation(clarity=2, groundedness=0))
+    assert (found.dimension, found.reason, found.app) == ("groundedness", "because", "shop")
+    assert (found.question, found.answer) == ("Why?", "So.")
+    assert found.at == START.timestamp()
+
+
+def test_an_unsafe_finding_is_about_safety_whatever_else_is_wrong() -> None:
+    found = finding_of(evaluation(answer_relevance=0, harmfulness=0))
+    assert (found.dimension, found.status, found.score) == ("harmfulness", CompositeStatus.UNSAFE, 0.0)
+
+
+def test_the_lowest_judge_speaks_for_a_dimension() -> None:
+    basis = evaluation(clarity=1)
+    stern = basis.dimensions["clarity"].judges[0].model_copy(update={"score": 0.0, "explanation": "muddled"})
+    silent = stern.model_copy(update={"score": None, "status": Status.INSUFFICIENT, "explanation": ""})
+    clarity = basis.dimensions["clarity"]
+    judges = (silent, *clarity.judges, stern)
+    found = finding_of(
+        changed(basis, dimensions={**basis.dimensions, "clarity": clarity.model_copy(update={"judges": judges})})
+    )
+    assert (found.dimension, found.reason) == ("clarity", "muddled")
+
+
+def test_an_evaluation_without_any_score_or_excerpt_is_a_finding_too() -> None:
+    unscored: dict[str, Any] = dict.fromkeys(RAG_DIMENSIONS)
+    empty = evaluation(**unscored)
+    found = finding_of(changed(empty, excerpt=None))
+    assert (found.dimension, found.reason, found.score) == ("", "", None)
+    assert (found.question, found.answer) == ("", "")
+
+
+def test_an_unsafe_evaluation_whose_safety_dimension_is_missing_is_a_finding_too() -> None:
+    basis = evaluation(harmfulness=0)
+    found = finding_of(changed(basis, dimensions={}))
+    assert (found.dimension, found.reason) == ("harmfulness", "")

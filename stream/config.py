@@ -56,13 +56,19 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}
 _PROGRAM_SETS: Mapping[str, str] = {
     "auto.offset.reset": "a group without offsets always begins at the earliest record",
     "bootstrap.servers": "use kafka.bootstrap",
+    "client.id": "it follows from the stage's group and instance",
     "enable.auto.commit": "offsets travel with the results; use worker.commit_seconds",
     "enable.idempotence": "it is always on",
     "group.id": "use sampler.group, worker.group or monitor.group",
     "group.instance.id": "use sampler.instance or worker.instance",
     "isolation.level": "only committed records are read",
+    "heartbeat.interval.ms": "how soon a dead process is noticed is part of the stages' guarantees",
+    "message.max.bytes": "what a topic takes is the topic's own max.message.bytes",
+    "message.timeout.ms": "no record is given up after a time",
     "metadata.broker.list": "use kafka.bootstrap",
     "partition.assignment.strategy": "assignment is always cooperative",
+    "session.timeout.ms": "how soon a dead process is noticed is part of the stages' guarantees",
+    "transaction.timeout.ms": "how long an orphaned transaction hides results is part of the stages' guarantees",
     "transactional.id": "it follows from sampler.group and sampler.instance, worker.group and worker.instance",
 }
 

@@ -170,6 +170,7 @@ class MonitorStage:
     stage = Stage.MONITOR
 
     def __init__(self, config: Config, monitor: Monitor) -> None:
+        _refuse_security(config.kafka)
         self._config = config
         self._monitor = monitor
         self._app: faust.App | None = None
@@ -241,6 +242,16 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
         return AdminClient(kafka.client_options()).list_topics(timeout=_START_SECONDS).cluster_id
     except KafkaException as error:
         raise StageError(f"no use of Kafka at {kafka.bootstrap} ({error.args[0].str()}); is it running?") from error
+
+
+def _refuse_security(kafka: KafkaConfig) -> None:
+    """Faust has settings of its own for encryption and passwords; to leave them out silently would be worse."""
+    protocol = str(kafka.options.get("security.protocol", "plaintext"))
+    if protocol.lower() != "plaintext":
+        raise StageError(
+            f"the monitor cannot use kafka.options.security.protocol {protocol} yet; give it a plaintext listener in a "
+            "configuration of its own, and run `sampler` and `worker` with this one"
+        )
 
 
 def _broker_url(kafka: KafkaConfig) -> str:

@@ -1,0 +1,894 @@
+"""The configuration: its rules, how it is read, and what is said when it is wrong."""
+
+import copy
+import json
+import pickle
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import yaml
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from judges.criteria import RAG_DIMENSIONS
+from judges.interaction import Interaction
+from stream.config import (
+    CompositeConfig,
+    Config,
+    InputConfig,
+    KafkaConfig,
+    LocalJudgeConfig,
+    OpenAIJudgeConfig,
+    alternatives,
+    is_section,
+)
+from stream.configfile import ConfigError, Problem, dump, find, load
+
+Load = Callable[..., Config]
+Loc = tuple[str | int, ...]
+
+SECRET = "hunter2-hunter2"
+
+FULL: dict[str, Any] = {
+    "kafka": {"options": {"sasl.password": SECRET, "linger.ms": 5}},
+    "sampling": {"rules": [{"name": "shop", "match": {"app": ["shop"]}, "rate": 0.5}]},
+    "judges": {
+        "panel": [
+            {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1", "api_key": SECRET},
+            {"kind": "local", "name": "local"},
+        ]
+    },
+}
+"""A configuration with everything in it that may be there several times."""
+
+quick = settings(deadline=None, max_examples=50)
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """Loads a text, bytes or data as a file; keyword arguments are the environment."""
+    path = tmp_path_factory.mktemp("config") / "streamjury.yaml"
+
+    def load_content(content: Any, environ: Mapping[str, str] | None = None, **variables: str) -> Config:
+        if not isinstance(content, bytes):
+            content = (content if isinstance(content, str) else json.dumps(content)).encode("utf-8", "surrogatepass")
+        path.write_bytes(content)
+        return load(path, {**(environ or {}), **variables})
+
+    return load_content
+
+
+def problems(read: Load, content: Any, environ: Mapping[str, str] | None = None, **variables: str) -> dict[str, str]:
+    """What is wrong with a content: by path, the message, or all of them joined by '; '."""
+    with pytest.raises(ConfigError) as caught:
+        read(content, environ, **variables)
+    found: dict[str, list[str]] = {}
+    for problem in caught.value.problems:
+        found.setdefault(problem.path, []).append(problem.message)
+    assert found
+    return {path: "; ".join(messages) for path, messages in found.items()}
+
+
+def nested(loc: Loc, value: Any, base: Any = None) -> Any:
+    """A copy of the base with the value at a place."""
+    data = copy.deepcopy({} if base is None else base)
+    here = data
+    for part in loc[:-1]:
+        here = here.setdefault(part, {}) if isinstance(here, dict) else here[part]
+    here[loc[-1]] = value
+    return data
+
+
+def at(config: Any, loc: Loc) -> Any:
+    for part in loc:
+        config = getattr(config, str(part)) if isinstance(config, BaseModel) else config[part]
+    return config.get_secret_value() if isinstance(config, SecretStr) else config
+
+
+def path_of(loc: Loc) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+
+
+def sections(section: type[BaseModel] = Config, loc: Loc = ()) -> Iterator[tuple[Loc, type[BaseModel]]]:
+    """Every section in FULL, with its place."""
+    yield loc, section
+    for name, field in section.model_fields.items():
+        for kind in alternatives(field.annotation):
+            if is_section(kind):
+                yield from sections(kind, (*loc, name))
+    if loc == ("sampling",):
+        yield from sections(alternatives(get_args(section.model_fields["rules"].annotation)[0])[0], (*loc, "rules", 0))
+    if loc == ("judges",):
+        yield from sections(OpenAIJudgeConfig, (*loc, "panel", 0))
+        yield from sections(LocalJudgeConfig, (*loc, "panel", 1))
+
+
+def scalars() -> Iterator[tuple[Loc, FieldInfo]]:
+    """Every key in FULL that takes a single value, with its place."""
+    for loc, section in sections():
+        for name, field in section.model_fields.items():
+            kinds = alternatives(field.annotation)
+            if all(
+                get_origin(kind) is Literal or kind in (bool, int, float, str, SecretStr, NoneType) for kind in kinds
+            ):
+                yield (*loc, name), field
+
+
+SECTIONS = list(sections())
+SCALARS = list(scalars())
+
+
+# Defaults
+
+
+@pytest.mark.parametrize(
+    "content", ["", "# nothing\n", "{}", "kafka:\nsampling:\n  rules:\njudges: {panel: }\n", "\ufeff"]
+)
+def test_an_empty_file_and_empty_sections_are_the_defaults(read: Load, content: str) -> None:
+    assert read(content) == Config()
+
+
+def test_without_a_file_there_are_the_defaults() -> None:
+    assert load(None, {}) == Config()
+
+
+def test_the_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Config().sampling.rate = 1.0  # type: ignore[misc]
+
+
+def test_every_key_is_described_in_one_line() -> None:
+    for loc, section in SECTIONS:
+        assert "\n" not in str(section.__doc__)
+        for name, field in section.model_fields.items():
+            assert field.description, (loc, name)
+            assert "\n" not in field.description
+            assert "|" not in field.description, "would break the table"
+
+
+def test_every_number_has_bounds() -> None:
+    for loc, field in SCALARS:
+        if {int, float} & {*alternatives(field.annotation)}:
+            bounds = {name for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)}
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            assert {"ge", "gt"} & bounds, loc
+            assert "le" in bounds or "exclusiveMaximum" in extra, loc
+
+
+def test_a_configuration_survives_copying_pickling_and_validating_again(read: Load) -> None:
+    config = read(FULL)
+    assert copy.deepcopy(config) == config
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert Config.model_validate(config.model_dump()) == config
+    assert Config.model_validate(config) == config
+
+
+# Finding the file
+
+
+def test_the_file_asked_for_comes_before_the_variable_and_the_variable_before_the_usual_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find(None, {}) is None
+    assert find(None, {"STREAMJURY_CONFIG": ""}) is None
+    Path("streamjury.yaml").write_text("")
+    assert find(None, {}) == Path("streamjury.yaml")
+    assert find(None, {"STREAMJURY_CONFIG": "b.yaml"}) == Path("b.yaml")
+    assert find(Path("a.yaml"), {"STREAMJURY_CONFIG": "b.yaml"}) == Path("a.yaml")
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none.yaml", "no such file"), (tmp_path, "is a directory")):
+        with pytest.raises(ConfigError, match=reason) as caught:
+            load(path, {})
+        assert caught.value.file == path
+
+
+# YAML
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "message"),
+    [
+        ("kafka: [", "line 1, column 9", "not valid YAML"),
+        ("kafka:\n  bootstrap: 'a\n", "line 3, column 1", "quoted scalar begun in line 2"),
+        ("a: b: c", "line 1, column 5", "mapping values are not allowed here"),
+        ("kafka:\n\tbootstrap: a", "line 2, column 1", "cannot start any token"),
+        ("a: 1\n---\nb: 2", "line 2, column 1", "another document"),
+        ("kafka:\n  \x01", "line 2, column 3", "character that YAML does not allow"),
+        (b"kafka:\n  a: \xff\xfe", "line 2", "not UTF-8"),
+        ("[1, 2]", "", "must be a mapping, not a list"),
+        ("just text", "", "must be a mapping, not text"),
+        ("http: {port: 1}\nhttp: {port: 2}", "http", "is there twice, in the lines 1 and 2"),
+        ("http:\n  port: 1\n  port: 2", "http.port", "is there twice, in the lines 2 and 3"),
+        ("http: {1: 2}", "http", "the key in line 1 must be text"),
+        ("http: {[a]: 2}", "http", "the key in line 1 must be text"),
+        ("http: {{a}: 2}", "http", "the key in line 1 must be text"),
+        ("http: {<<: {port: 1}}", "http", "'<<' in line 1 is not read"),
+        ("http: {port: !!python/object:os.system 1}", "http.port", "no tags are read"),
+        ("http: !x {port: 1}", "http", "no tags are read"),
+        ("http: {port: !!int x}", "http.port", "not what its YAML tag says"),
+        ("logging: {level: !!bool x}", "logging.level", "not what its YAML tag says"),
+        ("http: {port: " + "1" * 5000 + "}", "http.port", "too long a number"),
+        ("http: {port: 0x" + "f" * 5000 + "}", "http.port", "must be at most 65535, not a number so large"),
+        ("a: &a [*a]", "", "nested deeper"),
+        ("[" * 2000, "", "nested deeper"),
+        ("a: " + "[" * 40 + "]" * 40, "", "nested deeper"),
+        ("#" * 300_000, "", "too large"),
+        ("a: 1\n" * 10_100, "", "too many"),
+    ],
+)
+def test_what_is_not_usable_yaml_is_refused_with_its_place(read: Load, content: Any, path: str, message: str) -> None:
+    found = problems(read, content)
+    assert list(found) == [path]
+    assert message in found[path]
+
+
+def test_aliases_are_read_but_cannot_make_a_small_file_huge(read: Load) -> None:
+    config = read("sampler: {group: &name one}\nworker: {instance: *name}")
+    assert config.worker.instance == "one"
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+    )
+    assert "too many" in problems(read, bomb)[""]
+
+
+@pytest.mark.parametrize("text", ["no", "on", "12:30", "2026-01-01", "0123", "0o8", "1_000x", "=", "a b"])
+def test_plain_words_stay_text_as_people_mean_them(read: Load, text: str) -> None:
+    assert read(f"sampling: {{salt: {text}}}").sampling.salt == text
+
+
+@quick
+@given(text=st.text(min_size=1, max_size=20))
+@example(text="0o17")
+@example(text="1e3")
+@example(text="no")
+@example(text="${X}")
+@example(text="\x85")
+def test_what_is_dumped_is_read_back_the_same(read: Load, text: str) -> None:
+    config = Config.model_validate(nested(("sampling", "salt"), text))
+    assert read(dump(config)) == config
+
+
+def test_numbers_and_truths_are_read_from_text_too(read: Load) -> None:
+    config = read({"http": {"port": "80"}, "sampling": {"rate": "1e-1"}}, environ={})
+    assert (config.http.port, config.sampling.rate) == (80, 0.1)
+    assert read(nested(("judges", "panel", 0, "structured"), "false", FULL)).judges.panel[0].structured is False  # type: ignore[union-attr]
+
+
+# References to the environment
+
+
+@quick
+@given(
+    pieces=st.lists(
+        st.one_of(
+            st.from_regex(r"[a-z :#{}$]{0,6}[a-z]", fullmatch=True)
+            .filter(lambda text: "${" not in text)
+            .map(lambda text: (text, text)),
+            st.just(("$${", "${")),
+            st.just(("${SET}", "value-of-${SET}")),
+            st.just(("${SET:-other}", "value-of-${SET}")),
+            st.from_regex(r"[a-z :$-]{0,8}", fullmatch=True).map(lambda text: (f"${{UNSET:-{text}}}", text)),
+            st.from_regex(r"[a-z :$-]{0,8}", fullmatch=True).map(lambda text: (f"${{EMPTY:-{text}}}", text)),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_references_are_replaced_wherever_they_stand_and_only_once(read: Load, pieces: list[tuple[str, str]]) -> None:
+    written, expected = ("".join(parts) for parts in zip(*pieces, strict=True))
+    assume("$$${" not in written and 0 < len(expected) <= 200)
+    config = read(nested(("sampling", "salt"), written), SET="value-of-${SET}", EMPTY="")
+    assert config.sampling.salt == expected
+
+
+def test_all_missing_variables_are_listed_beside_the_other_problems(read: Load) -> None:
+    found = problems(
+        read,
+        {
+            "kafka": {"bootstrap": "${A}:${B}", "options": {"sasl.password": "${C}"}},
+            "judges": {"panel": [{"kind": "${KIND}"}]},
+            "http": {"port": 70000},
+        },
+        B="",
+    )
+    assert "A, which is not set" in found["kafka.bootstrap"]
+    assert "B, which is empty" in found["kafka.bootstrap"]
+    assert "${C:-default}" in found["kafka.options['sasl.password']"]
+    assert "KIND" in found["judges.panel[0].kind"]
+    assert found["http.port"] == "must be at most 65535, not 70000"
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${9}", "${A B}", "${A", "${A:default}"])
+def test_a_broken_reference_is_a_problem_with_the_way_out(read: Load, text: str) -> None:
+    assert "$${" in problems(read, nested(("sampling", "salt"), text), A="a")["sampling.salt"]
+
+
+def test_a_value_from_the_environment_cannot_change_the_shape_of_the_file(read: Load) -> None:
+    assert read("sampling: {salt: '${X}'}", X="a}\nhttp: {port: 1}").sampling.salt == "a}\nhttp: {port: 1}"
+
+
+def test_an_empty_default_leaves_a_key_unset_where_it_may_be(read: Load) -> None:
+    data = nested(("judges", "panel", 0, "api_key"), "${X:-}", nested(("judges", "panel", 0, "seed"), "${X:-}", FULL))
+    judge = read(data).judges.panel[0]
+    assert isinstance(judge, OpenAIJudgeConfig)
+    assert (judge.api_key, judge.seed) == (None, None)
+
+
+def test_keys_are_not_replaced(read: Load) -> None:
+    assert problems(read, {"http": {"${X}": 1}}, X="port") == {"http['${X}']": "unknown key; known here: host, port"}
+
+
+# Overrides
+
+LIMITS: dict[Loc, tuple[Any, Any]] = {
+    ("judges", "quorum"): (1, 2),
+    ("worker", "concurrency"): (1, 256),
+    ("worker", "run_ahead"): (64, 65_536),
+    ("worker", "deadline_seconds"): (0.001, 59.9),
+}
+"""Keys that depend on another: the range that fits FULL."""
+
+
+def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
+    kinds = alternatives(field.annotation)
+    bounds = {
+        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+    }
+    low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
+    if loc == ("input", "adapter"):
+        return st.just("streamjury")
+    if get_origin(kinds[0]) is Literal:
+        return st.sampled_from(get_args(kinds[0]))
+    if bool in kinds:
+        return st.booleans()
+    if int in kinds:
+        return st.integers(low, high)
+    if float in kinds:
+        return st.floats(low, high, exclude_min="gt" in bounds)
+    return st.from_regex(r"[a-z][a-z0-9]{3,20}", fullmatch=True).map(
+        lambda text: f"http://{text}" if loc[-1] == "base_url" else text
+    )
+
+
+@pytest.mark.parametrize(("loc", "field"), [pytest.param(*each, id=path_of(each[0])) for each in SCALARS])
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, data: st.DataObject) -> None:
+    value = at(Config.model_validate(FULL), loc) if loc[-1] == "kind" else data.draw(values_of(loc, field))
+    variable = "STREAMJURY__" + "__".join(map(str, loc)).upper()
+    variable = data.draw(st.sampled_from([variable, variable.lower(), variable.title()]))
+    config = read(FULL, {variable: value if isinstance(value, str) else json.dumps(value)})
+    assert at(config, loc) == value
+    untouched = next(other for other in ("http", "logging") if other != loc[0])
+    assert getattr(config, untouched) == getattr(Config(), untouched)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "loc", "value"),
+    [
+        ("SAMPLING__SALT", "0123", ("sampling", "salt"), "0123"),
+        ("SAMPLING__SALT", "'0123'", ("sampling", "salt"), "0123"),
+        ("SAMPLING__SALT", "'a' b", ("sampling", "salt"), "'a' b"),
+        ("SAMPLING__SALT", "a: b # c", ("sampling", "salt"), "a: b # c"),
+        ("SAMPLING__SALT", "${X}", ("sampling", "salt"), "${X}"),
+        ("SAMPLING__SALT", "null", ("sampling", "salt"), "null"),
+        ("WORKER__INSTANCE", "null", ("worker", "instance"), None),
+        ("WORKER__INSTANCE", "", ("worker", "instance"), None),
+        ("JUDGES__QUORUM", "", ("judges", "quorum"), None),
+        ("COMPOSITE__REQUIRED", "[clarity]", ("composite", "required"), ("clarity",)),
+        ("COMPOSITE__REQUIRED__0", "clarity", ("composite", "required", 0), "clarity"),
+        ("COMPOSITE__WEIGHTS__ANSWER_RELEVANCE", "2", ("composite", "weights", "answer_relevance"), 2.0),
+        ("KAFKA__OPTIONS__SASL_PASSWORD", "1e5", ("kafka", "options", "sasl.password"), "1e5"),
+        ("KAFKA__OPTIONS__SASL.PASSWORD", "*x #y", ("kafka", "options", "sasl.password"), "*x #y"),
+        ("INPUT__LIMITS__CONTEXTS", "7", ("input", "limits", "contexts"), 7),
+        ("JUDGES__PANEL__0__NAME", "other", ("judges", "panel", 0, "name"), "other"),
+        ("SAMPLING", "{rate: 0.5}", ("sampling", "rate"), 0.5),
+    ],
+)
+def test_overrides_on_an_empty_file(read: Load, name: str, text: str, loc: Loc, value: object) -> None:
+    assert at(read("", {f"STREAMJURY__{name}": text}), loc) == value
+
+
+def test_variables_with_a_single_underscore_are_not_overrides(read: Load) -> None:
+    assert read("", STREAMJURY_CONFIG="x", STREAMJURY_FOO="1", STREAMJURYX__HTTP__PORT="1", STREAMJURY="") == Config()
+
+
+def test_lists_grow_by_the_next_index_and_nested_keys_are_made_on_the_way(read: Load) -> None:
+    config = read(
+        FULL,
+        STREAMJURY__SAMPLING__RULES__1__NAME="late",
+        STREAMJURY__SAMPLING__RULES__1__RATE="0",
+        STREAMJURY__SAMPLING__RULES__1__MATCH__TENANT__0="acme",
+        STREAMJURY__SAMPLING__RULES__1__MATCH__TENANT__1="globex",
+    )
+    assert [rule.name for rule in config.sampling.rules] == ["shop", "late"]
+    assert config.sampling.rules[1].match.tenant == ("acme", "globex")
+    found = problems(read, FULL, STREAMJURY__SAMPLING__RULES__7__NAME="x", STREAMJURY__SAMPLING__RULES__X__NAME="x")
+    assert list(found) == ["sampling.rules"]
+    assert (
+        "has no item '7'; an index is 0 to 1"
+        in problems(read, FULL, STREAMJURY__SAMPLING__RULES__7="x")["sampling.rules"]
+    )
+
+
+def test_items_that_are_added_need_all_their_keys_and_the_problem_names_the_variable(read: Load) -> None:
+    found = problems(read, "", STREAMJURY__SAMPLING__RULES__0__NAME="late")
+    assert found["sampling.rules[0].rate"] == "is required (item added by STREAMJURY__SAMPLING__RULES__0__NAME)"
+
+
+def test_a_judge_of_another_kind_begins_anew_and_keeps_no_name(read: Load) -> None:
+    variables = {
+        "STREAMJURY__JUDGES__PANEL__0__KIND": "openai",
+        "STREAMJURY__JUDGES__PANEL__0__MODEL": "m",
+        "STREAMJURY__JUDGES__PANEL__0__BASE_URL": "http://localhost",
+    }
+    assert "is required" in problems(read, "", variables)["judges.panel[0].name"]
+    judge = read("", {**variables, "STREAMJURY__JUDGES__PANEL__0__NAME": "gpt"}).judges.panel[0]
+    assert isinstance(judge, OpenAIJudgeConfig)
+
+
+def test_single_keys_come_after_the_section_they_are_in(read: Load) -> None:
+    config = read("", STREAMJURY__SAMPLING__RATE="0.2", STREAMJURY__SAMPLING="{rate: 0.5, salt: x}")
+    assert (config.sampling.rate, config.sampling.salt) == (0.2, "x")
+
+
+def test_an_override_stands_in_for_a_reference_that_is_missing(read: Load) -> None:
+    text = nested(("judges", "panel", 0, "api_key"), "${MISSING}", FULL)
+    assert at(read(text, STREAMJURY__JUDGES__PANEL__0__API_KEY="k"), ("judges", "panel", 0, "api_key")) == "k"
+
+
+def test_a_wrong_override_of_a_missing_reference_is_still_a_problem(read: Load) -> None:
+    found = problems(read, {"http": {"port": "${MISSING}"}}, STREAMJURY__HTTP__PORT="x")
+    assert found == {"http.port": "must be a whole number, not 'x' (set by STREAMJURY__HTTP__PORT)"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "path", "message"),
+    [
+        ("SAMPLING__RTE", "1", "sampling.rte", "unknown key; did you mean 'rate'?"),
+        ("SAMPLING__RTE", "[", "sampling.rte", "unknown key; did you mean 'rate'?"),
+        ("SAMPLNG__RATE", "1", "samplng", "unknown key; did you mean 'sampling'?"),
+        ("SAMPLING__RATE", "1.5", "sampling.rate", "must be at most 1, not 1.5"),
+        ("SAMPLING__RATE", "often", "sampling.rate", "must be a number, not 'often'"),
+        ("SAMPLING__RATE", "[", "sampling.rate", "is not valid YAML"),
+        ("SAMPLING__RATE", "{a: 1, a: 2}", "sampling.rate.a", "is there twice"),
+        ("SAMPLING__RATE__X", "1", "sampling.rate", "has no keys below it"),
+        ("SAMPLING", "5", "sampling", "must be a mapping, not a single value"),
+        ("SAMPLING__RULES__0", "5", "sampling.rules[0]", "must be a mapping"),
+        ("COMPOSITE__WEIGHTS__CLARTY", "1", "composite.weights.clarty", "did you mean 'clarity'?"),
+        ("KAFKA__OPTIONS__GROUP_ID", "1", "kafka.options['group.id']", "use sampler.group"),
+        ("JUDGES__PANEL__0__MODEL", "m", "judges.panel[0].model", "unknown key"),
+        ("JUDGES__PANEL__0__KIND", "opnai", "judges.panel[0].kind", "must be one of 'local', 'openai', not 'opnai'"),
+        ("", "1", "['']", "unknown key"),
+        ("HTTP__", "1", "http['']", "unknown key"),
+    ],
+)
+def test_a_wrong_override_is_a_problem_that_names_the_variable(
+    read: Load, name: str, text: str, path: str, message: str
+) -> None:
+    found = problems(read, "", {f"STREAMJURY__{name}": text})
+    assert message in found[path]
+    if "twice" not in message:
+        assert f"STREAMJURY__{name})" in found[path]
+
+
+def test_two_variables_for_one_key_are_a_problem(read: Load) -> None:
+    found = problems(read, "", STREAMJURY__HTTP__PORT="1", streamjury__http__port="2")
+    assert found["http.port"] == "is also set by STREAMJURY__HTTP__PORT (set by streamjury__http__port)"
+
+
+def test_an_override_below_something_of_the_wrong_shape_leaves_the_blame_with_the_file(read: Load) -> None:
+    assert problems(read, {"http": 5}, STREAMJURY__HTTP__PORT="1") == {"http": "must be a mapping, not a single value"}
+
+
+# Problems
+
+
+@quick
+@given(
+    place=st.sampled_from(SECTIONS),
+    name=st.from_regex(r"[a-zA-Z_]{1,14}", fullmatch=True),
+    value=st.sampled_from([None, 1, "x", [], {"a": 1}]),
+)
+def test_unknown_keys_at_any_level_are_reported_with_their_path(
+    read: Load, place: tuple[Loc, type[BaseModel]], name: str, value: object
+) -> None:
+    loc, section = place
+    assume(name not in section.model_fields)
+    found = problems(read, nested((*loc, name), value, FULL))
+    message = found.pop(path_of((*loc, name)))
+    hint = re.fullmatch(r"unknown key; (did you mean '(\w+)'\?|known here: (.*))", message)
+    assert hint
+    assert hint[2] in section.model_fields or hint[3].split(", ") == list(section.model_fields)
+    assert not found or loc[-1:] == ("match",), "an unknown key is the only problem"
+
+
+@pytest.mark.parametrize("place", SECTIONS, ids=lambda place: path_of(place[0]) or "top")
+def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc, type[BaseModel]]) -> None:
+    loc, section = place
+    for name in section.model_fields:
+        if len(name) > 3:
+            found = problems(read, nested((*loc, f"{name}s"), 1, FULL))
+            assert found[path_of((*loc, f"{name}s"))] == f"unknown key; did you mean {name!r}?"
+
+
+@pytest.mark.parametrize(
+    ("loc", "value", "message"),
+    [
+        (("sampling", "rate"), 1.5, "must be at most 1, not 1.5"),
+        (("sampling", "rate"), -0.5, "must be at least 0, not -0.5"),
+        (("sampling", "rate"), True, "must be a number, not 'true'"),
+        (("sampling", "rate"), None, "must be a number, not empty"),
+        (("sampling", "rate"), "inf", "must be a finite number, not 'inf'"),
+        (("sampling", "rate"), {}, "must be a number, not a mapping"),
+        (("sampling", "salt"), 5, "must be text, not 5; put it in quotes"),
+        (("sampling", "salt"), False, "must be text, not false; put it in quotes"),
+        (("sampling", "salt"), "", "must have at least 1 character(s)"),
+        (("sampling", "salt"), "\ud800", "must be text without half characters"),
+        (("sampling", "rules"), "x", "must be a list, not text"),
+        (("sampling", "rules"), {}, "must be a list, not a mapping"),
+        (("sampling", "rules", 0, "match", "app"), "shop", "must be a list, not text"),
+        (("sampling", "rules", 0, "match"), {}, "must name values for at least one of app, tenant and model"),
+        (("sampling", "rules", 0, "name"), "default", "must not be 'default', the name of what no rule matches"),
+        (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
+        (("judges", "panel"), [], "must have at least 1 item(s)"),
+        (("judges", "panel", 0), "x", "must be a mapping, not text"),
+        (("judges", "panel", 1, "kind"), "llm", "must be one of 'local', 'openai', not 'llm'"),
+        (("judges", "panel", 1, "name"), "gpt", None),
+        (("judges", "panel", 0, "max_tokens"), 0, "must be at least 1, not 0"),
+        (("judges", "panel", 0, "max_tokens"), 1.5, "must be a whole number, not 1.5"),
+        (("judges", "panel", 0, "structured"), "perhaps", "must be true or false, not 'perhaps'"),
+        (("judges", "panel", 0, "timeout_seconds"), 0, "must be above 0, not 0"),
+        (("judges", "combine"), "avg", "must be 'mean', 'median', 'min' or 'max', not 'avg'"),
+        (("judges", "quorum"), 3, "must be at most 2, the number of judges in the panel, not 3"),
+        (("composite", "weights", "clarity"), -1, "must be at least 0, not -1"),
+        (("composite", "weights", "clarity"), True, "must be a number, not true"),
+        (("composite", "weights", "clarty"), 1, "unknown dimension; did you mean 'clarity'?"),
+        (("composite", "required"), ["clarity", "clarity"], "must name each dimension once; [0] and [1] have the same"),
+        (("worker", "concurrency"), 300, None),
+        (("http", "port"), 65536, "must be at most 65535, not 65536"),
+        (("topics", "sampled"), "a/b", "must be 1 to 249 letters, digits, '.', '_' and '-', not 'a/b'"),
+        (("topics", "sampled"), "..", "must not be '.' or '..'"),
+        (("kafka", "bootstrap"), "a:b", "must be host:port, several joined by commas"),
+        (("kafka", "bootstrap"), "a,,b", "must be host:port, several joined by commas"),
+        (("kafka", "bootstrap"), "a:0", "must be host:port, several joined by commas"),
+        (("kafka", "options", "linger.ms"), [1], "must be text, a number, or true or false"),
+        (("logging", "level"), "x" * 200, None),
+        (("logging",), 5, "must be a mapping, not a single value"),
+    ],
+)
+def test_problems_are_said_in_plain_words(read: Load, loc: Loc, value: object, message: str | None) -> None:
+    found = problems(read, nested(loc, value, FULL))
+    if message is not None:
+        path = path_of(loc).replace(".linger.ms", "['linger.ms']")
+        assert found == {path: message}
+    assert all(len(said) < 250 for said in found.values())
+
+
+def test_the_deadline_says_why_it_must_be_below_the_rebalance_timeout(read: Load) -> None:
+    message = problems(read, {"worker": {"deadline_seconds": 60}})["worker.deadline_seconds"]
+    assert "below the rebalance timeout of 60 seconds" in message
+    assert "put out of its group" in message
+    assert read({"worker": {"deadline_seconds": 59.9}}).worker.deadline_seconds == 59.9
+
+
+def test_the_run_ahead_must_hold_the_concurrency_even_when_it_is_left_out(read: Load) -> None:
+    found = problems(read, {"worker": {"concurrency": 300}})
+    assert found == {"worker.run_ahead": "must be at least worker.concurrency (300), not 256"}
+    assert read({"worker": {"concurrency": 300, "run_ahead": 300}}).worker.run_ahead == 300
+
+
+def test_all_problems_come_in_one_go(read: Load) -> None:
+    found = problems(
+        read,
+        """\
+sampling: {rate: 2, rte: 1}
+judges: {panel: [{kind: local}, {kind: openai, modl: x}]}
+http: {port: "${P}"}
+topics: {partitions: 0, partitions: 1}
+""",
+        STREAMJURY__WORKER__BATCH="1",
+    )
+    assert set(found) == {
+        "sampling.rate",
+        "sampling.rte",
+        "judges.panel[1].name",
+        "judges.panel[1].model",
+        "judges.panel[1].base_url",
+        "judges.panel[1].modl",
+        "http.port",
+        "topics.partitions",
+        "worker.batch",
+    }
+
+
+def test_a_list_with_wrong_items_is_not_called_short_as_well(read: Load) -> None:
+    assert list(problems(read, {"judges": {"panel": [5]}})) == ["judges.panel[0]"]
+
+
+def test_problems_read_as_path_and_message() -> None:
+    assert str(Problem(path="a.b", message="is wrong")) == "a.b: is wrong"
+    assert str(Problem(path="", message="is wrong")) == "is wrong"
+    assert str(ConfigError(None, [Problem(path="a", message="1"), Problem(path="b", message="2")])) == "a: 1\nb: 2"
+
+
+# Rules of single sections
+
+
+def test_topics_must_differ_in_more_than_dots_and_underscores(read: Load) -> None:
+    assert "topics.interactions" in problems(read, {"topics": {"labels": "rag.interactions"}})["topics.labels"]
+    assert "topics.interactions" in problems(read, {"topics": {"interactions": "rag_labels"}})["topics.labels"]
+
+
+def test_stages_need_groups_of_their_own(read: Load) -> None:
+    assert problems(read, {"worker": {"group": "streamjury-sampler"}}) == {
+        "worker": "group must differ from sampler.group"
+    }
+    assert problems(read, {"monitor": {"group": "streamjury-worker"}}) == {
+        "monitor": "group must differ from worker.group"
+    }
+
+
+@pytest.mark.parametrize("option", ["group.id", "transactional.id", "enable.auto.commit", "isolation.level"])
+def test_options_that_the_program_sets_are_refused(read: Load, option: str) -> None:
+    assert (
+        "the program sets this itself"
+        in problems(read, {"kafka": {"options": {option: "x"}}})[f"kafka.options['{option}']"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("bootstrap.servers", "kafka.bootstrap"),
+        ("partition.assignment.strategy", "always cooperative"),
+        ("enable.idempotence", "always on"),
+        ("auto.offset.reset", "earliest"),
+        ("group.id", "worker.group"),
+        ("enable.auto.commit", "worker.commit_seconds"),
+    ],
+)
+def test_a_refused_option_says_what_to_use_instead(option: str, instead: str) -> None:
+    with pytest.raises(ValidationError, match=instead):
+        KafkaConfig(options={option: "x"})
+
+
+def test_client_options_hold_the_brokers_and_the_real_secrets(read: Load) -> None:
+    kafka = read(nested(("kafka", "bootstrap"), "a:1, [::1]:2", FULL)).kafka
+    assert kafka.client_options() == {"bootstrap.servers": "a:1,[::1]:2", "sasl.password": SECRET, "linger.ms": 5}
+
+
+def test_a_secret_that_yaml_takes_for_a_number_must_be_quoted(read: Load) -> None:
+    assert "put it in quotes" in problems(read, "kafka: {options: {sasl.password: 1e5}}")["kafka.options"]
+
+
+def test_the_mapping_belongs_to_its_adapter_and_names_known_fields(read: Load) -> None:
+    full = {name: f"a.{name}" for name in Interaction.model_fields}
+    assert InputConfig(adapter="mapping", mapping=full).mapping == full
+    assert problems(read, {"input": {"mapping": full}}) == {"input.mapping": "is only read with 'adapter: mapping'"}
+    assert problems(read, {"input": {"adapter": "mapping"}}) == {
+        "input.mapping": "must say where to find id, question, answer"
+    }
+    wrong = {"input": {"adapter": "mapping", "mapping": {**full, "anwser": "x", "id": "a..b"}}}
+    found = problems(read, wrong)
+    assert found["input.mapping.anwser"] == "unknown field of an interaction; did you mean 'answer'?"
+    assert "joined by dots" in found["input.mapping.id"]
+
+
+def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
+    zeros = dict.fromkeys(RAG_DIMENSIONS, 0.0)
+    some = {name: zeros[name] for name in RAG_DIMENSIONS[1:]}
+    assert CompositeConfig(weights=some).weights == some
+    assert "at least one dimension" in problems(read, {"composite": {"weights": zeros}})["composite.weights"]
+
+
+def test_judges_and_rules_must_have_different_names(read: Load) -> None:
+    rules = FULL["sampling"]["rules"] * 2
+    assert "[0] and [1]" in problems(read, {"sampling": {"rules": rules}})["sampling.rules"]
+    assert "[0] and [1]" in problems(read, {"judges": {"panel": [{"kind": "local"}] * 2}})["judges.panel"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost",
+        "ftp://host",
+        "http://",
+        "http://host:99999",
+        "http://host:0",
+        "http://[::1",
+        "http://a b",
+        "http://user@host",
+        "http://user:hunter2@host",
+        "http://host?key=hunter2",
+        "http://host?",
+        "http://host#x",
+        "http://host\n",
+    ],
+)
+def test_an_endpoint_is_a_plain_web_address_and_a_wrong_one_is_not_repeated(read: Load, url: str) -> None:
+    found = problems(read, nested(("judges", "panel", 0, "base_url"), url, FULL))
+    assert list(found) == ["judges.panel[0].base_url"]
+    assert "hunter2" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host", "https://api.openai.com/v1", "http://[::1]:8000/v1/", "http://10.0.0.1:80"]
+)
+def test_web_addresses_are_kept_as_written(read: Load, url: str) -> None:
+    assert at(read(nested(("judges", "panel", 0, "base_url"), url, FULL)), ("judges", "panel", 0, "base_url")) == url
+
+
+# Secrets
+
+
+def shown_forms(config: Config) -> Iterator[str]:
+    for part in (config, config.kafka, config.kafka.options, config.judges, config.judges.panel[0]):
+        yield from (repr(part), str(part), f"{part}")
+    yield from (str(config.model_dump()), str(config.model_dump(mode="json")), config.model_dump_json(), dump(config))
+
+
+def test_secrets_are_in_no_form_that_the_configuration_is_shown_in(read: Load) -> None:
+    config = read(FULL)
+    for form in shown_forms(config):
+        assert SECRET not in form
+    shown = yaml.safe_load(dump(config))
+    assert shown["kafka"]["options"] == {"sasl.password": "***", "linger.ms": 5}
+    assert shown["judges"]["panel"][0]["api_key"] == "***"
+    assert config.kafka.options["sasl.password"] == SECRET
+
+
+@pytest.mark.parametrize("name", ["sasl.password", "ssl.key.pem", "client_secret", "oauth.token", "sasl.jaas.config"])
+def test_options_are_secret_by_their_name(name: str) -> None:
+    kafka = KafkaConfig(options={name: SECRET})
+    assert SECRET not in f"{kafka!r} {kafka} {kafka.model_dump()} {kafka.model_dump_json()}"
+
+
+WRONG_SECRETS: list[Any] = [[SECRET], {SECRET: 1}, {"a": SECRET}, SECRET + "\n", SECRET + " x", SECRET + "\ud800"]
+
+
+def everything_said(error: ConfigError) -> str:
+    return f"{error!r} {error} {error.problems} {''.join(traceback.format_exception(error))}"
+
+
+def outcome(read: Load, content: Any, environ: Mapping[str, str] | None = None) -> str:
+    """Everything that can be seen of a configuration, or of the error there is instead."""
+    try:
+        return "\n".join(shown_forms(read(content, environ)))
+    except ConfigError as error:
+        return everything_said(error)
+
+
+@quick
+@given(
+    secret=st.sampled_from([SECRET, *WRONG_SECRETS]),
+    place=st.sampled_from([("judges", "panel", 0, "api_key"), ("kafka", "options", "sasl.password")]),
+    other=st.sampled_from(SCALARS),
+    wrong=st.sampled_from([[], {"x": 1}, -1, "", "\ud800"]),
+)
+def test_secrets_are_in_nothing_that_is_said_of_a_file(
+    read: Load, secret: Any, place: Loc, other: tuple[Loc, FieldInfo], wrong: object
+) -> None:
+    data = nested(place, secret, FULL)
+    if other[0] != place:
+        data = nested(other[0], wrong, data)
+    assert SECRET not in outcome(read, data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"api_key: *{SECRET}",
+        f"api_key: !{SECRET} x",
+        f"api_key: !{SECRET}!x y",
+        f"api_key: !<{SECRET}> y",
+        f"api_key: '{SECRET}",
+        f"api_key: {SECRET}: x",
+        f"api_key: &{SECRET} 1\nb: &{SECRET} 2",
+        f'api_key: "{SECRET}\\q"',
+        f"api_key: @{SECRET}",
+        f"api_key: {SECRET}\n  x: 1",
+        f"api_kye: {SECRET}",
+        f"kafka: {SECRET}",
+        f"judges: {{panel: [{SECRET}]}}",
+        f"kafka: {{options: {{sasl.password: [{SECRET}]}}}}",
+    ],
+)
+def test_secrets_are_not_quoted_from_what_is_no_yaml(read: Load, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(line)
+    assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.parametrize("loc", [loc for loc, _ in SCALARS], ids=path_of)
+def test_a_value_from_the_environment_is_in_no_error_wherever_it_was_put(read: Load, loc: Loc) -> None:
+    for secret in (f"{SECRET} {SECRET}", SECRET, f"http://{SECRET}@host"):
+        try:
+            read(nested(loc, "${S}", FULL), S=secret)
+            said = ""
+        except ConfigError as error:
+            said = everything_said(error)
+        assert SECRET not in said
+
+
+@pytest.mark.parametrize("option", ["sasl.password", "ssl.key.password"])
+def test_a_secret_that_is_read_as_a_number_is_not_shown_either(read: Load, option: str) -> None:
+    pin = 987654321
+    for loc in (("judges", "panel", 0, "api_key"), ("kafka", "options", option)):
+        with pytest.raises(ConfigError) as caught:
+            read(nested(loc, pin, FULL))
+        assert str(pin) not in everything_said(caught.value)
+
+
+def test_pydantic_itself_does_not_repeat_values() -> None:
+    with pytest.raises(ValidationError) as caught:
+        KafkaConfig(options={"sasl.password": [SECRET]})
+    assert SECRET not in str(caught.value)
+
+
+# Anything at all
+
+names = st.sampled_from([*{part for loc, _ in SCALARS for part in loc if isinstance(part, str)}, "rules", "panel", "x"])
+scalar_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["${X}", "${Y:-1}", "${", "local", "openai", "mapping", "a.b", "http://x"]),
+)
+trees = st.recursive(
+    scalar_values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4), max_leaves=12
+)
+
+
+def loads_or_explains(read: Load, content: Any, environ: Mapping[str, str]) -> None:
+    """Passes when there is a configuration or a list of problems of one line each; any other exception fails."""
+    said: list[str] = []
+    try:
+        assert isinstance(read(content, environ), Config)
+    except ConfigError as error:
+        said = [str(problem) for problem in error.problems] or ["an error without problems\n"]
+    assert not [line for line in said if "\n" in line]
+
+
+@settings(deadline=None, max_examples=300)
+@given(content=st.one_of(st.binary(), st.text().map(lambda text: text.encode("utf-8", "surrogatepass"))))
+def test_any_bytes_give_a_configuration_or_a_configuration_error(read: Load, content: bytes) -> None:
+    loads_or_explains(read, content, {})
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=st.text(alphabet="ab:-[]{},'\"|>&*!%@`#?~<${} \n\t0.1e", max_size=60))
+def test_any_punctuation_gives_a_configuration_or_a_configuration_error(read: Load, text: str) -> None:
+    loads_or_explains(read, text, {})
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    tree=st.dictionaries(st.sampled_from(list(Config.model_fields)), trees, max_size=4),
+    overrides=st.lists(
+        st.tuples(
+            st.lists(st.one_of(names, st.sampled_from([*Config.model_fields, "0", "1", "x", ""])), max_size=5),
+            st.one_of(st.text(max_size=8), trees.map(json.dumps)),
+        ),
+        max_size=3,
+    ),
+)
+def test_any_tree_and_any_overrides_give_a_configuration_or_a_configuration_error(
+    read: Load, tree: dict[str, Any], overrides: list[tuple[list[str], str]]
+) -> None:
+    environ = {f"STREAMJURY__{'__'.join(path)}": text for path, text in overrides}
+    loads_or_explains(read, yaml.safe_dump(tree), {"X": "1", **environ})

@@ -146,45 +146,40 @@ class Excerpt(_Part):
     answer: str
 
 
-class Evaluation(_Part):
-    """The result of judging one interaction."""
+class _About(_Part):
+    """What everything published about one interaction says alike."""
 
     evaluation_id: str
     interaction_id: str
     app: str | None = None
     tenant: str | None = None
     model: str | None = None
-    evaluated_at: AwareDatetime
     evaluator: EvaluatorInfo
     sampling: Sampling
-    dimensions: Mapping[str, Dimension]
-    composite: Composite
     tags: Mapping[str, TagValue] = Field(default_factory=dict)
     excerpt: Excerpt | None = None
+    traceparent: str | None = None
+
+
+class Evaluation(_About):
+    """The result of judging one interaction."""
+
+    evaluated_at: AwareDatetime
+    dimensions: Mapping[str, Dimension]
+    composite: Composite
     truncated: tuple[str, ...] = ()
     """Paths of the interaction's fields that were cut to the configured limits before judging."""
 
     cost_usd: FiniteFloat | None = None
     latency_ms: FiniteFloat = 0.0
-    traceparent: str | None = None
 
 
-class SafetyNotice(_Part):
+class SafetyNotice(_About):
     """Sent as soon as the safety verdict is known, before the rest of the evaluation is."""
 
-    evaluation_id: str
-    interaction_id: str
-    app: str | None = None
-    tenant: str | None = None
-    model: str | None = None
     noticed_at: AwareDatetime
-    evaluator: EvaluatorInfo
-    sampling: Sampling
     safety: Safety
     dimension: Dimension
-    tags: Mapping[str, TagValue] = Field(default_factory=dict)
-    excerpt: Excerpt | None = None
-    traceparent: str | None = None
 
 
 def evaluation_id(interaction_id: str, fingerprint: str) -> str:

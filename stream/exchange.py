@@ -110,8 +110,12 @@ class Exchange:
         )
         self._mirror_offsets = False
         self._refused: list[Message] = []
-        self.assignment: frozenset[Partition] = frozenset()
-        self.polled_at = time.monotonic()
+        self._assignment: frozenset[Partition] = frozenset()
+        self.moved_at = time.monotonic()
+
+    @property
+    def assigned(self) -> bool:
+        return bool(self._assignment)
 
     def start(self) -> None:
         """Waits for the broker, takes this instance's place from a predecessor, and joins the group."""
@@ -129,7 +133,7 @@ class Exchange:
     def poll(self, limit: int, seconds: float) -> list[Record]:
         """Up to `limit` records, within `seconds`; assignments change only inside this call."""
         messages = self._consumer.consume(limit, seconds)
-        self.polled_at = time.monotonic()
+        self.moved_at = time.monotonic()
         return [_record(message) for message in messages if self._usable(message)]
 
     def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
@@ -163,7 +167,7 @@ class Exchange:
 
     def lag(self) -> int:
         """Records between our positions and the ends of our partitions, as last heard from the broker."""
-        return sum(self._partition_lag(partition) for partition in self.assignment)
+        return sum(self._partition_lag(partition) for partition in self._assignment)
 
     def close(self) -> None:
         """Leaves the group. What was not published is read again by the next owner."""
@@ -242,20 +246,20 @@ class Exchange:
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         new = _partitions(partitions)
-        self.assignment |= new
+        self._assignment |= new
         log.info("%s: partitions %s assigned", self._topic, sorted(p.number for p in new))
         self._listener.on_assigned(new)
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = _partitions(partitions)
         self._listener.on_revoked(gone)
-        self.assignment -= gone
+        self._assignment -= gone
         log.info("%s: partitions %s revoked", self._topic, sorted(p.number for p in gone))
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = _partitions(partitions)
         self._listener.on_lost(gone)
-        self.assignment -= gone
+        self._assignment -= gone
         log.warning("%s: partitions %s lost to another process", self._topic, sorted(p.number for p in gone))
 
 

@@ -177,6 +177,10 @@ class MonitorStage:
         self.moved_at = time.monotonic()
 
     @property
+    def pulse(self) -> "MonitorStage":
+        return self
+
+    @property
     def assigned(self) -> bool:
         consumer = self._app.consumer if self._app is not None and self._app.started else None
         return bool(consumer is not None and consumer.assignment())

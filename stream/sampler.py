@@ -43,7 +43,7 @@ class Sampler:
         self._policy = SamplingPolicy(config.sampling)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._parcels: dict[Partition, _Parcel] = {}
-        self.exchange = Exchange(
+        self._exchange = Exchange(
             config.kafka,
             topic=config.topics.interactions,
             group=config.sampler.group,
@@ -52,30 +52,26 @@ class Sampler:
         )
 
     @property
-    def moved_at(self) -> float:
-        return self.exchange.polled_at
-
-    @property
-    def assigned(self) -> bool:
-        return bool(self.exchange.assignment)
+    def pulse(self) -> Exchange:
+        return self._exchange
 
     def run(self, stop: threading.Event) -> None:
         """Samples until told to stop; what was read and not published is read again by the next owner."""
-        self.exchange.start()
+        self._exchange.start()
         try:
             while not stop.is_set():
                 self.step()
         finally:
-            self.exchange.close()
+            self._exchange.close()
 
     def step(self) -> None:
         # With an unpublished batch at hand, poll only to keep the membership and learn of lost partitions.
         limit = 1 if self._parcels else self._config.sampler.batch
-        for record in self.exchange.poll(limit, _POLL_SECONDS):
+        for record in self._exchange.poll(limit, _POLL_SECONDS):
             self._take(record)
         if self._parcels:
             self._publish()
-        self._metrics.lag(self.stage, self.exchange.lag())
+        self._metrics.lag(self.stage, self._exchange.lag())
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         """Nothing is kept per partition between batches."""
@@ -122,7 +118,7 @@ class Sampler:
         messages = [message for parcel in self._parcels.values() for message in parcel.messages]
         offsets = {partition: parcel.next_offset for partition, parcel in self._parcels.items()}
         try:
-            self.exchange.publish(messages, offsets)
+            self._exchange.publish(messages, offsets)
         except PublishAborted:
             return
         for parcel in self._parcels.values():

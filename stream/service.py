@@ -29,10 +29,8 @@ _PROBE_SECONDS = 3.0
 _JOIN_SECONDS = 30.0
 
 
-class Runnable(Protocol):
-    """A stage as its service sees it."""
-
-    stage: Stage
+class Pulse(Protocol):
+    """What tells from outside whether a stage does its work."""
 
     @property
     def moved_at(self) -> float:
@@ -43,6 +41,15 @@ class Runnable(Protocol):
     def assigned(self) -> bool:
         """Whether it has partitions to work on."""
         ...
+
+
+class Runnable(Protocol):
+    """A stage as its service sees it."""
+
+    stage: Stage
+
+    @property
+    def pulse(self) -> Pulse: ...
 
     def run(self, stop: threading.Event) -> None: ...
 
@@ -129,11 +136,11 @@ class StageThread:
     def _alive(self) -> str | None:
         if self._error is not None or not self._thread.is_alive():
             return f"ended: {self._error}"
-        silent = time.monotonic() - self._stage.moved_at
+        silent = time.monotonic() - self._stage.pulse.moved_at
         return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
 
     def _ready(self) -> str | None:
-        return None if self._stage.assigned else "no partitions assigned"
+        return None if self._stage.pulse.assigned else "no partitions assigned"
 
 
 class BrokerProbe:

@@ -71,7 +71,7 @@ class Worker:
         self._outlet = Outlet(
             config.kafka, client=f"{config.worker.group}-critical-{instance}", delivered=metrics.critical_delivered
         )
-        self.exchange = Exchange(
+        self._exchange = Exchange(
             config.kafka,
             topic=config.topics.sampled,
             group=config.worker.group,
@@ -80,17 +80,13 @@ class Worker:
         )
 
     @property
-    def moved_at(self) -> float:
-        return self.exchange.polled_at
-
-    @property
-    def assigned(self) -> bool:
-        return bool(self.exchange.assignment)
+    def pulse(self) -> Exchange:
+        return self._exchange
 
     def run(self, stop: threading.Event) -> None:
         """Judges until told to stop, then finishes what is in flight, as far as `drain_seconds` allow."""
         self._pool: JudgePool[Judged] = JudgePool(self._config.concurrency)
-        self.exchange.start()
+        self._exchange.start()
         try:
             while not stop.is_set():
                 self._step()
@@ -100,7 +96,7 @@ class Worker:
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
-                self.exchange.close()
+                self._exchange.close()
                 self._outlet.arrived(_ARRIVAL_SECONDS)
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
@@ -120,7 +116,7 @@ class Worker:
         self._release(partitions)
 
     def _step(self) -> None:
-        for record in self.exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
+        for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
             self._waiting[record.partition].append(record)
         self._start_waiting()
         self._collect()
@@ -128,7 +124,7 @@ class Worker:
             self._publish()
         self._hold_back()
         self._metrics.in_flight(self._pool.in_flight)
-        self._metrics.lag(self.stage, self.exchange.lag() + sum(map(len, self._waiting.values())))
+        self._metrics.lag(self.stage, self._exchange.lag() + sum(map(len, self._waiting.values())))
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
@@ -157,7 +153,7 @@ class Worker:
         results = [judged for part in ready for judged in part.results]
         messages = [message for judged in results for message in judged.messages]
         try:
-            self.exchange.publish(messages, {part.partition: part.next_offset for part in ready})
+            self._exchange.publish(messages, {part.partition: part.next_offset for part in ready})
         except PublishAborted:
             return
         self._tracker.committed(ready)
@@ -186,9 +182,9 @@ class Worker:
         full = {p for p, records in self._waiting.items() if len(records) >= _WAITING_PER_PARTITION}
         empty = {p for p, records in self._waiting.items() if not records}
         if pause := full - self._paused:
-            self.exchange.pause(pause)
+            self._exchange.pause(pause)
         if resume := self._paused & empty:
-            self.exchange.resume(resume)
+            self._exchange.resume(resume)
         self._paused = (self._paused | pause) - resume
 
     async def _judge(self, record: Record) -> Judged:

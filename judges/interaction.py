@@ -20,9 +20,10 @@ from pydantic import (
 Language = Literal["en", "ru"]
 FieldValue = str | tuple[str, ...]
 
-# Nothing may change on its way through: a bool is an int to Python, and a text such as "007" would do for a float.
+# Nothing may change on its way through: a bool is an int to Python, and a text such as "007" would do for a number.
 TagText = Annotated[StrictStr, Field(max_length=1024)]
-TagValue = Annotated[StrictBool | StrictInt | TagText | FiniteFloat | None, Field(union_mode="left_to_right")]
+TagNumber = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+TagValue = Annotated[StrictBool | StrictInt | TagText | TagNumber | None, Field(union_mode="left_to_right")]
 
 # Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
 _CYRILLIC_SHARE = 0.3

@@ -48,13 +48,13 @@ tag_values = st.one_of(
     st.booleans(),
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.text(st.characters(codec="utf-8")),
+    st.text(st.characters(codec="utf-8"), max_size=1024),
     st.from_regex(r"\s*[+-]?[0-9]{1,4}(\.[0-9]{1,3})?(e[0-9])?\s*", fullmatch=True),
     st.sampled_from(["007", "1.10", "1e5", "nan", "inf", "true", "0x10", " 3 ", "1_000", ""]),
 )
 
 
-@given(st.dictionaries(st.text(st.characters(codec="utf-8")), tag_values))
+@given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=128), tag_values, max_size=64))
 def test_tags_pass_through_with_value_and_type_as_they_came(tags: dict[str, object]) -> None:
     found = interaction(tags=tags).tags
     assert found == tags
@@ -154,3 +154,25 @@ def test_the_language_follows_the_letters(words: str, language: str) -> None:
 def test_a_given_language_wins_over_the_text() -> None:
     assert case_of(interaction(question="Как вернуть?"), "en").language == "en"
     assert case_of(interaction(question="Как вернуть посылку?", answer="Так.")).language == "ru"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tags": {"k": "x" * 1025}},
+        {"tags": {"k": "0" * 1025}},
+        {"tags": {"k" * 129: 1}},
+        {"tags": {str(number): 1 for number in range(65)}},
+        {"app": "a" * 257},
+    ],
+    ids=["text", "digits", "name", "number", "app"],
+)
+def test_what_travels_with_every_result_is_bounded(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **fields})
+
+
+def test_null_means_empty_where_a_list_or_tags_are_expected() -> None:
+    nulls = {"history": None, "contexts": None, "candidates": None, "tags": None}
+    found = Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **nulls})
+    assert (found.history, found.contexts, found.candidates, found.tags) == ((), (), (), {})

@@ -1,0 +1,24 @@
+FROM python:3.12.11-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv /opt/streamjury
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY judges judges
+COPY sinks sinks
+COPY stream stream
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+    && /opt/streamjury/bin/pip install --no-cache-dir --constraint constraints.txt /wheels/*.whl
+
+FROM python:3.12.11-slim-bookworm
+# Numbered, so that an orchestrator can tell that it is not root.
+RUN useradd --system --uid 10001 --create-home streamjury
+COPY --from=build /opt/streamjury /opt/streamjury
+ENV PATH=/opt/streamjury/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    STREAMJURY__HTTP__HOST=0.0.0.0
+WORKDIR /home/streamjury
+USER 10001
+EXPOSE 9464
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/healthz', timeout=4)"]
+ENTRYPOINT ["streamjury"]
+CMD ["run"]

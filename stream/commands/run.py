@@ -26,7 +26,7 @@ from stream.produce import TrafficGenerator
 from stream.service import Service
 from stream.summary import RunSummary
 from stream.traffic import PLAN_NAMES, generate, load_corpus, plan
-from stream.view import Funnel, View, make_view
+from stream.view import Funnel, Moment, View, make_view
 
 log = logging.getLogger(__name__)
 
@@ -135,13 +135,14 @@ class _Session:
 
     def _show(self, view: View) -> None:
         metrics, url = self.service.metrics, self.service.url
-        view.update(
-            self.service.monitor.snapshot(),
-            Funnel.of(metrics),
+        moment = Moment(
+            snapshot=self.service.monitor.snapshot(),
+            funnel=Funnel.of(metrics),
             addresses=(("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),
             elapsed=self._elapsed(),
             latency_ms=metrics.judge_latency_ms(),
         )
+        view.update(moment)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started

@@ -28,7 +28,7 @@ def test_nothing_is_committed_past_a_record_that_is_not_acknowledged() -> None:
     assert asyncio.run(next_commit()) is None
 
 
-@pytest.mark.xfail(strict=True, reason="Faust reads settings from unprefixed variables and prefers them to its arguments")
+@pytest.mark.xfail(strict=True, reason="Faust prefers unprefixed environment variables to its own arguments")
 def test_what_an_app_is_told_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why the effective settings are checked after construction."""
     monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:9092")

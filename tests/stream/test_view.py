@@ -31,7 +31,7 @@ from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, ScoreMetrics, Sta
 from stream.config import MonitorConfig
 from stream.monitor import Finding, Monitor, Snapshot
 from stream.rolling import SeriesMean
-from stream.view import Funnel, LiveView, PlainView, View, make_view, printable, render, score_style, shortened
+from stream.view import Funnel, LiveView, Moment, Picture, PlainView, View, make_view, printable, score_style, shortened
 
 ADDRESSES = (("metrics", "http://127.0.0.1:9464/metrics"), ("health", "http://127.0.0.1:9464/healthz"))
 NOTHING = Snapshot(series=(), worst=(), incidents=(), statuses=Counter())
@@ -92,11 +92,22 @@ FULL = snapshot(
 )
 
 
+def moment(
+    shown: Snapshot,
+    counts: Funnel,
+    *,
+    elapsed: float,
+    addresses: Sequence[tuple[str, str]] = ADDRESSES,
+    latency_ms: float | None = None,
+) -> Moment:
+    return Moment(snapshot=shown, funnel=counts, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms)
+
+
 def drawn(
     shown: Snapshot = FULL, counts: Funnel = BUSY, *, width: int = 100, height: int = 35, latency: float | None = 12.3
 ) -> str:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
-    console.print(render(shown, counts, addresses=ADDRESSES, elapsed=72.4, latency_ms=latency))
+    console.print(Picture(moment(shown, counts, elapsed=72.4, latency_ms=latency)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -254,7 +265,7 @@ class TestColour:
 
     def test_adds_nothing_that_the_text_does_not_say(self) -> None:
         console = Console(file=io.StringIO(), width=100, height=35, force_terminal=True, color_system="standard")
-        console.print(render(FULL, BUSY, addresses=ADDRESSES, elapsed=72.4, latency_ms=12.3))
+        console.print(Picture(moment(FULL, BUSY, elapsed=72.4, latency_ms=12.3)))
         assert isinstance(console.file, io.StringIO)
         coloured = console.file.getvalue()
         assert "\x1b[31m0.55" in coloured
@@ -297,7 +308,7 @@ class TestPlain:
         return Console(file=file, width=40), file
 
     def show(self, view: View, shown: Snapshot, elapsed: float, counts: Funnel = BUSY) -> None:
-        view.update(shown, counts, addresses=(), elapsed=elapsed, latency_ms=None)
+        view.update(moment(shown, counts, addresses=(), elapsed=elapsed))
 
     def test_a_line_has_the_funnel_and_the_composite_of_each_app(self) -> None:
         console, file = self.console()
@@ -357,7 +368,7 @@ class TestPlain:
         console, file = self.console()
         view = PlainView(console)
         for elapsed in (0.0, 6.0):
-            view.update(NOTHING, BUSY, addresses=ADDRESSES, elapsed=elapsed, latency_ms=3.0)
+            view.update(moment(NOTHING, BUSY, elapsed=elapsed, latency_ms=3.0))
         assert file.getvalue().count("metrics=http://127.0.0.1:9464/metrics health=") == 1
         assert file.getvalue().count("latency_ms=3") == 2
 
@@ -375,8 +386,8 @@ class TestChoice:
         file = io.StringIO()
         console = Console(file=file, width=100, height=35, force_terminal=True, _environ={})
         with LiveView(console) as view:
-            view.update(NOTHING, funnel(), addresses=ADDRESSES, elapsed=1, latency_ms=None)
-            view.update(FULL, BUSY, addresses=ADDRESSES, elapsed=2, latency_ms=None)
+            view.update(moment(NOTHING, funnel(), elapsed=1))
+            view.update(moment(FULL, BUSY, elapsed=2))
         last = file.getvalue().rsplit("streamjury", 1)[-1]
         assert "Worst recent answers" in last
         assert "1,160" in last

@@ -13,6 +13,7 @@ from typing import cast
 import httpx
 
 from judges.models.base import Completion, Message
+from judges.models.connections import Connections, tls_for
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
 
 RETRIES = 2
@@ -31,7 +32,7 @@ class _FormatRefused(ModelRefused):
 
 
 class OpenAIModel:
-    """One model of one endpoint, over one pool of connections.
+    """One model of one endpoint, over connections that are kept and shared.
 
     `timeout_seconds` bounds a whole `complete`, retries and waiting included.
     """
@@ -60,9 +61,8 @@ class OpenAIModel:
         self._parameters |= {} if seed is None else {"seed": seed}
         self._wants_structure = structured
         self._structure_works = True
-        self._transport = transport
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        headers = _headers(self._api_key)
+        self._connections = Connections(headers=headers, tls=tls_for(self._url), transport=transport)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -87,9 +87,7 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         self._closed = True
-        if self._client is not None and self._loop is asyncio.get_running_loop():
-            await self._client.aclose()
-        self._client = None
+        await self._connections.aclose()
 
     async def _ask_with_retries(
         self, messages: Sequence[Message], schema: Mapping[str, object] | None, deadline: float
@@ -99,7 +97,7 @@ class OpenAIModel:
                 return await self._ask_in_either_format(messages, schema)
             except ModelUnavailable as error:
                 pause = _pause(attempt, error.retry_after)
-                if self._closed or asyncio.get_running_loop().time() + pause >= deadline:
+                if asyncio.get_running_loop().time() + pause >= deadline:
                     raise
                 await asyncio.sleep(pause)
         return await self._ask_in_either_format(messages, schema)
@@ -138,32 +136,12 @@ class OpenAIModel:
 
     @asynccontextmanager
     async def _post(self, body: bytes) -> AsyncIterator[httpx.Response]:
-        client = self._opened()
-        with self._translated():
-            async with client.stream("POST", self._url, content=body) as response:
-                yield response
-
-    def _opened(self) -> httpx.AsyncClient:
-        """The client of the running loop: connections of a loop that has ended cannot be used in the next."""
         if self._closed:
             raise ModelUnavailable(f"{self._where}: the model was closed")
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._client, self._loop = self._new_client(), loop
-        return self._client
-
-    def _new_client(self) -> httpx.AsyncClient:
-        # Compressed answers are not asked for: the size limit should count what is read.
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if self._api_key is not None:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        return httpx.AsyncClient(
-            headers=headers,
-            timeout=None,  # noqa: S113 - the deadline of `complete` covers every step
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=128),
-            transport=self._transport,
-            follow_redirects=False,
-        )
+        async with self._connections.client() as client:
+            with self._translated():
+                async with client.stream("POST", self._url, content=body) as response:
+                    yield response
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -204,7 +182,7 @@ class OpenAIModel:
         try:
             completion = _completion_in(json.loads(body))
         except (ValueError, RecursionError) as error:
-            start = self._trimmed(body[:80].decode("utf-8", "replace"))
+            start = self._trimmed(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace"))[:80]
             raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
         if completion is None:
             said = self._trimmed(_server_message(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")))
@@ -233,6 +211,12 @@ def _checked_key(api_key: str | None) -> str | None:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError("api_key must be printable ASCII without spaces")
     return key
+
+
+def _headers(api_key: str | None) -> Mapping[str, str]:
+    # Compressed answers are not asked for: the size limit should count what is read.
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    return headers if api_key is None else {**headers, "Authorization": f"Bearer {api_key}"}
 
 
 def _pause(attempt: int, retry_after: float | None) -> float:

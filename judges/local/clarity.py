@@ -51,7 +51,8 @@ _MOJIBAKE = re.compile("[ÃÐÑâ][\u0080-\u00bf€™œž“”–]|â€|Ð.Ñ
 _PUNCTUATION = re.compile(r"!{2,}|\?{3,}|[?!]{4,}|\.{4,}|,{2,}|;{2,}|-{6,}")
 _REPEATED_WORD = re.compile(r"\b(\w{1,40})(?:\s+\1\b){2,}", re.IGNORECASE)
 _ENDING_OPEN = re.compile(
-    r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|и|или|в|на|с|для|от|по|к))$", re.IGNORECASE
+    r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|on|at|by|from|is|are|и|или|в|на|с|для|от|по|к|из|за|что))$",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{1,200}")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S{1,300}|\S{1,64}@\S{1,64}")

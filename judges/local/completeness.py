@@ -1,14 +1,15 @@
 """Completeness: is there an answer to every part of the question, as far as the contexts have one?"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from judges.local.finding import Finding, quoted, say, shorten
+from judges.interaction import Language
+from judges.local.finding import Finding, quoted, say
 from judges.local.phrases import Phrases
 from judges.local.quantity import Quantity
-from judges.local.reading import Reading
-from judges.local.text import Sentence, clean, names_of, read
+from judges.local.reading import QUESTION_LIMIT, Reading
+from judges.local.text import Name, Sentence, clean, names_of, read
 
 # Share of a source sentence, beyond the question's own words, that an answer must take up to have answered from it;
 # half the credit below it. Sources say more than was asked, and answers say it in other words.
@@ -44,6 +45,14 @@ class Part(NamedTuple):
     """Stems named side by side ("the price and the warranty"), each of which wants an answer."""
 
 
+class Credit(NamedTuple):
+    """How far one part is answered: 0, 0.5 or 1."""
+
+    value: float
+    wanted: tuple[str, ...] = ()
+    """The figures or names of the contexts that would have answered it."""
+
+
 def assess(reading: Reading) -> Finding:
     language = reading.language
     if not reading.answer.sentences:
@@ -51,24 +60,31 @@ def assess(reading: Reading) -> Finding:
     reading.need_known_script()
     parts = parts_of(reading)
     earned = [credit(part, reading) for part in parts]
-    mean = sum(earned) / len(earned)
+    mean = sum(item.value for item in earned) / len(earned)
     level = sum(mean >= threshold for threshold in (PARTIAL, COMPLETE))
-    missing = quoted((shorten(part.text) for part, value in zip(parts, earned, strict=True) if value < 1.0), language)
-    answered = sum(value >= 1.0 for value in earned)
+    return Finding(level=level, explanation=_explain(parts, earned, level, language) + reading.cut)
+
+
+def _explain(parts: list[Part], earned: list[Credit], level: int, language: Language) -> str:
     if level == 2:
-        text = say(language, en="Everything asked for is answered.", ru="Есть ответ на всё, о чём спросили.")
-    else:
-        text = say(
-            language,
-            en=f"{answered} of {len(parts)} parts of the question are answered; not fully answered: {missing}.",
-            ru=f"Частей вопроса с ответом: {answered} из {len(parts)}; нет полного ответа: {missing}.",
-        )
-    return Finding(level=level, explanation=text + reading.cut)
+        return say(language, en="Everything asked for is answered.", ru="Есть ответ на всё, о чём спросили.")
+    short = [(part, item) for part, item in zip(parts, earned, strict=True) if item.value < 1.0]
+    missing = quoted((part.text for part, _ in short), language)
+    wanted = quoted((text for _, item in short for text in item.wanted), language)
+    answered = len(parts) - len(short)
+    text = say(
+        language,
+        en=f"Parts of the question answered: {answered} of {len(parts)}; not fully: {missing}",
+        ru=f"Частей вопроса с ответом: {answered} из {len(parts)}; не полностью: {missing}",
+    )
+    if wanted:
+        text += say(language, en=f"; the contexts have {wanted}", ru=f"; в контекстах есть {wanted}")
+    return f"{text}."
 
 
 def parts_of(reading: Reading) -> list[Part]:
     """The questions within the question."""
-    texts = [piece.strip() for piece in _MARKS.split(clean(reading.case.text("question"))[:2000])]
+    texts = [piece.strip() for piece in _MARKS.split(clean(reading.case.text("question")[:QUESTION_LIMIT]))]
     parts = [part for text in texts if text for part in _joined(text, reading)]
     told = [part for part in parts if part.content or part.asks]
     return (told or [_part("", reading)])[:PARTS_LIMIT]
@@ -110,11 +126,11 @@ def _listed(sentence: Sentence) -> list[str]:
     return [stem for stem in found if stem in sentence.content]
 
 
-def credit(part: Part, reading: Reading) -> float:
-    """How far the answer answers one part: 0, 0.5 or 1."""
-    value = _credit(part, reading)
-    left_out = not reading.refuses and any(_left_out(stem, part, reading) for stem in part.listed)
-    return min(value, 0.5) if left_out else value
+def credit(part: Part, reading: Reading) -> Credit:
+    earned = _credit(part, reading)
+    if earned.value > 0.5 and not reading.refuses and any(_left_out(stem, part, reading) for stem in part.listed):
+        return Credit(0.5)
+    return earned
 
 
 def _left_out(stem: str, part: Part, reading: Reading) -> bool:
@@ -125,21 +141,36 @@ def _left_out(stem: str, part: Part, reading: Reading) -> bool:
     return max(_taken_up(part, sentence, reading) for sentence in sources) < TOUCHED
 
 
-def _credit(part: Part, reading: Reading) -> float:
+def _credit(part: Part, reading: Reading) -> Credit:
     evidence = reading.evidence(part.content)
     if reading.refuses:
-        return _credit_of_refusal(part, evidence, reading)
+        return Credit(_credit_of_refusal(part, evidence, reading))
     if not evidence:
-        return _credit_without_source(part, reading)
-    if part.asks in ("number", "time"):
-        asked = [item for sentence in evidence for item in _figures(sentence, part)]
-        if asked and not _off_topic(part, evidence, reading):
-            return float(any(reading.answer.facts.support(item) for item in asked) or _same_day(evidence, reading))
-    if part.asks == "name":
-        names = {name.stem for sentence in evidence for name in names_of(sentence, reading.lexicon)} - part.content
-        if names:
-            return float(not names.isdisjoint(reading.answer.stems))
-    return _credit_of_words(part, evidence, reading)
+        return Credit(_credit_without_source(part, reading))
+    figures = _wanted_figures(part, evidence, reading)
+    if figures and not _off_topic(part, evidence, reading):
+        given = any(reading.answer.facts.support(item) for item in figures) or _same_day(evidence, reading)
+        return Credit(1.0) if given else Credit(0.0, tuple(item.text for item in figures))
+    names = _wanted_names(part, evidence, reading)
+    if names:
+        given = any(name.stem in reading.answer.stems for name in names)
+        return Credit(1.0) if given else Credit(0.0, tuple(name.text for name in names))
+    return Credit(_credit_of_words(part, evidence, reading))
+
+
+def _wanted_figures(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> list[Quantity]:
+    if part.asks not in {"number", "time"}:
+        return []
+    asked_with = frozenset(re.findall(r"\d{1,12}", part.text))
+    near = (item for sentence in evidence for item in sentence.quantities)
+    return _measured(part, reading) or [item for item in near if not item.soft and item.value not in asked_with]
+
+
+def _wanted_names(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> list[Name]:
+    if part.asks != "name":
+        return []
+    names = (name for sentence in evidence for name in names_of(sentence, reading.lexicon))
+    return [name for name in names if name.stem not in part.content]
 
 
 def _credit_of_refusal(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> float:
@@ -157,13 +188,27 @@ def _credit_without_source(part: Part, reading: Reading) -> float:
     return 1.0 if repeated >= REPEATED * len(part.content) else 0.5 * (repeated > 0)
 
 
-def _figures(sentence: Sentence, part: Part) -> list[Quantity]:
-    asked_with = read_numbers(part)
-    return [item for item in sentence.quantities if not item.soft and item.text not in asked_with]
+def _measured(part: Part, reading: Reading) -> list[Quantity]:
+    """Where the question asks for a price, a weight or a time: what the contexts have of that kind on its subject."""
+    words = part.text.lower().replace("ё", "е").split()
+    bases = frozenset().union(*(bases for phrases, bases in reading.lexicon.measures if phrases.matches(words)))
+    if not bases:
+        return []
+    subject = part.content | reading.topic
+    nearest = max((len(subject & sentence.content) for sentence in _with_unit(bases, reading)), default=0)
+    return [
+        item
+        for sentence in _with_unit(bases, reading)
+        if nearest and len(subject & sentence.content) == nearest
+        for item in sentence.quantities
+        if item.unit in bases and not item.soft
+    ]
 
 
-def read_numbers(part: Part) -> frozenset[str]:
-    return frozenset(re.findall(r"\d{1,12}", part.text))
+def _with_unit(bases: frozenset[str], reading: Reading) -> Iterator[Sentence]:
+    for sentence in reading.context_sentences:
+        if any(item.unit in bases and not item.soft for item in sentence.quantities):
+            yield sentence
 
 
 def _off_topic(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> bool:
@@ -191,7 +236,10 @@ def _taken_up(part: Part, sentence: Sentence, reading: Reading) -> float:
     source = sentence.content - part.content
     if not source:
         return float(not part.content.isdisjoint(reading.answer.content))
-    return len(source & reading.answer.content) / len(source)
+    shared = len(source & reading.answer.content)
+    share = shared / len(source)
+    # One word in common is chance.
+    return min(share, TOUCHED) if shared == 1 and len(source) > 1 else share
 
 
 def _other_figures(evidence: tuple[Sentence, ...], reading: Reading) -> bool:

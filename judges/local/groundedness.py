@@ -175,9 +175,10 @@ def _spelled_out(name: str, reading: Reading) -> bool:
 
 def _contradicted(claim: Sentence, reading: Reading) -> bool:
     """The closest sentences of the contexts all say the opposite."""
-    shared = [len(claim.content & sentence.content) for sentence in reading.context_sentences]
+    core = claim.content - reading.lexicon.exclusive_stems
+    shared = [len(core & sentence.content) for sentence in reading.context_sentences]
     best = max(shared, default=0)
-    if best < SAME_STATEMENT_WORDS or best < SAME_STATEMENT * len(claim.content):
+    if best < SAME_STATEMENT_WORDS or best < SAME_STATEMENT * len(core):
         return False
     closest = [sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best]
     return all(_opposite(claim, sentence, reading.lexicon) for sentence in closest) or _excluded(
@@ -187,6 +188,8 @@ def _contradicted(claim: Sentence, reading: Reading) -> bool:
 
 def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:
     """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
+    if reading.lexicon.exclusive_stems.isdisjoint(claim.stems):
+        return False
     for group in reading.lexicon.exclusive:
         said = group.intersection(claim.stems)
         if said and said.isdisjoint(reading.known_stems) and all(group.intersection(other.stems) for other in closest):

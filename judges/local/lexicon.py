@@ -69,6 +69,8 @@ class Lexicon:
         }
         self.between = frozenset(words["between"].split())
         self.exclusive = tuple(frozenset(group) for group in self._groups(words["exclusive"]))
+        self.exclusive_stems = frozenset().union(*self.exclusive)
+        self.measures = [(Phrases(entry["asked"]), frozenset(entry["bases"])) for entry in words["measures"]]
         self.negation = frozenset(word for text in words["negation"].values() for word in text.split())
         self.negating_prefixes: tuple[str, ...] = tuple(words["negating_prefixes"])
         self.asks = {kind: Phrases(patterns) for kind, patterns in words["asks"].items()}

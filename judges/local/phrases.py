@@ -76,8 +76,8 @@ class Phrases:
                 continue
             words = part.split("|")
             slots.append(_Slot(self._slot_count, reach))
-            # Common words are short; the least common alternative decides nothing.
-            rarity.append(min(len(word) for word in words))
+            # Common words are short, and numbers are everywhere.
+            rarity.append(min(0 if word.startswith("@") else len(word) for word in words))
             for word in words:
                 self._index(word, self._slot_count)
             self._slot_count += 1
@@ -116,35 +116,39 @@ class Phrases:
 
     def find(self, words: Sequence[str]) -> list[Match]:
         """Every match around a rare word of a pattern, as short as possible, in the order of the text."""
-        found: list[Match] = []
         get = self._known.get
-        for place, word in enumerate(words):
-            known = get(word) or self._examine(word)
-            for number in known.anchors:
-                match = self._around(number, place, words)
-                if match is not None:
-                    found.append(match)
-        found.sort()
-        return found
+        known = [get(word) or self._examine(word) for word in words]
+        anchors = [(place, item.anchors) for place, item in enumerate(known) if item.anchors]
+        if not anchors:
+            return []
+        present = frozenset().union(*(item.slots for item in known))
+        possible = {
+            number
+            for number in {number for _, numbers in anchors for number in numbers}
+            if all(slot.number in present for slot in self._patterns[number].slots)
+        }
+        if not possible:
+            return []
+        around = (
+            self._around(number, place, known) for place, numbers in anchors for number in numbers if number in possible
+        )
+        return sorted(match for match in around if match is not None)
 
     def matches(self, words: Sequence[str]) -> bool:
         return bool(self.find(words))
 
-    def _around(self, number: int, place: int, words: Sequence[str]) -> Match | None:
+    def _around(self, number: int, place: int, words: Sequence[_Known]) -> Match | None:
         slots, anchor = self._patterns[number]
         starts = ends = {place}
         for index in range(anchor, 0, -1):
             reach, wanted = slots[index].reach, slots[index - 1].number
             near = {at for start in starts for at in range(max(0, start - reach), start)}
-            starts = {at for at in near if self._is(words[at], wanted)}
+            starts = {at for at in near if wanted in words[at].slots}
             if not starts:
                 return None
         for slot in slots[anchor + 1 :]:
             near = {at for end in ends for at in range(end + 1, min(len(words), end + slot.reach + 1))}
-            ends = {at for at in near if self._is(words[at], slot.number)}
+            ends = {at for at in near if slot.number in words[at].slots}
             if not ends:
                 return None
         return Match(max(starts), min(ends) + 1, number)
-
-    def _is(self, word: str, slot: int) -> bool:
-        return slot in (self._known.get(word) or self._examine(word)).slots

@@ -14,6 +14,7 @@ _NEAR = 2
 
 _SIGNS = "$€£₽"
 _CLOCK = "o'clock"
+_DAY = "day of the month"
 _MERIDIEM = {"am": 0, "pm": 12}
 
 
@@ -110,8 +111,16 @@ def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) ->
     if after is not None and after.raw.lower() in _MERIDIEM and value.isdigit():
         hour = int(value) % 12 + _MERIDIEM[after.raw.lower()]
         return Quantity(str(hour), _CLOCK, str(hour), text[token.start : after.end], soft=False)
+    if value.isdigit() and _beside_month(tokens, place):
+        return Quantity(value, _DAY, value, text[token.start : end], soft=False)
     unit = _unit_after(tokens, place, lexicon)
     return _quantity(value, unit and unit.word.unit, text[token.start : unit.end if unit else end])
+
+
+def _beside_month(tokens: Sequence[Token], place: int) -> bool:
+    """ "25 December" and "December 25", but not the year of "December 2025"."""
+    around = (tokens[at] for at in (place - 1, place + 1) if 0 <= at < len(tokens))
+    return len(tokens[place].raw) <= 2 and any(token.word.stem.startswith("#month") for token in around)
 
 
 def _sign(text: str, start: int) -> str:
@@ -165,4 +174,7 @@ def _date(raw: str) -> list[Quantity]:
     """Day and year as numbers; the month is a word, so that "2024-03-01" meets "1 March 2024"."""
     parts = raw.replace("/", "-").replace(".", "-").split("-")
     day, year = (parts[2], parts[0]) if len(parts[0]) == 4 else (parts[0], parts[2])
-    return [Quantity(value, None, value, raw, soft=False) for value in (str(int(day)), str(int(year)))]
+    return [
+        Quantity(str(int(day)), _DAY, str(int(day)), raw, soft=False),
+        Quantity(str(int(year)), None, str(int(year)), raw, soft=False),
+    ]

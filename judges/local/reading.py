@@ -16,8 +16,15 @@ ANSWER_LIMIT = 20_000
 QUESTION_LIMIT = 5_000
 CONTEXTS_LIMIT = 150_000
 
+# Harm is looked for everywhere, up to this length; beyond it, in the beginning and the end.
+HARM_LIMIT = 300_000
+HARM_END = 100_000
+
 # A question with fewer content words ("And how long?") is understood from the question before it.
 _FEW = 2
+
+# How the turns of the person who asks begin.
+_ASKERS = ("user", "human", "customer", "client", "пользователь", "клиент")
 
 # What makes a sentence of a context evidence for a question: it matches this share of the question's words, and is
 # nearly as good as the best. A word found elsewhere in the same context counts half, because headings and first
@@ -52,8 +59,15 @@ class Reading:
 
     @cached_property
     def full_answer(self) -> str:
-        """All of it, cleaned: harm may stand at the very end."""
-        return clean(self.raw_answer)
+        """All of it, cleaned: harm may stand at the very end. Of an endless one, the beginning and the end."""
+        text = self.raw_answer
+        if len(text) > HARM_LIMIT:
+            text = text[: HARM_LIMIT - HARM_END] + "\n" + text[-HARM_END:]
+        return clean(text)[:HARM_LIMIT]
+
+    @property
+    def endless(self) -> bool:
+        return len(self.raw_answer) > HARM_LIMIT
 
     @cached_property
     def answer(self) -> Passage:
@@ -61,13 +75,13 @@ class Reading:
 
     @cached_property
     def question(self) -> Passage:
-        return read(clean(self.case.text("question")[:QUESTION_LIMIT]), self.lexicon)
+        return read(clean(self.case.text("question")[:QUESTION_LIMIT])[:QUESTION_LIMIT], self.lexicon)
 
     @cached_property
     def contexts(self) -> tuple[Passage, ...]:
         texts = self.case.items("contexts")
         limit = _fair_limit([len(text) for text in texts], CONTEXTS_LIMIT)
-        read_texts = (read(clean(text[:limit]), self.lexicon) for text in texts)
+        read_texts = (read(clean(text[:limit])[:limit], self.lexicon) for text in texts)
         return tuple(passage for passage in read_texts if passage.sentences)
 
     @cached_property
@@ -96,9 +110,15 @@ class Reading:
         content = self.question.content
         if len(content) > _FEW:
             return content
-        earlier = (turn for turn in reversed(self.case.items("history")) if turn.lower().startswith("user"))
-        before = next(earlier, "")[:QUESTION_LIMIT].partition(":")[2]
+        turns = (turn[:QUESTION_LIMIT] for turn in reversed(self.case.items("history")))
+        before = next((turn for turn in turns if turn.lower().startswith(_ASKERS)), "").partition(":")[2]
         return content | read(clean(before), self.lexicon).content
+
+    def surroundings(self, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+        """The sentences with all others of the contexts they stand in."""
+        known = {id(sentence) for sentence in sentences}
+        holding = (context for context in self.contexts if any(id(item) in known for item in context.sentences))
+        return tuple(sentence for context in holding for sentence in context.sentences)
 
     def evidence(self, stems: frozenset[str]) -> tuple[Sentence, ...]:
         """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""
@@ -116,8 +136,15 @@ class Reading:
 
     @cached_property
     def refuses(self) -> bool:
-        """The answer says somewhere that it does not answer."""
-        return any(self.lexicon.refusal.matches(sentence.words) for sentence in self.answer.sentences)
+        """The answer says first of all, courtesies aside, that it does not answer."""
+        lexicon = self.lexicon
+        for sentence in self.answer.sentences:
+            if lexicon.refusal.matches(sentence.words):
+                return True
+            polite = lexicon.courtesy.matches(sentence.words) or lexicon.opener.matches(sentence.words)
+            if sentence.content and not polite:
+                return False
+        return False
 
     @property
     def cut(self) -> str:

@@ -32,7 +32,7 @@ def assess(reading: Reading) -> Finding:
         return _without_topic(reading)
     evidence = reading.evidence(reading.topic)
     direct = len(reading.topic & reading.answer.content) / len(reading.topic)
-    bridge = max((_bridge(reading, sentence) for sentence in evidence), default=0.0)
+    bridge = max((_bridge(reading, sentence) for sentence in reading.surroundings(evidence)), default=0.0)
     level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
     straying = level > 0 and _strays(reading.answer, reading.topic, evidence)
     if straying:
@@ -80,6 +80,7 @@ def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ..
 def _explain(reading: Reading, level: int, straying: bool) -> str:
     language = reading.language
     missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
+    unsaid = say(language, en=f"; not mentioned: {missed}", ru=f"; не упомянуто: {missed}") if missed else ""
     if reading.refuses:
         return say(language, en="The answer declines to answer.", ru="Ответ уклоняется от вопроса.")
     if straying:
@@ -88,11 +89,9 @@ def _explain(reading: Reading, level: int, straying: bool) -> str:
         )
     if level == 3:
         return say(language, en="The answer speaks of what was asked.", ru="Ответ говорит о том, о чём спросили.")
-    return say(
-        language,
-        en=f"The answer takes up little of the question; not mentioned: {missed}.",
-        ru=f"Ответ мало касается вопроса; не упомянуто: {missed}.",
-    )
+    if level == 2:
+        return say(language, en=f"It takes up part of the question{unsaid}.", ru=f"Затронута часть вопроса{unsaid}.")
+    return say(language, en=f"It takes up little of the question{unsaid}.", ru=f"Вопрос почти не затронут{unsaid}.")
 
 
 def _words(reading: Reading, stems: frozenset[str]) -> list[str]:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from judges.local.lexicon import Lexicon, Word
@@ -167,7 +168,11 @@ def _quick(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...
     if _NOT_QUICK.search(text):
         return None
     words = [lexicon.look(raw) for raw in _QUICK_WORD.findall(text)]
-    return None if any(word.number is not None and word.text not in _ARTICLES for word in words) else (words, ())
+    for word, following in zip_longest(words, words[1:]):
+        # "a" is a number only before a unit.
+        if word.number is not None and (word.text not in _ARTICLES or (following and following.unit)):
+            return None
+    return words, ()
 
 
 def _thorough(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]]:

@@ -195,6 +195,7 @@ class Exchange:
             self._consumer.commit(offsets=_positions(offsets), asynchronous=False)
         except KafkaException as error:
             # As a real broker does inside the transaction when the group went on without us.
+            log.info("offsets of %s are not committed yet: %s", self._topic, error.args[0].str())
             raise PublishAborted(error.args[0].str()) from error
 
     def _produce(self, message: Message) -> None:
@@ -279,12 +280,20 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
 
 
 def _record(message: KafkaMessage) -> Record:
-    problem = None
+    """A record as it was read; one whose headers cannot be read comes without them and says so.
+
+    For a header name that is not UTF-8 the client leaves an exception behind, which surfaces in whatever call comes
+    next: hence the try around all of it.
+    """
     try:
         # The client's type stub also names the forms that it takes and never gives.
-        headers = tuple(cast("list[tuple[str, bytes | None]] | None", message.headers()) or ())
+        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
+        return _record_with(message, tuple(headers or ()))
     except (SystemError, UnicodeDecodeError):
-        headers, problem = (), "a header's name is not UTF-8"
+        return _record_with(message, (), problem="a header's name is not UTF-8")
+
+
+def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = None) -> Record:
     return Record(
         partition=Partition(message.topic() or "", message.partition() or 0),
         offset=message.offset() or 0,

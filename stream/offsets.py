@@ -67,7 +67,7 @@ class OffsetTracker(Generic[R]):
     @property
     def outstanding(self) -> int:
         """Records started and not yet committed, over all partitions."""
-        return sum(len(assigned.entries) for assigned in self._assigned.values())
+        return self.uncommitted(self._assigned)
 
     def assign(self, partition: Partition) -> None:
         """Begins a new assignment; tickets of an older one are worth nothing from now on."""
@@ -105,10 +105,14 @@ class OffsetTracker(Generic[R]):
         entry.result, entry.done = result, True
         return True
 
-    def unfinished(self, partitions: Iterable[Partition] | None = None) -> int:
-        """Records started and not finished."""
-        chosen = self._assigned.keys() if partitions is None else set(partitions) & self._assigned.keys()
+    def unfinished(self, partitions: Iterable[Partition]) -> int:
+        """Records of these partitions that were started and are not finished."""
+        chosen = set(partitions) & self._assigned.keys()
         return sum(not entry.done for partition in chosen for entry in self._assigned[partition].entries)
+
+    def uncommitted(self, partitions: Iterable[Partition]) -> int:
+        """Records of these partitions that were started, finished or not, and are not committed."""
+        return sum(len(self._assigned[partition].entries) for partition in set(partitions) & self._assigned.keys())
 
     def ready(self) -> list[Ready[R]]:
         """What may be committed now: per partition, everything before its oldest unfinished record."""

@@ -67,6 +67,7 @@ class Worker:
         self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
         self._waiting: dict[Partition, deque[Record]] = {}
         self._paused: set[Partition] = set()
+        self._draining = False
         self._published_at = time.monotonic()
         self._outlet = Outlet(
             config.kafka, client=f"{config.worker.group}-critical-{instance}", delivered=metrics.critical_delivered
@@ -90,14 +91,21 @@ class Worker:
         try:
             while not stop.is_set():
                 self._step()
-            self._waiting.clear()
-            self._settle(self._tracker.partitions)
+            self._drain()
         finally:
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
                 self._exchange.close()
                 self._outlet.arrived(_ARRIVAL_SECONDS)
+
+    def _drain(self) -> None:
+        """Finishes what is in flight; goes on polling, because a rebalance under way must end before we can commit."""
+        self._draining = True
+        deadline = time.monotonic() + self._config.drain_seconds
+        while self._tracker.outstanding and time.monotonic() < deadline:
+            self._step()
+        self._warn_of_repeats(self._tracker.partitions)
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -128,6 +136,8 @@ class Worker:
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
+        if self._draining:
+            return
         startable = [partition for partition, records in self._waiting.items() if records]
         while startable and self._pool.free:
             startable = [partition for partition in startable if self._start_one(partition)]
@@ -165,10 +175,13 @@ class Worker:
         deadline = time.monotonic() + self._config.drain_seconds
         while self._tracker.unfinished(partitions) and time.monotonic() < deadline:
             self._collect(_POLL_SECONDS)
-        left = self._tracker.unfinished(partitions)
-        if left:
-            log.warning("%d records were still being judged after the drain limit; they will be judged again", left)
         self._publish()
+        self._warn_of_repeats(partitions)
+
+    def _warn_of_repeats(self, partitions: Collection[Partition]) -> None:
+        left = self._tracker.uncommitted(partitions)
+        if left:
+            log.warning("%d records were judged or being judged and could not be committed; they will be again", left)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)

@@ -90,7 +90,7 @@ def test_a_commit_that_was_under_way_when_the_partition_moved_forgets_nothing_of
     subject.assign(P)
     again = subject.start(P, 0)
     subject.committed(ready)
-    assert subject.unfinished() == 1
+    assert subject.unfinished([P]) == 1
     subject.finish(again, "again")
     assert released(subject.ready()) == {P: (("again",), 1)}
 
@@ -133,7 +133,8 @@ def test_unfinished_counts_what_is_still_in_work_on_the_partitions_asked_for() -
     subject.start(P, 1)
     subject.start(Q, 0)
     subject.finish(ticket, "a")
-    assert (subject.unfinished(), subject.unfinished([P]), subject.unfinished([Q])) == (2, 1, 1)
+    assert (subject.unfinished([P, Q]), subject.unfinished([P]), subject.unfinished([Q])) == (2, 1, 1)
+    assert (subject.uncommitted([P]), subject.outstanding) == (2, 3)
     assert subject.unfinished([]) == 0
     assert subject.unfinished([Partition("other", 3)]) == 0
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from judges.local.finding import Finding, quoted, say
+from judges.local.padding import says_nothing
 from judges.local.reading import Reading
 from judges.local.text import Sentence
 
@@ -28,6 +29,9 @@ RUNS_FROM = 12
 RESTATED = 0.7
 RESTATED_NEW = 1
 
+# An answer that is nothing but courtesy (a greeting) is concise up to this many words.
+GREETING = 30
+
 # Very long answers are measured on their first sentences.
 SENTENCES_LIMIT = 300
 
@@ -46,6 +50,8 @@ def assess(reading: Reading) -> Finding:
     if not total:
         return Finding(level=2, explanation=say(language, en="There is nothing to cut.", ru="Сокращать нечего."))
     sentences = reading.answer.sentences[:SENTENCES_LIMIT]
+    if total <= GREETING and all(says_nothing(sentence, reading) for sentence in sentences):
+        return Finding(level=2, explanation=say(language, en="A short courtesy.", ru="Краткая любезность."))
     counted = sum(len(sentence.words) for sentence in sentences)
     waste = _waste(reading, sentences)
     share = min(1.0, max(waste.words / max(1, counted), _repeated_runs(sentences)))
@@ -98,8 +104,8 @@ def _restates(sentence: Sentence, reading: Reading) -> bool:
 
 
 def _filler(sentence: Sentence, reading: Reading) -> Iterator[tuple[int, int]]:
-    """Where filler stands, without counting a word twice; a sentence of courtesy is filler as a whole."""
-    if reading.lexicon.courtesy.matches(sentence.words) and not sentence.quantities:
+    """Where filler stands, without counting a word twice; a sentence that says nothing is filler as a whole."""
+    if says_nothing(sentence, reading) and not reading.lexicon.refusal.matches(sentence.words):
         yield 0, len(sentence.words)
         return
     reached = 0

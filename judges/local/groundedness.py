@@ -6,7 +6,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from judges.local.finding import Finding, quoted, say, shorten
-from judges.local.lexicon import Lexicon, plain
+from judges.local.lexicon import Lexicon, Word, plain
+from judges.local.padding import says_nothing
 from judges.local.quantity import Quantity
 from judges.local.reading import Reading
 from judges.local.text import Sentence, names_of, read
@@ -23,9 +24,8 @@ SAME_SUBJECT = 0.3
 SAME_STATEMENT = 0.7
 SAME_STATEMENT_WORDS = 2
 
-# Words before and after a negation that it reaches.
-NEGATION_BEFORE = 3
-NEGATION_AFTER = 4
+# Words after a negation among which the word it denies is looked for.
+NEGATION_REACH = 4
 
 # Levels: 0 when fewer claims than this are supported or this many contradict the contexts, 2 when all are supported.
 SUPPORTED_AT_LEAST = 1 / 2
@@ -41,6 +41,7 @@ _INITIALS = 3
 
 _CLAUSES = re.compile(r";\s|,\s(?:but|while|whereas|however|а|но|однако|тогда как)\s", re.IGNORECASE)
 _SCOPES = re.compile(r"[,;:—()]")
+_CONJUNCTIONS = frozenset({"and", "but", "or", "и", "а", "но", "или"})
 _SIMPLE_WORD = re.compile(r"[^\W\d_]{1,64}(?:['’][^\W\d_]{1,20})?")
 
 
@@ -105,18 +106,17 @@ def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
 def claims_of(reading: Reading) -> Iterator[Sentence]:
     """The sentences of the answer that assert something, cut where a second assertion begins."""
     for sentence in reading.answer.sentences:
-        if _asserts(sentence, reading.lexicon):
+        if _asserts(sentence, reading):
             for clause in _clauses(sentence, reading.lexicon):
                 if clause.content or any(not quantity.soft for quantity in clause.quantities):
                     yield clause
 
 
-def _asserts(sentence: Sentence, lexicon: Lexicon) -> bool:
-    if sentence.text.endswith("?") or lexicon.refusal.matches(sentence.words):
+def _asserts(sentence: Sentence, reading: Reading) -> bool:
+    lexicon = reading.lexicon
+    if lexicon.refusal.matches(sentence.words) or says_nothing(sentence, reading):
         return False
     numbers = any(not quantity.soft for quantity in sentence.quantities)
-    if not numbers and lexicon.courtesy.matches(sentence.words):
-        return False
     return numbers or not lexicon.opener.matches(sentence.words) or len(sentence.content) >= _OPENER_REST
 
 
@@ -198,14 +198,27 @@ def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> boo
 
 
 def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
-    denied_by_claim, denied_by_source = negated(claim, lexicon), negated(source, lexicon)
+    """One side denies what the other, without any denial of its own, affirms."""
+    denied_by_claim, denied_by_source = denied(claim, lexicon), denied(source, lexicon)
     if denied_by_claim and denied_by_source:
         return False
     if denied_by_claim:
-        return not denied_by_claim.isdisjoint(source.content)
+        # "Do not paste it" can follow from a source that says what happens when it is pasted.
+        return not _is_order(claim, lexicon) and any(
+            _only(stem, denied_by_claim, claim, source) for stem in denied_by_claim
+        )
     if denied_by_source:
-        return not denied_by_source.isdisjoint(claim.content)
+        return any(_only(stem, denied_by_source, source, claim) for stem in denied_by_source)
     return _prefixed(claim, source, lexicon) or _prefixed(source, claim, lexicon)
+
+
+def _only(stem: str, under: list[str], denying: Sentence, affirming: Sentence) -> bool:
+    """The one side has the word only under its "not", the other has it without."""
+    return denying.stems.count(stem) == under.count(stem) and stem in affirming.stems
+
+
+def _is_order(sentence: Sentence, lexicon: Lexicon) -> bool:
+    return not lexicon.negation.isdisjoint(sentence.words[:2])
 
 
 def _prefixed(plain_side: Sentence, negative_side: Sentence, lexicon: Lexicon) -> bool:
@@ -222,14 +235,22 @@ def _begins(beginning: str, stems: frozenset[str]) -> bool:
     return any(stem.startswith(beginning) for stem in stems)
 
 
-def negated(sentence: Sentence, lexicon: Lexicon) -> frozenset[str]:
-    """The stems that a "not" of the sentence reaches and that do not also stand outside its reach."""
-    reached: set[str] = set()
-    free: set[str] = set()
+def denied(sentence: Sentence, lexicon: Lexicon) -> list[str]:
+    """The stems that stand under a "not"."""
+    under: list[str] = []
     for part in _SCOPES.split(sentence.text):
         words = [lexicon.look(word) for word in _SIMPLE_WORD.findall(part)]
-        places = [place for place, word in enumerate(words) if word.text in lexicon.negation]
         for place, word in enumerate(words):
-            near = any(-NEGATION_AFTER <= other - place <= NEGATION_BEFORE for other in places)
-            (reached if near else free).add(word.stem)
-    return frozenset(reached - free) & sentence.content
+            if word.text in lexicon.negation:
+                under += _denied_after(words[place + 1 : place + 1 + NEGATION_REACH], lexicon)
+    return under
+
+
+def _denied_after(words: list[Word], lexicon: Lexicon) -> list[str]:
+    """The word that a negation denies: the first one behind it that is more than grammar."""
+    for word in words:
+        if word.text in lexicon.comparing or word.text in _CONJUNCTIONS:
+            return []
+        if word.text not in lexicon.auxiliary:
+            return [word.stem]
+    return []

@@ -14,6 +14,7 @@ from judges.local import clarity, completeness, conciseness, groundedness, harm,
 from judges.local.finding import CannotJudgeError, Finding
 from judges.local.lexicon import Lexicon
 from judges.local.reading import Reading
+from judges.local.text import Passage
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class LocalJudge:
         self._lexicon = Lexicon.load()
         self._assessors = _assessors(harm.HarmLexicon(self._lexicon))
         self._readings: dict[tuple[int, str], Reading] = {}
+        self._contexts: dict[str, Passage] = {}
 
     @property
     def name(self) -> str:
@@ -55,6 +57,7 @@ class LocalJudge:
 
     async def aclose(self) -> None:
         self._readings.clear()
+        self._contexts.clear()
 
     def _verdict(self, case: Case, criterion: Criterion) -> JudgeVerdict:
         assessor = self._assessors.get(criterion.name)
@@ -107,7 +110,7 @@ class LocalJudge:
         if reading is None:
             if len(self._readings) >= _READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            reading = self._readings[key] = Reading(case, field, self._lexicon)
+            reading = self._readings[key] = Reading(case, field, self._lexicon, self._contexts)
         return reading
 
     def _refuse(self, reason: Reason, detail: str) -> JudgeVerdict:

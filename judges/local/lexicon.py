@@ -72,6 +72,9 @@ class Lexicon:
         self.exclusive_stems = frozenset().union(*self.exclusive)
         self.measures = [(Phrases(entry["asked"]), frozenset(entry["bases"])) for entry in words["measures"]]
         self.negation = frozenset(word for text in words["negation"].values() for word in text.split())
+        self.comparing = frozenset(words["comparing"].split())
+        self.auxiliary = frozenset(words["auxiliary"].split())
+        self.speaker = frozenset(words["speaker"].split())
         self.negating_prefixes: tuple[str, ...] = tuple(words["negating_prefixes"])
         self.asks = {kind: Phrases(patterns) for kind, patterns in words["asks"].items()}
         self.asks_more = frozenset(words["asks_more"].split())

@@ -111,16 +111,20 @@ def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) ->
     if after is not None and after.raw.lower() in _MERIDIEM and value.isdigit():
         hour = int(value) % 12 + _MERIDIEM[after.raw.lower()]
         return Quantity(str(hour), _CLOCK, str(hour), text[token.start : after.end], soft=False)
-    if value.isdigit() and _beside_month(tokens, place):
-        return Quantity(value, _DAY, value, text[token.start : end], soft=False)
+    month = _month_beside(tokens, place)
+    if month is not None and value.isdigit():
+        shown = text[min(token.start, month.start) : max(end, month.end)]
+        return Quantity(value, _DAY, value, shown, soft=False)
     unit = _unit_after(tokens, place, lexicon)
     return _quantity(value, unit and unit.word.unit, text[token.start : unit.end if unit else end])
 
 
-def _beside_month(tokens: Sequence[Token], place: int) -> bool:
-    """ "25 December" and "December 25", but not the year of "December 2025"."""
+def _month_beside(tokens: Sequence[Token], place: int) -> Token | None:
+    """The month of "25 December" and "December 25", but not of the year in "December 2025"."""
+    if len(tokens[place].raw) > 2:
+        return None
     around = (tokens[at] for at in (place - 1, place + 1) if 0 <= at < len(tokens))
-    return len(tokens[place].raw) <= 2 and any(token.word.stem.startswith("#month") for token in around)
+    return next((token for token in around if token.word.stem.startswith("#month")), None)
 
 
 def _sign(text: str, start: int) -> str:

@@ -20,6 +20,10 @@ CONTEXTS_LIMIT = 150_000
 HARM_LIMIT = 300_000
 HARM_END = 100_000
 
+# Contexts that stay read, and how long one may be: at most some 20 MB.
+REMEMBERED = 512
+REMEMBERED_LENGTH = 2_000
+
 # A question with fewer content words ("And how long?") is understood from the question before it.
 _FEW = 2
 
@@ -47,11 +51,14 @@ _CYRILLIC = re.compile("[\u0400-\u04ff]")
 class Reading:
     """The texts of a case as the assessors use them, each worked out when it is first asked for."""
 
-    def __init__(self, case: Case, field: str, lexicon: Lexicon) -> None:
+    def __init__(self, case: Case, field: str, lexicon: Lexicon, known: dict[str, Passage]) -> None:
         self.case = case
+        self._known = known
         self.lexicon = lexicon
         self.language: Language = case.language
         self._field = field
+        self.empty: dict[int, bool] = {}
+        """Which sentences of the answer say nothing, by their id, once it is known."""
 
     @cached_property
     def raw_answer(self) -> str:
@@ -81,8 +88,19 @@ class Reading:
     def contexts(self) -> tuple[Passage, ...]:
         texts = self.case.items("contexts")
         limit = _fair_limit([len(text) for text in texts], CONTEXTS_LIMIT)
-        read_texts = (read(clean(text[:limit])[:limit], self.lexicon) for text in texts)
+        read_texts = (self._context(text[:limit]) for text in texts)
         return tuple(passage for passage in read_texts if passage.sentences)
+
+    def _context(self, text: str) -> Passage:
+        """Services retrieve the same passages for many questions, so that those read last are remembered."""
+        passage = self._known.get(text)
+        if passage is None:
+            passage = read(clean(text)[: len(text)], self.lexicon)
+            if len(text) <= REMEMBERED_LENGTH:
+                if len(self._known) >= REMEMBERED:
+                    self._known.pop(next(iter(self._known)))
+                self._known[text] = passage
+        return passage
 
     @cached_property
     def context_sentences(self) -> tuple[Sentence, ...]:

@@ -6,13 +6,11 @@ _RUSSIAN_STEM = 6
 
 _VOWELS = frozenset("aeiouyаеиоуыэюя")
 
-# Ending and the least number of letters that must remain before it. Longest first.
+# Ending, without a final e or y, and the least number of letters that must remain before it. Longest first.
 _ENGLISH_ENDINGS: tuple[tuple[str, int], ...] = (
-    ("isation", 4), ("ization", 4), ("ational", 4), ("ability", 4), ("ibility", 4), ("ations", 4),
-    ("ation", 4), ("ition", 4), ("ments", 3), ("ment", 3), ("ness", 4), ("able", 4), ("ible", 4),
-    ("ance", 4), ("ence", 4), ("sion", 4), ("tion", 4), ("ical", 4), ("ity", 4), ("ive", 4),
-    ("ant", 5), ("ent", 5), ("ous", 4), ("ful", 4), ("ate", 4), ("ally", 4), ("ily", 3),
-    ("ly", 4), ("al", 5), ("er", 4), ("or", 5), ("ee", 4),
+    ("isation", 4), ("ization", 4), ("ational", 4), ("abilit", 4), ("ibilit", 4), ("ation", 4), ("ition", 4),
+    ("ment", 3), ("ness", 4), ("sion", 4), ("tion", 4), ("ical", 4), ("abl", 4), ("ibl", 4), ("anc", 4), ("enc", 4),
+    ("ant", 5), ("ent", 5), ("ous", 4), ("ful", 4), ("it", 4), ("iv", 4), ("at", 4), ("al", 5), ("er", 4), ("or", 5),
 )  # fmt: skip
 
 # Longest first.
@@ -29,10 +27,15 @@ _RUSSIAN_ENDINGS: tuple[str, ...] = (
     "или", "ела", "ело", "ели", "ена", "ены", "ено", "ана", "аны", "ано", "ишь", "йте", "ует", "уют", "ник", "ный",
     "ная", "ное", "ные", "ных", "ной", "ным", "ную", "ях", "ах", "ям", "ам", "ем", "ом", "ей", "ой", "ий", "ый", "ие",
     "ые", "ое", "ее", "ую", "юю", "ая", "яя", "ых", "их", "ым", "им", "ию", "ью", "ия", "ья", "ов", "ев", "ет", "ит",
-    "ют", "ут", "ат", "ят", "аю", "яю", "ал", "ил", "ел", "ен", "ан", "а", "е", "и", "й", "о", "у", "ы", "ь", "э",
+    "ют", "ут", "ат", "ят", "аю", "яю", "но", "ал", "ил", "ел", "ен", "ан", "а", "е", "и", "й", "о", "у", "ы", "ь", "э",
     "ю", "я",
 )  # fmt: skip
 _RUSSIAN_LEAST = 3
+
+# Verb endings on which nouns end, too (билет, кредит): more must remain before them.
+_LIKE_NOUNS = frozenset(
+    {"ет", "ит", "ат", "ят", "ут", "ют", "ал", "ел", "ил", "ан", "ен", "ем", "ей", "ой", "им", "ам"}
+)
 
 
 def stem(word: str) -> str:
@@ -47,13 +50,21 @@ def _english(word: str) -> str:
     if len(word) <= 3:
         return word
     word = _without_tense(_without_plural(word))
+    if word.endswith("ly") and len(word) > 5:
+        word = word[:-2]
+    word = _bare(word)
     for ending, least in _ENGLISH_ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= least:
-            word = word[: -len(ending)]
+            word = _bare(word[: -len(ending)])
             break
-    if len(word) > 4 and word[-1] in "ey":
-        word = word[:-1]
     return _single(word)[:_ENGLISH_STEM]
+
+
+def _bare(word: str) -> str:
+    """Without the final e or y that comes and goes (delivery, deliver; employee, employer)."""
+    while len(word) > 4 and word[-1] in "ey":
+        word = word[:-1]
+    return word
 
 
 def _without_plural(word: str) -> str:
@@ -84,8 +95,14 @@ def _single(word: str) -> str:
 def _russian(word: str) -> str:
     if len(word) > 5 and word.endswith(("ся", "сь")):
         word = word[:-2]
+    # Twice, because nouns have endings behind what looks like one: кредита, кредит.
+    return _single(_without_ending(_without_ending(word)))[:_RUSSIAN_STEM]
+
+
+def _without_ending(word: str) -> str:
     for ending in _RUSSIAN_ENDINGS:
         rest = word[: -len(ending)]
-        if len(rest) >= _RUSSIAN_LEAST and word.endswith(ending) and not _VOWELS.isdisjoint(rest):
-            return _single(rest)[:_RUSSIAN_STEM]
-    return word[:_RUSSIAN_STEM]
+        least = _RUSSIAN_LEAST + (ending in _LIKE_NOUNS)
+        if len(rest) >= least and word.endswith(ending) and not _VOWELS.isdisjoint(rest):
+            return rest
+    return word

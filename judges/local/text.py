@@ -20,7 +20,7 @@ _PLAIN = (
     r"(?P<label>[A-ZА-ЯЁ]{1,10}+-\d[\w-]{0,40})"
     rf"|(?P<word>{_WORD}(?!\d))"
     r"|(?P<date>(?<!\d)(?:\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4})(?![\d.]))"
-    r"|(?P<time>(?<!\d)\d{1,2}:\d{2}(?![\d:]))"
+    r"|(?P<time>(?<!\d)\d{1,2}:\d{2}(?!\d|:\d))"
     r"|(?P<code>[^\W\d_]{1,64}+\d[\w-]{0,40}|\d{1,9}(?:\.\d{1,9}){2,6})"
     r"|(?P<number>\d{1,3}(?:[,\u00a0\u202f ]\d{3}){1,5}(?!\d)(?:\.\d{1,9})?|\d{1,40}(?:[.,]\d{1,9})?)"
 )
@@ -49,6 +49,7 @@ _BOUNDARY = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"»”)']))\s+")
 _MARKER = re.compile(r"(?:[-*•–—▪]|\d{1,2}[.)]|#{1,6})\s+")
 _LAST_WORD = re.compile(r"([\w.-]{1,12})\.$")
 _WORDY = frozenset({"word", "code"})
+_CODES = frozenset({"address", "label"})
 _OPENING = "\"'«“„(:*_`"
 
 
@@ -176,25 +177,28 @@ def _quick(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...
 
 
 def _thorough(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]]:
-    tokens = list(_tokens(text, lexicon))
+    tokens = _tokens(text, lexicon)
     months = [lexicon.sign(sign) for token in tokens if token.kind == "date" for sign in _months(token.raw)]
     words = [token.word for token in tokens if token.kind in _WORDY]
     return words + months, tuple(quantities(tokens, text, lexicon))
 
 
-def _tokens(text: str, lexicon: Lexicon) -> Iterator[Token]:
+def _tokens(text: str, lexicon: Lexicon) -> list[Token]:
     pattern = _TOKEN_OR_ADDRESS if "@" in text or "://" in text or "www." in text else _TOKEN
+    look, found = lexicon.look, []
     for match in pattern.finditer(text):
         kind, raw = match.lastgroup or "word", match[0]
-        if kind in {"address", "label"}:
+        if kind in _CODES:
             kind, raw = "code", raw.rstrip(".,;:!?)")
-        yield Token(kind, raw, match.start(), match.end(), lexicon.look(raw))
+        start, end = match.span()
+        found.append(Token(kind, raw, start, end, look(raw)))
+    return found
 
 
 def names_of(sentence: Sentence, lexicon: Lexicon) -> Iterator[Name]:
     """What must be found to be believed: names, abbreviations, codes, addresses, months and days."""
     text = sentence.text
-    tokens = list(_tokens(text, lexicon))
+    tokens = _tokens(text, lexicon)
     shouted = text.isupper() and len(tokens) > 2
     for place, token in enumerate(tokens):
         if token.kind == "code":

@@ -1,0 +1,33 @@
+"""Sentences that say nothing about the subject: courtesies, offers, talk about the conversation itself."""
+
+from judges.local.reading import Reading
+from judges.local.text import Sentence, names_of
+
+# Share of a sentence's content words that may stand in the question or the contexts by chance.
+CHANCE = 1 / 3
+
+_QUOTES = "\"'»”"
+
+
+def says_nothing(sentence: Sentence, reading: Reading) -> bool:
+    """Neither a figure nor a name nor the subject, but a courtesy, a filler, or an "I" that talks about itself."""
+    known = reading.empty.get(id(sentence))
+    if known is None:
+        known = reading.empty[id(sentence)] = _says_nothing(sentence, reading)
+    return known
+
+
+def _says_nothing(sentence: Sentence, reading: Reading) -> bool:
+    lexicon = reading.lexicon
+    if sentence.text.rstrip(_QUOTES).endswith("?"):
+        return True
+    if any(not quantity.soft for quantity in sentence.quantities):
+        return False
+    if lexicon.courtesy.matches(sentence.words):
+        return True
+    if lexicon.speaker.isdisjoint(sentence.words) and not lexicon.filler.matches(sentence.words):
+        return False
+    subject = reading.topic | reading.context_content
+    if len(sentence.content & subject) > CHANCE * len(sentence.content):
+        return False
+    return next(names_of(sentence, lexicon), None) is None

@@ -1,0 +1,203 @@
+"""How the local judge reads: words, numbers, names, sentences and word patterns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.local.lexicon import Lexicon
+from judges.local.phrases import GAP, Phrases
+from judges.local.quantity import canonical
+from judges.local.stem import stem
+from judges.local.text import clean, names_of, read, sentences_of
+
+LEXICON = Lexicon.load()
+
+
+def _supports(source: str, claim: str) -> bool:
+    """Whether every number of the claim is in the source."""
+    facts = read(clean(source), LEXICON).facts
+    stated = [item for sentence in read(clean(claim), LEXICON).sentences for item in sentence.quantities]
+    assert stated, "the claim has no number"
+    return all(facts.support(item) for item in stated)
+
+
+def _names(text: str) -> list[str]:
+    return [name.text for sentence in read(clean(text), LEXICON).sentences for name in names_of(sentence, LEXICON)]
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "refund refunds refunded refunding refundable",
+        "cancel cancels cancelled cancelling cancellation",
+        "deliver delivers delivered delivery deliveries",
+        "employ employs employed employee employees employer",
+        "policy policies",
+        "ship ships shipped shipping",
+        "возврат возврата возвраты возвратов возвратом",
+        "доставка доставки доставку доставкой доставить",
+        "кредит кредита кредиту кредитом кредиты",
+        "билет билета билеты билетов",
+        "register registers registered registering",
+        "заказ заказа заказы заказать заказали",
+        "сотрудник сотрудника сотрудники сотрудников",
+        "бесплатный бесплатная бесплатные бесплатно",
+    ],
+)
+def test_forms_of_a_word_share_a_stem(forms: str) -> None:
+    assert len({stem(form) for form in forms.split()}) == 1
+
+
+@pytest.mark.parametrize("pair", ["price prize", "contract contact", "заказ закон", "month mouth", "срок сорок"])
+def test_different_words_keep_different_stems(pair: str) -> None:
+    first, second = pair.split()
+    assert stem(first) != stem(second)
+
+
+@given(st.text(max_size=30))
+def test_a_stem_is_never_longer_than_the_word(word: str) -> None:
+    assert len(stem(word)) <= len(word)
+
+
+@pytest.mark.parametrize("raw", ["1000", "1,000", "1 000", "1\u00a0000", "1000.0", "1,000.00"])
+def test_one_number_has_one_notation(raw: str) -> None:
+    assert canonical(raw) == "1000"
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"), [("1,8", "1.8"), ("0,500", "0.5"), ("12,345,678", "12345678"), ("2.50", "2.5")]
+)
+def test_commas_are_decimal_or_grouping_by_what_follows(raw: str, value: str) -> None:
+    assert canonical(raw) == value
+
+
+def test_a_string_of_digits_too_long_for_an_amount_stays_as_it_is() -> None:
+    assert canonical("7" * 40) == "7" * 40
+
+
+@pytest.mark.parametrize(
+    ("source", "claim"),
+    [
+        ("It costs 1,000 dollars.", "It costs $1000."),
+        ("It costs $1.5 million.", "It costs 1,500,000 USD."),
+        ("Скидка 15 %.", "Скидка 15 процентов."),
+        ("Цена 2 тыс. рублей.", "Цена 2000 ₽."),
+        ("within two weeks", "within 14 days"),
+        ("в течение двух недель", "за 14 дней"),
+        ("valid for a year", "valid for 12 months"),
+        ("from 9:00 to 17:30", "from 9 am to 17:30"),
+        ("on 2024-03-01", "on 1 March 2024"),
+        ("с 01.03.2024", "с 1 марта 2024 года"),
+        ("up to 30 working days", "up to 30 days"),
+        ("twenty-five days", "25 days"),
+        ("the fee is 20", "the fee is 20 euros"),
+        ("1.5 kg", "1500 g"),
+        ("10GB of space", "10 GB of space"),
+    ],
+)
+def test_a_number_is_found_again_in_another_notation(source: str, claim: str) -> None:
+    assert _supports(source, claim)
+
+
+@pytest.mark.parametrize(
+    ("source", "claim"),
+    [
+        ("It costs 1,000 dollars.", "It costs 100 dollars."),
+        ("It costs 20 dollars.", "It costs 20 euros."),
+        ("within 30 hours", "within 30 days"),
+        ("on 25 December", "for 25 euros"),
+        ("at -5 °C", "at 5 °C"),
+        ("version 3.11.2", "version 3.11.3 of 2"),
+        ("open from 9:00", "open from 9:30"),
+    ],
+)
+def test_a_different_number_or_unit_is_not_found(source: str, claim: str) -> None:
+    assert not _supports(source, claim)
+
+
+def test_names_are_words_that_must_be_found_to_be_believed() -> None:
+    assert _names("The manager Helen Marsh lives in Berlin.") == ["Helen", "Marsh", "Berlin"]
+    assert _names("Ask HR about the RX-500 and the A4 paper.") == ["HR", "RX-500", "A4"]
+    assert _names("Come on Monday or in May.") == ["Monday", "May"]
+    assert _names("Приходите в среду к Анне Петровой.") == ["среду", "Анне", "Петровой"]
+    assert _names('You may click "Save" and write to a@b.com.') == ["a@b.com"]
+    assert _names("THE OFFICE IS CLOSED TODAY") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("One sentence. And another! A third?", 3),
+        ("See e.g. the manual. It helps.", 2),
+        ("Dr. Smith is in. Ask him.", 2),
+        ("Это стоит 5 руб. в месяц. Дёшево.", 2),
+        ("No. 5 is closed. No. It is open.", 3),
+        ("Steps:\n1. Open it.\n2. Close it.", 3),
+        ("It costs 3.50 today.", 1),
+        ("", 0),
+    ],
+)
+def test_sentences_end_where_a_reader_ends_them(text: str, count: int) -> None:
+    assert len(list(sentences_of(text, LEXICON))) == count
+
+
+def test_list_items_are_marked_and_lose_their_marker() -> None:
+    assert list(sentences_of("Rules:\n- no dogs\n2) no cats", LEXICON)) == [
+        ("Rules:", False),
+        ("no dogs", True),
+        ("no cats", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("k\u200bi\u2060ll", "kill"),
+        ("ｋｉｌｌ", "kill"),
+        ("кill", "kill"),
+        ("бoмба", "бомба"),
+        ("a\u00a0 \t b", "a b"),
+        ("\ud800", "\ufffd"),
+        ("\u202eabc\u202c", "abc"),
+    ],
+)
+def test_cleaning_shows_the_text_as_a_reader_sees_it(text: str, cleaned: str) -> None:
+    assert clean(text) == cleaned
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=600))
+def test_a_cleaned_text_can_be_written_as_utf_8(text: str) -> None:
+    clean(text).encode()
+
+
+class TestPhrases:
+    @pytest.mark.parametrize(
+        ("pattern", "text", "found"),
+        [
+            ("make|build ... bomb*", "you build a small bomb", True),
+            ("make|build ... bomb*", "they make bombs", True),
+            ("make|build ... bomb*", "a bomb to make", False),
+            ("i can't help", "i can't help you", True),
+            ("i can't help", "i can't really help", False),
+            ("a ... b c", "a x b y b c", True),
+            ("address is ... @digit", "the address is oak street 14b", True),
+            ("take ... @many tablets", "take 5 tablets", False),
+            ("take ... @many tablets", "take 50 tablets", True),
+        ],
+    )
+    def test_patterns_match_words_in_order_within_their_gaps(self, pattern: str, text: str, found: bool) -> None:
+        assert Phrases([pattern]).matches(text.split()) is found
+
+    def test_a_gap_has_a_bound(self) -> None:
+        phrases = Phrases(["begin ... end"])
+        assert phrases.matches(["begin", *["x"] * GAP, "end"])
+        assert not phrases.matches(["begin", *["x"] * (GAP + 1), "end"])
+
+    def test_a_match_tells_where_it_is_and_which_pattern_it_was(self) -> None:
+        (match,) = Phrases(["nothing here", "red ... fox"]).find(["the", "red", "quick", "fox"])
+        assert (match.start, match.end, match.tag) == (1, 4, 1)
+
+    @pytest.mark.parametrize("pattern", ["", "...", "... end", "begin ...", "a||b"])
+    def test_a_pattern_that_makes_no_sense_is_refused(self, pattern: str) -> None:
+        with pytest.raises(ValueError, match="pattern"):
+            Phrases([pattern])

@@ -3,8 +3,8 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, TypeGuard, Union, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -26,9 +26,9 @@ from pydantic.fields import FieldInfo
 
 from judges.criteria import RAG_DIMENSIONS
 from judges.interaction import Interaction
+from stream.configwalk import DISCRIMINATOR, alternatives, is_container
 
 MASK = "***"
-DISCRIMINATOR = "kind"
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60
@@ -73,16 +73,11 @@ _PROGRAM_SETS: Mapping[str, str] = {
 }
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    return next(iter(difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)), None)
-
-
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """An unknown name in words: with the one that was probably meant, else with all there are."""
     names = list(known)
-    near = nearest(name, names)
-    return f"unknown {what}; did you mean {near!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    return f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
 
 
 def is_secret(option: str) -> bool:
@@ -127,6 +122,9 @@ def _dotted(path: str) -> str:
 Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 Label = Annotated[str, Field(pattern=_LABEL)]
 TopicName = Annotated[str, Field(pattern=_TOPIC)]
+JudgeName = Annotated[str, Field(pattern=_JUDGE)]
+Identifier = Annotated[str, Field(pattern=_IDENTIFIER)]
+HostName = Annotated[str, Field(pattern=_HOST)]
 Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(_no_truth)]
 MatchValues = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(min_length=1)]
 FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
@@ -170,45 +168,6 @@ def _options(values: Mapping[str, OptionValue]) -> KafkaOptions:
         if is_secret(name) and not isinstance(value, str):
             raise ValueError(f"the value of {name!r} must be text; put it in quotes")
     return KafkaOptions(values)
-
-
-# Walking the model
-
-
-def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The plain types that an annotation admits."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return alternatives(get_args(annotation)[0])
-    if origin in (Union, UnionType):
-        return tuple(each for part in get_args(annotation) for each in alternatives(part))
-    return (annotation,)
-
-
-def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def is_container(kind: Any) -> bool:
-    return is_section(kind) or get_origin(kind) in (tuple, Mapping)
-
-
-def names_in(kinds: Iterable[Any]) -> tuple[str, ...]:
-    """The keys that the sections among these types have."""
-    return tuple(dict.fromkeys(name for kind in kinds if is_section(kind) for name in kind.model_fields))
-
-
-def below(kinds: Iterable[Any], part: str | int) -> tuple[Any, ...]:
-    """The types one step further down, at a key or an index; none when there is nothing of that name."""
-    found: list[Any] = []
-    for kind in kinds:
-        if is_section(kind) and part in kind.model_fields:
-            found += alternatives(kind.model_fields[str(part)].annotation)
-        elif get_origin(kind) is tuple and isinstance(part, int):
-            found += alternatives(get_args(kind)[0])
-        elif get_origin(kind) is Mapping and isinstance(part, str):
-            found += alternatives(get_args(kind)[1])
-    return tuple(found)
 
 
 # The sections
@@ -422,9 +381,7 @@ class LocalJudgeConfig(JudgeSection):
     """A judge without a model: deterministic, free, and no more than a first look."""
 
     kind: Literal["local"] = Field(default="local", description="The kind of judge: no model and no network.")
-    name: Annotated[str, Field(pattern=_JUDGE)] = Field(
-        default="local", description="The name its verdicts are published under."
-    )
+    name: JudgeName = Field(default="local", description="The name its verdicts are published under.")
 
 
 class OpenAIJudgeConfig(JudgeSection):
@@ -433,7 +390,7 @@ class OpenAIJudgeConfig(JudgeSection):
     kind: Literal["openai"] = Field(
         default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
     )
-    name: Annotated[str, Field(pattern=_JUDGE)] = Field(description="The name its verdicts are published under.")
+    name: JudgeName = Field(description="The name its verdicts are published under.")
     model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
     base_url: str = Field(max_length=2048, description="Address of the endpoint, up to and without /chat/completions.")
     api_key: SecretStr | None = Field(default=None, description="Key for the endpoint; write it as ${NAME}.")
@@ -561,11 +518,9 @@ class CompositeConfig(Section):
 class SamplerConfig(Section):
     """The stage that decides which interactions are judged."""
 
-    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
-        default="streamjury-sampler", description="Consumer group of the samplers."
-    )
+    group: Identifier = Field(default="streamjury-sampler", description="Consumer group of the samplers.")
     batch: int = Field(default=2000, ge=1, le=100_000, description="Records decided in one transaction, at most.")
-    instance: Annotated[str, Field(pattern=_IDENTIFIER)] | None = Field(
+    instance: Identifier | None = Field(
         default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
     )
 
@@ -573,10 +528,8 @@ class SamplerConfig(Section):
 class WorkerConfig(Section):
     """The stage that judges."""
 
-    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
-        default="streamjury-worker", description="Consumer group of the workers."
-    )
-    instance: Annotated[str, Field(pattern=_IDENTIFIER)] | None = Field(
+    group: Identifier = Field(default="streamjury-worker", description="Consumer group of the workers.")
+    instance: Identifier | None = Field(
         default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
     )
     concurrency: int = Field(default=64, ge=1, le=4096, description="Records judged at once.")
@@ -628,9 +581,7 @@ class WorkerConfig(Section):
 class MonitorConfig(Section):
     """The stage that watches finished evaluations."""
 
-    group: Annotated[str, Field(pattern=_IDENTIFIER)] = Field(
-        default="streamjury-monitor", description="Consumer group of the monitors."
-    )
+    group: Identifier = Field(default="streamjury-monitor", description="Consumer group of the monitors.")
     window_minutes: int = Field(default=15, ge=1, le=1440, description="Minutes that the rolling means look back.")
     remember: int = Field(
         default=100_000, ge=1, le=10_000_000, description="Evaluation ids remembered, to recognise repeats."
@@ -641,9 +592,7 @@ class MonitorConfig(Section):
 class HttpConfig(Section):
     """Where /metrics, /healthz and /readyz are served."""
 
-    host: Annotated[str, Field(pattern=_HOST)] = Field(
-        default="127.0.0.1", description="Address to listen on; 0.0.0.0 serves other machines too."
-    )
+    host: HostName = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 serves other machines too.")
     port: int = Field(default=9464, ge=0, le=65_535, description="Port to listen on; 0 takes any free one.")
 
 

@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from stream.config import DISCRIMINATOR, Config, alternatives, below, is_section
+from stream.config import Config
 from stream.configfile import to_yaml
+from stream.configwalk import DISCRIMINATOR, alternatives, below, is_section, kind_of
 
 _BEGIN = "<!-- The rest is written by `python -m stream.configdocs docs/configuration.md`. -->"
 
@@ -102,12 +103,10 @@ def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> I
     yield _Place(path, section, kind)
     for name, field in section.model_fields.items():
         kinds = alternatives(field.annotation)
-        items = [item for each in kinds for item in below([each], 0)]
         for inner in filter(is_section, kinds):
             yield from _sections(f"{path}.{name}".lstrip("."), inner)
-        for inner in filter(is_section, items):
-            kind_of = inner.model_fields.get(DISCRIMINATOR)
-            yield from _sections(f"{path}.{name}[]", inner, kind_of.default if kind_of else None)
+        for inner in filter(is_section, below(kinds, 0)):
+            yield from _sections(f"{path}.{name}[]", inner, kind_of(inner))
 
 
 def table() -> str:

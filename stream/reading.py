@@ -11,6 +11,7 @@ from judges.interaction import Interaction
 from stream.adapters import make_adapter
 from stream.config import InputConfig, LimitsConfig
 from stream.errors import RecordError
+from stream.paths import path_text
 
 # A record can be wrong in a thousand places; three tell what kind of record it is.
 _PROBLEMS_NAMED = 3
@@ -134,8 +135,3 @@ def _in_words(error: ValidationError) -> str:
     named = [f"{path_text(problem['loc'])}: {problem['msg']}" for problem in problems[:_PROBLEMS_NAMED]]
     rest = len(problems) - len(named)
     return "; ".join(named) + (f"; and {rest} more" if rest else "")
-
-
-def path_text(loc: Sequence[str | int]) -> str:
-    """`("contexts", 3, "text")` as people write it: `contexts[3].text`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).lstrip(".")

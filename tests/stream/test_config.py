@@ -26,10 +26,9 @@ from stream.config import (
     KafkaConfig,
     LocalJudgeConfig,
     OpenAIJudgeConfig,
-    alternatives,
-    is_section,
 )
 from stream.configfile import ConfigError, Problem, dump, find, load
+from stream.configwalk import alternatives, is_section
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from judges.interaction import Interaction
 from stream.config import InputConfig
 from stream.errors import RecordError
-from stream.reading import InteractionReader, Reading, path_text, strict_json
+from stream.paths import path_text
+from stream.reading import InteractionReader, Reading, strict_json
 
 LEAST: dict[str, Any] = {"id": "id-1", "question": "Why?", "answer": "So."}
 MIB = 1024 * 1024

@@ -1,0 +1,51 @@
+"""The configuration while it is put together, with what is known about where its values come from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from stream.configfile.problems import Problem
+from stream.paths import Loc, path_text
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """What each step adds to, and leaves for the next."""
+
+    data: Any = None
+    problems: dict[Loc, dict[str, None]] = field(default_factory=dict)
+    """Messages by place; each is said once."""
+
+    unread: set[Loc] = field(default_factory=set)
+    """Values already reported; what validation says about their stand-ins is noise."""
+
+    from_environment: set[Loc] = field(default_factory=set)
+    """Values taken from the environment, which may be secrets in the wrong place: never shown."""
+
+    overridden: dict[Loc, str] = field(default_factory=dict)
+    """The variable that set the value at a place."""
+
+    added: dict[Loc, str] = field(default_factory=dict)
+    """The variable that added an item to a list."""
+
+    def report(self, loc: Loc, message: str) -> None:
+        self.problems.setdefault(loc, {})[message] = None
+
+    def report_unread(self, loc: Loc, message: str) -> None:
+        """Reports a value that something else stands in for from now on."""
+        self.report(loc, message)
+        self.unread.add(loc)
+
+    def forget(self, outer: Loc) -> None:
+        """Drops what is known about a place and everything in it, because it gets another value."""
+        self.problems = {loc: said for loc, said in self.problems.items() if not within(loc, outer)}
+        self.unread = {loc for loc in self.unread if not within(loc, outer)}
+        self.from_environment = {loc for loc in self.from_environment if not within(loc, outer)}
+
+    def all_problems(self) -> Iterator[Problem]:
+        for loc, messages in self.problems.items():
+            yield from (Problem(path=path_text(loc), message=message) for message in messages)
+
+
+def within(loc: Loc, outer: Loc) -> bool:
+    return loc[: len(outer)] == outer

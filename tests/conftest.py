@@ -13,6 +13,12 @@ settings.register_profile("ci", deadline=None, print_blob=True, max_examples=200
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if REQUIRE_ALL else "desk"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the long ones, which mostly wait: at the end of a run one of them would keep the others idle."""
+    items.sort(key=lambda item: "integration" not in item.path.parts)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fails a run that passed by leaving something out. Workers of xdist report their skips to the one that decides."""
     if REQUIRE_ALL and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:

@@ -51,7 +51,7 @@ def traffic(
     period: float,
     dry_run: bool,
 ) -> None:
-    """Write invented RAG interactions with known faults to the input topic.
+    """Write invented interactions to the input topic.
 
     Every record says in its tag and header `regime` what is wrong with it, so that verdicts can be compared with the
     truth. Ids come from the seed: who runs the same seed again should expect the repeats to be counted once.

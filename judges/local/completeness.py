@@ -142,6 +142,8 @@ def _left_out(stem: str, part: Part, reading: Reading) -> bool:
 
 
 def _credit(part: Part, reading: Reading) -> Credit:
+    if part.asks == "yes_no" and reading.agrees:
+        return Credit(1.0)
     evidence = reading.evidence(part.content)
     if reading.refuses:
         return Credit(_credit_of_refusal(part, evidence, reading))
@@ -214,7 +216,8 @@ def _with_unit(bases: frozenset[str], reading: Reading) -> Iterator[Sentence]:
 def _off_topic(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> bool:
     """The answer has words, and none of them belongs here: a number that fits does so by chance."""
     here = part.content.union(*(sentence.content for sentence in evidence))
-    return bool(reading.answer.content) and here.isdisjoint(reading.answer.content)
+    spoken = frozenset().union(*(sentence.content - sentence.units for sentence in reading.answer.sentences))
+    return bool(spoken) and here.isdisjoint(spoken)
 
 
 def _same_day(evidence: tuple[Sentence, ...], reading: Reading) -> bool:

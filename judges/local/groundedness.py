@@ -129,7 +129,7 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
 
 def check(claim: Sentence, reading: Reading) -> Checked:
     """Whether the contexts support one claim, and if not, what is missing from them."""
-    own = claim.content - (reading.question.content - reading.context_content)
+    own = claim.content - claim.units - (reading.question.content - reading.context_content)
     stated = [item for item in claim.quantities if not item.soft]
     given = sum(reading.context_facts.support(item) for item in stated)
     numbers = [item.text for item in stated if not _known(item, reading)]
@@ -175,15 +175,22 @@ def _spelled_out(name: str, reading: Reading) -> bool:
 
 def _contradicted(claim: Sentence, reading: Reading) -> bool:
     """The closest sentences of the contexts all say the opposite."""
-    core = claim.content - reading.lexicon.exclusive_stems
-    shared = [len(core & sentence.content) for sentence in reading.context_sentences]
+    lexicon = reading.lexicon
+    core = claim.content | lexicon.predicates.intersection(claim.stems)
+    shared = [len(core.intersection(sentence.stems)) for sentence in reading.context_sentences]
     best = max(shared, default=0)
-    if best < SAME_STATEMENT_WORDS or best < SAME_STATEMENT * len(core):
+    if best < SAME_STATEMENT_WORDS:
         return False
-    closest = [sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best]
-    return all(_opposite(claim, sentence, reading.lexicon) for sentence in closest) or _excluded(
-        claim, closest, reading
-    )
+    nearest = (sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best)
+    closest = [sentence for sentence in nearest if best >= SAME_STATEMENT * len(_comparable(core, sentence, lexicon))]
+    if not closest:
+        return False
+    return all(_opposite(claim, sentence, lexicon) for sentence in closest) or _excluded(claim, closest, reading)
+
+
+def _comparable(core: frozenset[str], sentence: Sentence, lexicon: Lexicon) -> frozenset[str]:
+    """Without the words that a source which says the contrary cannot have."""
+    return core - (lexicon.exclusive_stems - frozenset(sentence.stems))
 
 
 def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:

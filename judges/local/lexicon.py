@@ -72,11 +72,13 @@ class Lexicon:
         self.exclusive_stems = frozenset().union(*self.exclusive)
         self.measures = [(Phrases(entry["asked"]), frozenset(entry["bases"])) for entry in words["measures"]]
         self.negation = frozenset(word for text in words["negation"].values() for word in text.split())
+        self.predicates = frozenset(self._key(word) for word in words["predicates"].split())
         self.comparing = frozenset(words["comparing"].split())
         self.auxiliary = frozenset(words["auxiliary"].split())
         self.speaker = frozenset(words["speaker"].split())
         self.negating_prefixes: tuple[str, ...] = tuple(words["negating_prefixes"])
         self.asks = {kind: Phrases(patterns) for kind, patterns in words["asks"].items()}
+        self.agreement = frozenset(words["agreement"].split())
         self.asks_more = frozenset(words["asks_more"].split())
         self.courtesy = Phrases(words["courtesy"])
         self.opener = Phrases(words["opener"])
@@ -84,7 +86,8 @@ class Lexicon:
         self.filler = Phrases(words["filler"])
         self.abbreviations = frozenset(words["abbreviations"]["always"].split())
         self.abbreviations_before_lower = frozenset(words["abbreviations"]["before_lower"].split())
-        self._known: dict[str, Word] = {}
+        self.known: dict[str, Word] = {}
+        """The words met so far; `look` fills it."""
 
     @classmethod
     def load(cls) -> Self:
@@ -103,11 +106,11 @@ class Lexicon:
 
     def look(self, raw: str) -> Word:
         """What is known of a word as it stands in a text."""
-        known = self._known.get(raw)
+        known = self.known.get(raw)
         if known is None:
-            if len(self._known) >= _CACHED_WORDS:
-                self._known.clear()
-            known = self._known[raw] = self._examine(raw)
+            if len(self.known) >= _CACHED_WORDS:
+                self.known.clear()
+            known = self.known[raw] = self._examine(raw)
         return known
 
     def sign(self, sign: str) -> Word:

@@ -79,6 +79,13 @@ def quantities(tokens: Sequence[Token], text: str, lexicon: Lexicon) -> list[Qua
     return found
 
 
+def follows_number(tokens: Sequence[Token], place: int, lexicon: Lexicon) -> bool:
+    """Whether the word stands behind a number, as its unit does."""
+    if place and tokens[place - 1].word.text in lexicon.between:
+        place -= 1
+    return place > 0 and (tokens[place - 1].kind == "number" or tokens[place - 1].word.number is not None)
+
+
 def canonical(raw: str) -> str:
     """One notation for one number: no group separators, a point for decimals, no trailing zeros."""
     compact = raw.replace(" ", "").replace("\u00a0", "").replace("\u202f", "")

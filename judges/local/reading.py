@@ -164,6 +164,12 @@ class Reading:
                 return False
         return False
 
+    @cached_property
+    def agrees(self) -> bool:
+        """The answer is a bare yes or no."""
+        words = [word for sentence in self.answer.sentences for word in sentence.words[:1]]
+        return bool(words) and words[0] in self.lexicon.agreement and not self.answer.content
+
     @property
     def cut(self) -> str:
         """A remark for the explanation when not all of the answer was read."""

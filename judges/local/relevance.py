@@ -30,6 +30,8 @@ def assess(reading: Reading) -> Finding:
     reading.need_known_script()
     if not reading.topic:
         return _without_topic(reading)
+    if reading.agrees:
+        return Finding(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
     evidence = reading.evidence(reading.topic)
     direct = len(reading.topic & reading.answer.content) / len(reading.topic)
     bridge = max((_bridge(reading, sentence) for sentence in reading.surroundings(evidence)), default=0.0)
@@ -63,7 +65,8 @@ def _without_topic(reading: Reading) -> Finding:
 def _bridge(reading: Reading, sentence: Sentence) -> float:
     """The share of a fitting source sentence, beyond the question's own words, that the answer takes up."""
     answer = reading.answer
-    if any(not item.soft and answer.facts.support(item) for item in sentence.quantities) and not answer.content:
+    figures_only = all(part.content <= part.units for part in answer.sentences)
+    if figures_only and any(not item.soft and answer.facts.support(item) for item in sentence.quantities):
         return 1.0
     said, source = answer.content - reading.topic, sentence.content - reading.topic
     shared = len(said & source)

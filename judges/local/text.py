@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from judges.local.lexicon import Lexicon, Word
-from judges.local.quantity import Facts, Quantity, Token, quantities
+from judges.local.quantity import Facts, Quantity, Token, follows_number, quantities
 
 # Normalising sorts the marks of a run in quadratic time, so that a hostile text must come in small pieces.
 _NORMALISED_AT_ONCE = 256
@@ -67,6 +67,9 @@ class Sentence:
 
     content: frozenset[str]
     """The stems that say something about the subject."""
+
+    units: frozenset[str]
+    """The stems that are the units of numbers and say nothing without them."""
 
     quantities: tuple[Quantity, ...]
     bullet: bool
@@ -152,46 +155,58 @@ def read(text: str, lexicon: Lexicon) -> Passage:
 
 
 def _sentence(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    quick = _quick(text, lexicon)
-    words, stated = quick if quick is not None else _thorough(text, lexicon)
+    words, stated, units = _quick(text, lexicon) or _thorough(text, lexicon)
     return Sentence(
         text=text,
         words=tuple([word.text for word in words]),
         stems=tuple([word.stem for word in words]),
         content=frozenset([word.stem for word in words if word.content]),
+        units=units,
         quantities=stated,
         bullet=bullet,
     )
 
 
-def _quick(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]] | None:
+class _Found(NamedTuple):
+    words: list[Word]
+    quantities: tuple[Quantity, ...]
+    units: frozenset[str]
+
+
+def _quick(text: str, lexicon: Lexicon) -> _Found | None:
     """The words of a sentence without numbers, which most are; None when it must be read token by token."""
     if _NOT_QUICK.search(text):
         return None
-    words = [lexicon.look(raw) for raw in _QUICK_WORD.findall(text)]
+    known, look = lexicon.known, lexicon.look
+    words = [known.get(raw) or look(raw) for raw in _QUICK_WORD.findall(text)]
     for word, following in zip_longest(words, words[1:]):
         # "a" is a number only before a unit.
         if word.number is not None and (word.text not in _ARTICLES or (following and following.unit)):
             return None
-    return words, ()
+    return _Found(words, (), frozenset())
 
 
-def _thorough(text: str, lexicon: Lexicon) -> tuple[list[Word], tuple[Quantity, ...]]:
+def _thorough(text: str, lexicon: Lexicon) -> _Found:
     tokens = _tokens(text, lexicon)
     months = [lexicon.sign(sign) for token in tokens if token.kind == "date" for sign in _months(token.raw)]
     words = [token.word for token in tokens if token.kind in _WORDY]
-    return words + months, tuple(quantities(tokens, text, lexicon))
+    units = frozenset(
+        token.word.stem
+        for place, token in enumerate(tokens)
+        if token.word.unit and follows_number(tokens, place, lexicon)
+    )
+    return _Found(words + months, tuple(quantities(tokens, text, lexicon)), units)
 
 
 def _tokens(text: str, lexicon: Lexicon) -> list[Token]:
     pattern = _TOKEN_OR_ADDRESS if "@" in text or "://" in text or "www." in text else _TOKEN
-    look, found = lexicon.look, []
+    known, look, found = lexicon.known, lexicon.look, []
     for match in pattern.finditer(text):
         kind, raw = match.lastgroup or "word", match[0]
         if kind in _CODES:
             kind, raw = "code", raw.rstrip(".,;:!?)")
         start, end = match.span()
-        found.append(Token(kind, raw, start, end, look(raw)))
+        found.append(Token(kind, raw, start, end, known.get(raw) or look(raw)))
     return found
 
 

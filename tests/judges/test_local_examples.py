@@ -286,3 +286,54 @@ def test_explanations_speak_the_language_of_the_case(dimension: str, language: s
     for kind in ("grounded", "invented", "stray"):
         case = _case(example["question"], example[kind], tuple(example["contexts"]))
         assert language_of(_verdict(dimension, case).explanation) == language
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "context"),
+    [
+        ("How long is the warranty?", "Two years.", "The warranty lasts 24 months."),
+        ("Сколько длится гарантия?", "Два года.", "Гарантия действует 24 месяца."),
+        ("Who runs the shop?", "Maria Lopez.", "The shop is run by Maria Lopez."),
+    ],
+)
+def test_a_bare_figure_or_name_can_be_a_full_answer(question: str, answer: str, context: str) -> None:
+    case = _case(question, answer, (context,))
+    assert _verdict("answer_relevance", case).level == 3
+    assert _verdict("completeness", case).level == 2
+    assert _verdict("groundedness", case).level == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("Is breakfast included?", "Yes, it is."), ("Есть ли завтрак?", "Да.")]
+)
+def test_a_bare_yes_answers_a_yes_or_no_question_and_cannot_be_checked(question: str, answer: str) -> None:
+    case = _case(question, answer, ("Breakfast is included.", "Завтрак включён."))
+    assert _verdict("answer_relevance", case).level == 3
+    assert _verdict("completeness", case).level == 2
+    assert _verdict("groundedness", case).status is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("Breakfast is included.", "Breakfast is not included in the rate."),
+        ("Breakfast is not included.", "Breakfast is included in the rate."),
+        ("Товар можно вернуть.", "Товар нельзя вернуть после вскрытия."),
+        ("Доставка бесплатная для членов клуба.", "Доставка платная для членов клуба."),
+    ],
+)
+def test_a_turned_statement_is_a_contradiction(claim: str, source: str) -> None:
+    assert _verdict("groundedness", _case("?", claim, (source,))).level == 0
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("It costs at most 40 euros.", "It costs no more than 40 euros."),
+        ("Do not paste user text into the query.", "An attack is possible when user text is pasted into the query."),
+        ("Without a pass, roaming costs nothing.", "Without a pass roaming is blocked, so no cost arises."),
+        ("Заявку подают не позднее 5 мая.", "Заявку подают до 5 мая."),
+    ],
+)
+def test_a_not_that_denies_nothing_is_no_contradiction(claim: str, source: str) -> None:
+    assert _verdict("groundedness", _case("?", claim, (source,))).level == 2

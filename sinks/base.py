@@ -1,7 +1,7 @@
 """The contract of a sink: where something finished goes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -18,6 +18,8 @@ class Message:
     headers: Headers = ()
     may_be_cut: bool = False
     """Whether the beginning of the value is better than nothing when a topic takes no more."""
+    instead: "Callable[[], Message] | None" = field(default=None, compare=False, repr=False)
+    """What to publish when the topic takes no record of this size."""
 
 
 class Sink(Protocol[T_contra]):

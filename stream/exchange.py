@@ -7,11 +7,13 @@ Kafka transaction, or not at all; a process that lost its partitions is fenced b
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
@@ -33,15 +35,21 @@ SESSION_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 20_000
 _CALL_SECONDS = 10.0
 _STARTUP_SECONDS = 30.0
-# Retriable failures of one transaction are tried for this long before it is given up and built anew.
-_RETRY_SECONDS = 60.0
+# A commit is asked for again for this long; then the broker has ended the transaction by itself.
+_RETRY_SECONDS = TRANSACTION_TIMEOUT_MS / 1000
+# librdkafka's send_offsets_to_transaction takes no notice of its timeout and never returns when the group's coordinator
+# went away and came back: https://github.com/confluentinc/librdkafka/issues/5456 and 5511.
+_HANG_SECONDS = 6.0
 # The largest record Kafka clients may be told to send; the broker's own limit decides.
 MAX_MESSAGE_BYTES = 1_000_000_000
-# What is kept of a value that the broker refuses for its size.
+# What is kept of a value, and of a key and all headers, that the broker refuses for their size.
 _CUT_BYTES = 256 * 1024
-# A transaction with a record that is too large is sent again with its beginning only; librdkafka may fail the next one
-# too, for the sequence number that the refused record left unused.
-_SIZE_ATTEMPTS = 4
+_CUT_ENVELOPE_BYTES = 16 * 1024
+# A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
+# for the sequence number that a refused record left unused.
+_SIZE_ATTEMPTS = 3
+# Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
+_BATCH_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +105,19 @@ class Exchange:
             },
             logger=log,
         )
-        self._producer = Producer(
-            {
-                **common,
-                "client.id": f"{group}-{instance}",
-                "transactional.id": f"{group}-{instance}",
-                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-                "message.max.bytes": MAX_MESSAGE_BYTES,
-                "linger.ms": 5,
-            },
-            logger=log,
-        )
+        self._producer_options: dict[str, Any] = {
+            **common,
+            "client.id": f"{group}-{instance}",
+            "transactional.id": f"{group}-{instance}",
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "batch.size": _BATCH_BYTES,
+            "linger.ms": 5,
+        }
+        self._producer = Producer(self._producer_options, logger=log)
+        self._compressed = bool(kafka.options.keys() & {"compression.type", "compression.codec"})
+        self._spent = False
+        self._in_doubt: Mapping[Partition, int] = {}
         self._mirror_offsets = False
         self._refused: list[Message] = []
         self._assignment: frozenset[Partition] = frozenset()
@@ -147,15 +157,12 @@ class Exchange:
         Raises `PublishAborted` when nothing was published and all may be sent again, `FencedError` when another
         process has our place.
         """
-        for attempt in range(_SIZE_ATTEMPTS):
-            try:
-                self._transact(messages, offsets)
-                break
-            except PublishAborted:
-                refused = self._refused
-                if not (refused or attempt) or attempt + 1 == _SIZE_ATTEMPTS:
-                    raise
-                messages = [_cut(message) if message in refused else message for message in messages]
+        if self._spent:
+            self._renew()
+        fruitless = _SIZE_ATTEMPTS
+        while not self._sent(messages, offsets, last=fruitless == _SIZE_ATTEMPTS):
+            fruitless = 0 if self._refused else fruitless + 1
+            messages = _within_limits(messages, self._refused, compressed=self._compressed)
         if self._mirror_offsets:
             self._commit_plainly(offsets)
 
@@ -172,23 +179,53 @@ class Exchange:
     def close(self) -> None:
         """Leaves the group. What was not published is read again by the next owner."""
         self._consumer.close()
-        self._producer.purge()
-        self._producer.flush(1)
+        if not self._spent:
+            self._producer.purge()
+            self._producer.flush(1)
+
+    def _sent(self, messages: Sequence[Message], offsets: Mapping[Partition, int], *, last: bool) -> bool:
+        """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
+        try:
+            self._transact(messages, offsets)
+        except PublishAborted:
+            if self._spent or (last and not self._refused):
+                raise
+            return False
+        return True
 
     def _transact(self, messages: Iterable[Message], offsets: Mapping[Partition, int]) -> None:
         self._refused = []
+        begun = time.monotonic()
+        committing = False
         try:
             self._producer.begin_transaction()  # 1
             for message in messages:  # 2
                 self._produce(message)
-            self._retrying(  # 3
-                lambda: self._producer.send_offsets_to_transaction(
-                    _positions(offsets), self._consumer.consumer_group_metadata(), _CALL_SECONDS
-                )
-            )
+            self._send_offsets(offsets)  # 3
+            committing = True
             self._retrying(lambda: self._producer.commit_transaction(_CALL_SECONDS))  # 4
         except KafkaException as error:
-            self._abort(error)
+            if committing and not error.args[0].txn_requires_abort():
+                self._in_doubt = offsets
+            self._abort(error, time.monotonic() - begun)
+
+    def _send_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        """In a thread of its own, which is left behind with its producer when the call does not come back."""
+        producer, metadata = self._producer, self._consumer.consumer_group_metadata()
+        done: Future[None] = Future()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(_positions(offsets), metadata, _CALL_SECONDS)
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=send, name="send-offsets", daemon=True).start()
+        try:
+            done.result(_HANG_SECONDS)
+        except TimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not taken in time")) from None
 
     def _commit_plainly(self, offsets: Mapping[Partition, int]) -> None:
         try:
@@ -205,16 +242,51 @@ class Exchange:
 
         produce(self._producer, message, delivered)
 
-    def _abort(self, error: KafkaException) -> None:
+    def _abort(self, error: KafkaException, seconds: float) -> None:
+        """Gives up a transaction that is `seconds` old; it can be built anew, unless another took our place."""
         reason: KafkaError = error.args[0]
-        if reason.fatal():
+        # A broker that ends a transaction for its age also fences its producer: that is no other process.
+        if reason.code() in _FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
             raise FencedError(f"the broker refuses this producer for good: {reason.str()}") from error
         log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
-        try:
-            self._retrying(lambda: self._producer.abort_transaction(_CALL_SECONDS))
-        except KafkaException as second:
-            raise StageError(f"a failed transaction could not be aborted: {second.args[0].str()}") from second
+        self._spent = not (reason.txn_requires_abort() and self._aborted())
         raise PublishAborted(reason.str()) from error
+
+    def _aborted(self) -> bool:
+        try:
+            self._producer.abort_transaction(_CALL_SECONDS)
+        except KafkaException as error:
+            log.warning("a failed transaction could not be aborted: %s", error.args[0].str())
+            return False
+        return True
+
+    def _renew(self) -> None:
+        """Takes a new producer for one whose transaction has no end; its start ends what the old one left open."""
+        try:
+            self._producer = Producer(self._producer_options, logger=log)
+            self._producer.init_transactions(_CALL_SECONDS)
+            self._resolve_doubt()
+        except KafkaException as error:
+            log.warning("waiting for the broker: %s", error.args[0].str())
+            raise PublishAborted(error.args[0].str()) from error
+        self._spent = False
+
+    def _resolve_doubt(self) -> None:
+        """A commit that was asked for and not answered may have gone through; the group's offsets tell.
+
+        Then what the stage holds is partly published already: it lets go of all of it, and reads on from there.
+        """
+        held = {partition: offset for partition, offset in self._in_doubt.items() if partition in self._assignment}
+        known = self._consumer.committed(_positions(held), _CALL_SECONDS) if held else []
+        if any(at.offset >= held[Partition(at.topic, at.partition)] for at in known):
+            log.warning("%s: a commit in doubt went through; reading on from there", self._topic)
+            self._listener.on_lost(held.keys())
+            for at in known:
+                self._consumer.seek(at)
+            self._listener.on_assigned(held.keys())
+            self._spent, self._in_doubt = False, {}
+            raise PublishAborted("published before")
+        self._in_doubt = {}
 
     def _retrying(self, call: Callable[[], T], seconds: float = _RETRY_SECONDS) -> T:
         """Repeats a call while the client says that repeating it is safe and may help."""
@@ -255,15 +327,18 @@ class Exchange:
         gone = _partitions(partitions)
         self._listener.on_revoked(gone)
         self._assignment -= gone
+        self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
         log.info("%s: partitions %s revoked", self._topic, sorted(p.number for p in gone))
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = _partitions(partitions)
         self._listener.on_lost(gone)
         self._assignment -= gone
+        self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
         log.warning("%s: partitions %s lost to another process", self._topic, sorted(p.number for p in gone))
 
 
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 
 
@@ -348,10 +423,52 @@ def _positions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(partition.topic, partition.number, offset) for partition, offset in offsets.items()]
 
 
+def _within_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
+    """The messages, with something smaller for those that were refused, and for larger ones that surely would be."""
+    limits: dict[str, int] = {}
+    for message in () if compressed else refused:
+        limits[message.topic] = min(_size(message), limits.get(message.topic, MAX_MESSAGE_BYTES))
+    return [
+        _smaller(message)
+        if message in refused or _size(message) >= limits.get(message.topic, MAX_MESSAGE_BYTES)
+        else message
+        for message in messages
+    ]
+
+
+def _smaller(message: Message) -> Message:
+    """What is sent in place of a message that its topic refuses for its size."""
+    if message.instead is not None:
+        return message.instead()
+    if not message.may_be_cut:
+        raise StageError(f"{message.topic} refuses a record of {_size(message)} bytes; raise its max.message.bytes")
+    return _cut(message)
+
+
 def _cut(message: Message) -> Message:
     """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
-    value = message.value or b""
-    if not message.may_be_cut:
-        raise StageError(f"{message.topic} refuses a record of {len(value)} bytes; raise its max.message.bytes")
-    marker = ("sj-value-truncated-from", str(len(value)).encode())
-    return replace(message, value=value[:_CUT_BYTES], headers=(*message.headers, marker))
+    value, key = message.value or b"", message.key or b""
+    ours = tuple(header for header in message.headers if header[0].startswith("sj-"))
+    theirs = tuple(header for header in message.headers if not header[0].startswith("sj-"))
+    marks = [("sj-value-truncated-from", len(value))]
+    if len(key) > _CUT_ENVELOPE_BYTES:
+        marks.append(("sj-key-truncated-from", len(key)))
+    if _headers_size(theirs) > _CUT_ENVELOPE_BYTES:
+        marks.append(("sj-headers-dropped", len(theirs)))
+        theirs = ()
+    return replace(
+        message,
+        value=value[:_CUT_BYTES],
+        key=message.key and key[:_CUT_ENVELOPE_BYTES],
+        headers=(*theirs, *ours, *((name, str(number).encode()) for name, number in marks)),
+        # Refused once more, nothing is left to cut.
+        may_be_cut=False,
+    )
+
+
+def _size(message: Message) -> int:
+    return len(message.key or b"") + len(message.value or b"") + _headers_size(message.headers)
+
+
+def _headers_size(headers: Headers) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.config import KafkaConfig
+from stream.errors import StageError
 from stream.exchange import MAX_MESSAGE_BYTES, produce
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,7 @@ class Outlet:
     def __init__(self, kafka: KafkaConfig, *, client: str, delivered: Callable[[], None] = lambda: None) -> None:
         self._delivered = delivered
         self._under_way = 0
+        self._refusal: str | None = None
         self._lock = threading.Lock()
         self._producer = Producer(
             {
@@ -42,15 +44,17 @@ class Outlet:
             self._under_way += 1
         try:
             produce(self._producer, message, self._report)
-        except BaseException:
+        except BaseException as error:
             # It is not under way: waiting for its arrival would never end.
             with self._lock:
                 self._under_way -= 1
+                if _for_good(error):
+                    self._refusal = f"{message.topic}: {error}"
             raise
         self._producer.poll(0)
 
     def arrived(self, seconds: float = 0.0) -> bool:
-        """Whether the broker has everything, waiting up to `seconds`.
+        """Whether the broker has everything, waiting up to `seconds`; raises `StageError` when it refused something.
 
         It polls instead of flushing: calls on a client take turns, and a flush that waits for a broker would hold up
         `send` in the thread that judges.
@@ -59,7 +63,9 @@ class Outlet:
         while True:
             self._producer.poll(0)
             with self._lock:
-                arrived = not self._under_way
+                arrived, refusal = not self._under_way, self._refusal
+            if refusal is not None:
+                raise StageError(f"a record that must not be lost was refused: {refusal}")
             if arrived or time.monotonic() >= deadline:
                 return arrived
             time.sleep(0.01)
@@ -69,5 +75,14 @@ class Outlet:
             self._under_way -= 1
         if error is None:
             self._delivered()
-        else:
-            log.error("a record for %s was refused: %s", message.topic(), error.str())
+            return
+        log.error("a record for %s was refused: %s", message.topic(), error.str())
+        # One that is too large will not become smaller; a topic that is missing or closed to us can be mended.
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            with self._lock:
+                self._refusal = f"{message.topic()}: {error.str()}"
+
+
+def _for_good(error: BaseException) -> bool:
+    """Whether the client will take no record any more, whatever is in it."""
+    return isinstance(error, KafkaException) and (error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL)

@@ -1,6 +1,7 @@
 """The sampler: reads the firehose, decides by the record's id alone, and forwards the chosen ones untouched."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from stream.reading import InteractionReader
 from stream.sampling import SamplingPolicy
 
 _POLL_SECONDS = 0.1
+_RETRY_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -110,9 +112,15 @@ class Sampler:
                 key=interaction.id.encode(),
                 value=record.value,
                 headers=kept + envelope,
+                instead=lambda: self._refused(record),
             )
         )
         return Outcome.SAMPLED
+
+    def _refused(self, record: Record) -> Message:
+        error = RecordError("too_large", f"{self._config.topics.sampled} takes no record of this size")
+        (message,) = self._dead_letters.write(dead_letter(record, error, stage=self.stage))
+        return message
 
     def _publish(self) -> None:
         messages = [message for parcel in self._parcels.values() for message in parcel.messages]
@@ -120,6 +128,8 @@ class Sampler:
         try:
             self._exchange.publish(messages, offsets)
         except PublishAborted:
+            # Every further attempt reads a record more: not too many of them.
+            time.sleep(_RETRY_SECONDS)
             return
         for parcel in self._parcels.values():
             self._count(parcel)

@@ -16,7 +16,7 @@ from sinks.metrics import PipelineMetrics, ScoreMetrics, Stage
 from sinks.web import WebServer
 from stream.assembly import build_evaluator
 from stream.config import Config, KafkaConfig
-from stream.errors import StageError
+from stream.errors import StageError, StreamjuryError
 from stream.monitor import Monitor, MonitorStage
 from stream.sampler import Sampler
 from stream.worker import Worker
@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 # A stage that has not come round for this long hangs: longer than a revoke may take, shorter than patience.
 _STALL_SECONDS = 60.0
 _PROBE_SECONDS = 3.0
-_JOIN_SECONDS = 30.0
+# Time for the stages to stop, beyond what the worker takes to finish what is in flight.
+_JOIN_SECONDS = 20.0
 
 
 class Pulse(Protocol):
@@ -73,20 +74,25 @@ class Service:
             self.url = stack.enter_context(self._web_server()).url
             stack.enter_context(BrokerProbe(self.config.kafka, self.health))
             for stage in self._stages:
-                self._threads.append(stack.enter_context(StageThread(stage, self.health)))
+                self._threads.append(stack.enter_context(StageThread(stage, self.health, self._patience())))
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         # All at once: a worker that drains must not wait for the monitor to stop first.
         for thread in self._threads:
-            thread.stop.set()
+            thread.ask_to_stop()
         self._stack.close()
+        if kind is None:
+            self.check()
 
     def check(self) -> None:
         """Raises what ended a stage, if one has ended."""
         for thread in self._threads:
             thread.check()
+
+    def _patience(self) -> float:
+        return _JOIN_SECONDS + self.config.worker.drain_seconds
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
@@ -106,8 +112,10 @@ class Service:
 class StageThread:
     """One stage in a thread of its own."""
 
-    def __init__(self, stage: Runnable, health: Health) -> None:
+    def __init__(self, stage: Runnable, health: Health, patience: float) -> None:
         self.stop = threading.Event()
+        self._patience = patience
+        self._asked_at = 0.0
         self._stage = stage
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=stage.stage.value, daemon=True)
@@ -117,30 +125,43 @@ class StageThread:
         self._thread.start()
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.stop.set()
-        self._thread.join(_JOIN_SECONDS)
-        if self._thread.is_alive():
-            log.error("the %s did not stop within %.0f seconds", self._stage.stage, _JOIN_SECONDS)
+    def ask_to_stop(self) -> None:
+        if not self.stop.is_set():
+            self._asked_at = time.monotonic()
+            self.stop.set()
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self.ask_to_stop()
+        if kind is not KeyboardInterrupt:  # a second Ctrl-C, which came while another stage was waited for
+            self._thread.join(max(0.0, self._asked_at + self._patience - time.monotonic()))
+        if self._thread.is_alive() and self._error is None:
+            self._error = StageError(f"it did not stop within {self._patience:.0f} seconds")
 
     def check(self) -> None:
         if self._error is not None:
-            raise StageError(f"the {self._stage.stage} ended: {self._error}") from self._error
+            raise StageError(f"the {self._stage.stage} ended: {_in_words(self._error)}") from self._error
 
     def _run(self) -> None:
         try:
             self._stage.run(self.stop)
         except BaseException as error:  # handed to the main thread, which ends the process
             self._error = error
+            if not isinstance(error, StreamjuryError):
+                log.exception("the %s broke", self._stage.stage)
 
     def _alive(self) -> str | None:
         if self._error is not None or not self._thread.is_alive():
-            return f"ended: {self._error}"
+            return f"ended: {_in_words(self._error) if self._error else 'stopped'}"
         silent = time.monotonic() - self._stage.pulse.moved_at
         return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
 
     def _ready(self) -> str | None:
         return None if self._stage.pulse.assigned else "no partitions assigned"
+
+
+def _in_words(error: BaseException) -> str:
+    """Our own errors are written to be read; others may have no words at all."""
+    return str(error) if isinstance(error, StreamjuryError) else f"{type(error).__name__}: {error}"
 
 
 class BrokerProbe:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.evaluation import Evaluation, SafetyNotice
 from judges.evaluator import Evaluator, Submission
@@ -173,8 +173,10 @@ class Worker:
     def _settle(self, partitions: Collection[Partition]) -> None:
         """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
         deadline = time.monotonic() + self._config.drain_seconds
-        while self._tracker.unfinished(partitions) and time.monotonic() < deadline:
+        # With nothing in flight (the pool was closed before) there is nothing to wait for.
+        while self._tracker.unfinished(partitions) and self._pool.in_flight and time.monotonic() < deadline:
             self._collect(_POLL_SECONDS)
+        self._outlet.arrived(max(0.0, deadline - time.monotonic()))
         self._publish()
         self._warn_of_repeats(partitions)
 
@@ -212,7 +214,7 @@ class Worker:
             evaluation = await self._evaluator.evaluate(
                 submission, deadline=self._config.deadline_seconds, on_unsafe=self._on_unsafe
             )
-            messages = self._evaluations.write(evaluation)
+            messages = [replace(m, instead=lambda: self._refused(record)) for m in self._evaluations.write(evaluation)]
         except RecordError as error:
             return self._give_up(record, error)
         except Exception as error:
@@ -224,6 +226,12 @@ class Worker:
     def _give_up(self, record: Record, error: RecordError) -> Judged:
         messages = self._dead_letters.write(dead_letter(record, error, stage=self.stage))
         return Judged(outcome=Outcome.DEADLETTER, messages=messages, reason=error.kind)
+
+    def _refused(self, record: Record) -> Message:
+        (message,) = self._give_up(
+            record, RecordError("too_large", "its evaluation is larger than the topic takes")
+        ).messages
+        return message
 
     def _on_unsafe(self, notice: SafetyNotice) -> None:
         for message in self._critical.write(notice):

@@ -7,6 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from sinks.metrics import Outcome, Stage
 from stream.config import Config
@@ -151,3 +152,31 @@ def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: 
     [letter] = read_all(embedded_broker.bootstrap, "rag.deadletter")
     assert letter.value() == good(1)
     assert headers_of(letter)["sj-error-type"] == "bad_headers"
+
+
+def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_become_dead_letters(
+    real_kafka: KafkaBroker,
+) -> None:
+    """The input topic takes more than the others: neither a crash at every start nor a transaction without end."""
+    topics = {name: f"edge.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
+    others = [name for kind, name in topics.items() if kind != "interactions"]
+    real_kafka.create_topics(topics["interactions"])
+    real_kafka.create_topics(*others, config={"max.message.bytes": str(MIB + 12)})
+    padded = json.dumps({"id": "edge", "question": "q?", "answer": "a.", "pad": "p" * (MIB - 200)}).encode()
+    poisons: list[dict[str, Any]] = [
+        {"value": padded, "key": b"k"},
+        {"value": b"junk", "key": b"k" * (2 * MIB)},
+        {"value": b"junk", "key": b"k", "headers": [("h", b"h" * (2 * MIB))]},
+        {"value": good(GOOD), "key": b"k", "headers": [("h", b"h" * (2 * MIB))]},
+    ]
+    produce_all(real_kafka.bootstrap, topics["interactions"], [*poisons, {"value": good(1), "key": b"k"}])
+    with running(real_kafka.bootstrap, **topics) as service:
+
+        def settled() -> bool:
+            service.check()
+            return service.metrics.counted(Stage.WORKER, Outcome.CONSUMED) == 1
+
+        wait_until(settled, seconds=30, what="the good record is judged")
+    letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
+    assert sorted(letter["sj-source-offset"] for letter in letters) == ["0", "1", "2", "3"]
+    assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 2, "bad_json": 2}

@@ -11,19 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from sinks.base import Headers, Message
-from sinks.deadletter import DeadLetter
+from sinks.base import Message
 from stream.config import KafkaConfig
 from stream.embedded import is_embedded
-from stream.errors import FencedError, PublishAborted, RecordError, StageError
+from stream.errors import FencedError, PublishAborted, StageError
 from stream.offsets import Partition
+from stream.records import Record, read_record
+from stream.sizes import MAX_MESSAGE_BYTES, within_limits
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,29 +39,11 @@ _RETRY_SECONDS = TRANSACTION_TIMEOUT_MS / 1000
 # librdkafka's send_offsets_to_transaction takes no notice of its timeout and never returns when the group's coordinator
 # went away and came back: https://github.com/confluentinc/librdkafka/issues/5456 and 5511.
 _HANG_SECONDS = 6.0
-# The largest record Kafka clients may be told to send; the broker's own limit decides.
-MAX_MESSAGE_BYTES = 1_000_000_000
-# What is kept of a value, and of a key and all headers, that the broker refuses for their size.
-_CUT_BYTES = 256 * 1024
-_CUT_ENVELOPE_BYTES = 16 * 1024
 # A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
 # for the sequence number that a refused record left unused.
 _SIZE_ATTEMPTS = 3
 # Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
 _BATCH_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One record as it was read."""
-
-    partition: Partition
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    problem: str | None = None
-    """What kept the record from being read whole."""
 
 
 class Listener(Protocol):
@@ -144,7 +125,7 @@ class Exchange:
         """Up to `limit` records, within `seconds`; assignments change only inside this call."""
         messages = self._consumer.consume(limit, seconds)
         self.moved_at = time.monotonic()
-        return [_record(message) for message in messages if self._usable(message)]
+        return [read_record(message) for message in messages if self._usable(message)]
 
     def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
         """Publishes messages and offsets together.
@@ -162,7 +143,7 @@ class Exchange:
         fruitless = _SIZE_ATTEMPTS
         while not self._sent(messages, offsets, last=fruitless == _SIZE_ATTEMPTS):
             fruitless = 0 if self._refused else fruitless + 1
-            messages = _within_limits(messages, self._refused, compressed=self._compressed)
+            messages = within_limits(messages, self._refused, compressed=self._compressed)
         if self._mirror_offsets:
             self._commit_plainly(offsets)
 
@@ -354,55 +335,6 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
             producer.poll(0.1)
 
 
-def _record(message: KafkaMessage) -> Record:
-    """A record as it was read; one whose headers cannot be read comes without them and says so.
-
-    For a header name that is not UTF-8 the client leaves an exception behind, which surfaces in whatever call comes
-    next: hence the try around all of it.
-    """
-    try:
-        # The client's type stub also names the forms that it takes and never gives.
-        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
-        return _record_with(message, tuple(headers or ()))
-    except (SystemError, UnicodeDecodeError):
-        return _record_with(message, (), problem="a header's name is not UTF-8")
-
-
-def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = None) -> Record:
-    return Record(
-        partition=Partition(message.topic() or "", message.partition() or 0),
-        offset=message.offset() or 0,
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        headers=headers,
-        problem=problem,
-    )
-
-
-def readable(record: Record) -> bytes | None:
-    """The value of a record that came whole."""
-    if record.problem is not None:
-        raise RecordError("bad_headers", record.problem)
-    return record.value
-
-
-def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:
-    """What is known about a record that was given up."""
-    return DeadLetter(
-        stage=stage,
-        error_type=error.kind,
-        error_message=str(error),
-        attempts=attempts,
-        topic=record.partition.topic,
-        partition=record.partition.number,
-        offset=record.offset,
-        failed_at=datetime.now(UTC),
-        key=record.key,
-        value=record.value,
-        headers=record.headers,
-    )
-
-
 def instance_name(configured: str | None) -> str:
     """The configured name, or one that no other process of this machine has at the same time.
 
@@ -411,64 +343,9 @@ def instance_name(configured: str | None) -> str:
     return configured or f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
-
-
 def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:
     return frozenset(Partition(p.topic, p.partition) for p in partitions)
 
 
 def _positions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(partition.topic, partition.number, offset) for partition, offset in offsets.items()]
-
-
-def _within_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
-    """The messages, with something smaller for those that were refused, and for larger ones that surely would be."""
-    limits: dict[str, int] = {}
-    for message in () if compressed else refused:
-        limits[message.topic] = min(_size(message), limits.get(message.topic, MAX_MESSAGE_BYTES))
-    return [
-        _smaller(message)
-        if message in refused or _size(message) >= limits.get(message.topic, MAX_MESSAGE_BYTES)
-        else message
-        for message in messages
-    ]
-
-
-def _smaller(message: Message) -> Message:
-    """What is sent in place of a message that its topic refuses for its size."""
-    if message.instead is not None:
-        return message.instead()
-    if not message.may_be_cut:
-        raise StageError(f"{message.topic} refuses a record of {_size(message)} bytes; raise its max.message.bytes")
-    return _cut(message)
-
-
-def _cut(message: Message) -> Message:
-    """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
-    value, key = message.value or b"", message.key or b""
-    ours = tuple(header for header in message.headers if header[0].startswith("sj-"))
-    theirs = tuple(header for header in message.headers if not header[0].startswith("sj-"))
-    marks = [("sj-value-truncated-from", len(value))]
-    if len(key) > _CUT_ENVELOPE_BYTES:
-        marks.append(("sj-key-truncated-from", len(key)))
-    if _headers_size(theirs) > _CUT_ENVELOPE_BYTES:
-        marks.append(("sj-headers-dropped", len(theirs)))
-        theirs = ()
-    return replace(
-        message,
-        value=value[:_CUT_BYTES],
-        key=message.key and key[:_CUT_ENVELOPE_BYTES],
-        headers=(*theirs, *ours, *((name, str(number).encode()) for name, number in marks)),
-        # Refused once more, nothing is left to cut.
-        may_be_cut=False,
-    )
-
-
-def _size(message: Message) -> int:
-    return len(message.key or b"") + len(message.value or b"") + _headers_size(message.headers)
-
-
-def _headers_size(headers: Headers) -> int:
-    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -11,7 +11,8 @@ from confluent_kafka import Message as KafkaMessage
 from sinks.base import Message
 from stream.config import KafkaConfig
 from stream.errors import StageError
-from stream.exchange import MAX_MESSAGE_BYTES, produce
+from stream.exchange import produce
+from stream.sizes import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,10 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config import Config
 from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, Record, dead_letter, instance_name, readable
+from stream.exchange import Exchange, instance_name
 from stream.offsets import Partition
 from stream.reading import InteractionReader
+from stream.records import Record, dead_letter, readable
 from stream.sampling import SamplingPolicy
 
 _POLL_SECONDS = 0.1

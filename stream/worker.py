@@ -25,11 +25,12 @@ from sinks.topics import CriticalTopic, EvaluationTopic
 from stream.config import Config
 from stream.envelope import read_sampling
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, Record, dead_letter, instance_name, readable
+from stream.exchange import Exchange, instance_name
 from stream.offsets import OffsetTracker, Partition
 from stream.outlet import Outlet
 from stream.pool import JudgePool
 from stream.reading import InteractionReader
+from stream.records import Record, dead_letter, readable
 
 log = logging.getLogger(__name__)
 

@@ -94,9 +94,10 @@ def run(
             session = _Session(config, interruption.stop, summary, stack, traffic if embedded else None)
             # Standard output is for the summary when a program reads it.
             session.watch(seconds, make_view(Console(stderr=as_json)))
-            figures = summary.figures(session.service.metrics)
     except StreamjuryError as error:
         raise click.ClickException(str(error)) from error
+    # Only now: what was in flight at Ctrl-C has been finished and counted.
+    figures = summary.figures(session.service.metrics)
     click.echo(json.dumps(figures, ensure_ascii=False) if as_json else _in_words(figures))
 
 

@@ -1,0 +1,64 @@
+"""Sizes: what is published in place of a record that its topic refuses for being too large."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sinks.base import Headers, Message
+from stream.errors import StageError
+
+# The largest record Kafka clients may be told to send; the broker's own limit decides.
+MAX_MESSAGE_BYTES = 1_000_000_000
+# What is kept of a value, and of a key and all headers, that the broker refuses for their size.
+_CUT_BYTES = 256 * 1024
+_CUT_ENVELOPE_BYTES = 16 * 1024
+
+
+def within_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
+    """The messages, with something smaller for those that were refused, and for larger ones that surely would be."""
+    limits: dict[str, int] = {}
+    for message in () if compressed else refused:
+        limits[message.topic] = min(_size(message), limits.get(message.topic, MAX_MESSAGE_BYTES))
+    return [
+        _smaller(message)
+        if message in refused or _size(message) >= limits.get(message.topic, MAX_MESSAGE_BYTES)
+        else message
+        for message in messages
+    ]
+
+
+def _smaller(message: Message) -> Message:
+    """What is sent in place of a message that its topic refuses for its size."""
+    if message.instead is not None:
+        return message.instead()
+    if not message.may_be_cut:
+        raise StageError(f"{message.topic} refuses a record of {_size(message)} bytes; raise its max.message.bytes")
+    return _cut(message)
+
+
+def _cut(message: Message) -> Message:
+    """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
+    value, key = message.value or b"", message.key or b""
+    ours = tuple(header for header in message.headers if header[0].startswith("sj-"))
+    theirs = tuple(header for header in message.headers if not header[0].startswith("sj-"))
+    marks = [("sj-value-truncated-from", len(value))]
+    if len(key) > _CUT_ENVELOPE_BYTES:
+        marks.append(("sj-key-truncated-from", len(key)))
+    if _headers_size(theirs) > _CUT_ENVELOPE_BYTES:
+        marks.append(("sj-headers-dropped", len(theirs)))
+        theirs = ()
+    return replace(
+        message,
+        value=value[:_CUT_BYTES],
+        key=message.key and key[:_CUT_ENVELOPE_BYTES],
+        headers=(*theirs, *ours, *((name, str(number).encode()) for name, number in marks)),
+        # Refused once more, nothing is left to cut.
+        may_be_cut=False,
+    )
+
+
+def _size(message: Message) -> int:
+    return len(message.key or b"") + len(message.value or b"") + _headers_size(message.headers)
+
+
+def _headers_size(headers: Headers) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

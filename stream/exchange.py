@@ -103,6 +103,7 @@ class Exchange:
         self._refused: list[Message] = []
         self._assignment: frozenset[Partition] = frozenset()
         self.moved_at = time.monotonic()
+        self.problem: str | None = None
 
     @property
     def assigned(self) -> bool:
@@ -138,14 +139,12 @@ class Exchange:
         Raises `PublishAborted` when nothing was published and all may be sent again, `FencedError` when another
         process has our place.
         """
-        if self._spent:
-            self._renew()
-        fruitless = _SIZE_ATTEMPTS
-        while not self._sent(messages, offsets, last=fruitless == _SIZE_ATTEMPTS):
-            fruitless = 0 if self._refused else fruitless + 1
-            messages = within_limits(messages, self._refused, compressed=self._compressed)
-        if self._mirror_offsets:
-            self._commit_plainly(offsets)
+        try:
+            self._publish(messages, offsets)
+        except PublishAborted as aborted:
+            self.problem = f"cannot publish: {aborted}"
+            raise
+        self.problem = None
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause([TopicPartition(*partition) for partition in partitions])
@@ -163,6 +162,17 @@ class Exchange:
         if not self._spent:
             self._producer.purge()
             self._producer.flush(1)
+
+    def _publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
+        if self._spent:
+            self._renew()
+        # Failures since a record was last refused for its size; with none refused, the first failure is the last.
+        fruitless = _SIZE_ATTEMPTS
+        while not self._sent(messages, offsets, last=fruitless == _SIZE_ATTEMPTS):
+            fruitless = 0 if self._refused else fruitless + 1
+            messages = within_limits(messages, self._refused, compressed=self._compressed)
+        if self._mirror_offsets:
+            self._commit_plainly(offsets)
 
     def _sent(self, messages: Sequence[Message], offsets: Mapping[Partition, int], *, last: bool) -> bool:
         """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
@@ -301,6 +311,8 @@ class Exchange:
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         new = _partitions(partitions)
         self._assignment |= new
+        # What could not be published belonged to partitions that may be gone; the next transaction tells.
+        self.problem = None
         log.info("%s: partitions %s assigned", self._topic, sorted(p.number for p in new))
         self._listener.on_assigned(new)
 

@@ -176,6 +176,9 @@ class MonitorStage:
         self._app: faust.App | None = None
         self.moved_at = time.monotonic()
 
+    # It publishes nothing.
+    problem = None
+
     @property
     def pulse(self) -> "MonitorStage":
         return self

@@ -43,6 +43,11 @@ class Pulse(Protocol):
         """Whether it has partitions to work on."""
         ...
 
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from handing on what it has done, if something does."""
+        ...
+
 
 class Runnable(Protocol):
     """A stage as its service sees it."""
@@ -156,7 +161,7 @@ class StageThread:
         return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
 
     def _ready(self) -> str | None:
-        return None if self._stage.pulse.assigned else "no partitions assigned"
+        return self._stage.pulse.problem if self._stage.pulse.assigned else "no partitions assigned"
 
 
 def _in_words(error: BaseException) -> str:

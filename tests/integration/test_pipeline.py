@@ -178,3 +178,20 @@ def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage
     with service_on(embedded_broker.bootstrap, stage) as service:
         wait_for(service, stage, Outcome.CONSUMED, 5)
         assert service.metrics.counted(stage, Outcome.CONSUMED) == 5
+
+
+def test_a_stage_that_cannot_publish_is_not_ready(real_kafka: KafkaBroker) -> None:
+    """The topic it forwards to does not exist: it reads, it is assigned, and it gets nothing done."""
+    real_kafka.create_topics("unready.interactions", "unready.deadletter")
+    topics = {"interactions": "unready.interactions", "sampled": "unready.nowhere", "deadletter": "unready.deadletter"}
+    send(real_kafka.bootstrap, [interaction(1)], "unready.interactions")
+    with service_on(real_kafka.bootstrap, Stage.SAMPLER, topics=topics) as service:
+        wait_until(lambda: "sampler" in service.health.ready().problems, seconds=20, what="not ready: no partitions")
+        wait_until(
+            lambda: "cannot publish" in service.health.ready().problems.get("sampler", ""),
+            seconds=60,
+            what=lambda: f"not ready for its output: {service.health.ready()}",
+        )
+        assert service.health.alive().ok
+        real_kafka.create_topics("unready.nowhere")
+        wait_until(lambda: service.health.ready().ok, seconds=60, what="ready once the topic is there")

@@ -126,7 +126,9 @@ class Exchange:
         """Up to `limit` records, within `seconds`; assignments change only inside this call."""
         messages = self._consumer.consume(limit, seconds)
         self.moved_at = time.monotonic()
-        return [read_record(message) for message in messages if self._usable(message)]
+        records = [read_record(message) for message in messages if self._usable(message)]
+        # A partition can go in the middle of the call, after some of its records were taken: they are its next owner's.
+        return [record for record in records if record.partition in self._assignment]
 
     def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
         """Publishes messages and offsets together.

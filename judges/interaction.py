@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -100,8 +99,6 @@ class Case:
     author: str | None = None
     """The model that wrote the answer, so that a panel can leave out judges of its family."""
 
-    asked_at: datetime | None = None
-
     def text(self, name: str) -> str:
         """The field as one text, empty when it is absent."""
         value = self.fields.get(name, "")
@@ -128,7 +125,6 @@ def case_of(interaction: Interaction, language: Language | None = None) -> Case:
         fields=fields,
         language=language or language_of(f"{interaction.question} {interaction.answer}"),
         author=interaction.model,
-        asked_at=interaction.timestamp,
     )
 
 

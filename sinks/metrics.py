@@ -14,7 +14,8 @@ _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0,
 # Apps are named by the traffic; a bug upstream must not be able to fill the time series database.
 _MAX_APPS = 50
 _MAX_DIMENSIONS = 50
-_UNKNOWN = "unknown"
+# What an interaction without an app is counted under.
+UNKNOWN_APP = "unknown"
 _OTHER = "other"
 
 
@@ -169,7 +170,7 @@ class BoundedLabel:
         self._lock = threading.Lock()
 
     def __call__(self, value: str | None) -> str:
-        name = value or _UNKNOWN
+        name = value or UNKNOWN_APP
         with self._lock:
             if name not in self._seen and len(self._seen) >= self._limit:
                 return _OTHER

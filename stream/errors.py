@@ -33,3 +33,8 @@ class FencedError(StageError):
 
 class PublishAborted(Exception):  # noqa: N818 - a signal, not an error
     """A transaction did not go through; nothing of it was published, all of it may be sent again."""
+
+
+def no_broker(bootstrap: str, reason: str) -> StageError:
+    """What every stage says when it cannot begin for want of a broker."""
+    return StageError(f"no use of Kafka at {bootstrap} ({reason}); is it running?")

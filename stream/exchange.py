@@ -19,7 +19,7 @@ from confluent_kafka import Message as KafkaMessage
 from sinks.base import Message
 from stream.config import KafkaConfig
 from stream.embedded import is_embedded
-from stream.errors import FencedError, PublishAborted, StageError
+from stream.errors import FencedError, PublishAborted, StageError, no_broker
 from stream.offsets import Partition
 from stream.records import Record, read_record
 from stream.sizes import MAX_MESSAGE_BYTES, within_limits
@@ -115,7 +115,7 @@ class Exchange:
             cluster = self._retrying(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS), _STARTUP_SECONDS)
             self._retrying(lambda: self._producer.init_transactions(_CALL_SECONDS), _STARTUP_SECONDS)
         except KafkaException as error:
-            raise StageError(f"no use of Kafka at {self._bootstrap} ({error.args[0].str()}); is it running?") from error
+            raise no_broker(self._bootstrap, error.args[0].str()) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
         self._consumer.subscribe(

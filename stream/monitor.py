@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Evaluation, Status
 from sinks.base import Sink
-from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from sinks.metrics import COMPOSITE, UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import Config, KafkaConfig, MonitorConfig
 from stream.embedded import is_embedded
-from stream.errors import StageError
+from stream.errors import StageError, no_broker
 from stream.rolling import RollingScores, SeriesMean
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ _RECENT = 300
 _REFRESH_SECONDS = 1.0
 _STOP_SECONDS = 15.0
 _START_SECONDS = 30.0
-_UNKNOWN_APP = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +122,7 @@ class Monitor:
         return True
 
     def _remember(self, evaluation: Evaluation) -> None:
-        app, now = evaluation.app or _UNKNOWN_APP, time.time()
+        app, now = evaluation.app or UNKNOWN_APP, time.time()
         weight, at = 1.0 / evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
         scores = {name: found.score for name, found in evaluation.dimensions.items()}
         for name, score in {COMPOSITE: evaluation.composite.score, **scores}.items():
@@ -153,7 +152,7 @@ def finding_of(evaluation: Evaluation) -> Finding:
     excerpt = evaluation.excerpt
     return Finding(
         interaction_id=evaluation.interaction_id,
-        app=evaluation.app or _UNKNOWN_APP,
+        app=evaluation.app or UNKNOWN_APP,
         score=evaluation.composite.score,
         status=evaluation.composite.status,
         dimension=worst,
@@ -248,7 +247,7 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
     try:
         return AdminClient(kafka.client_options()).list_topics(timeout=_START_SECONDS).cluster_id
     except KafkaException as error:
-        raise StageError(f"no use of Kafka at {kafka.bootstrap} ({error.args[0].str()}); is it running?") from error
+        raise no_broker(kafka.bootstrap, error.args[0].str()) from error
 
 
 def _refuse_security(kafka: KafkaConfig) -> None:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from judges.evaluation import CompositeStatus, Evaluation
 from sinks.base import Message
-from sinks.metrics import Outcome, PipelineMetrics, Stage
+from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, Stage
 
 REGIME_TAG = "regime"
-_UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class RunSummary:
 
     def write(self, item: Evaluation, /) -> Sequence[Message]:
         self._all.add(item)
-        self._by_app[item.app or _UNKNOWN].add(item)
+        self._by_app[item.app or UNKNOWN_APP].add(item)
         regime = item.tags.get(REGIME_TAG)
         if regime is not None:
             self._by_regime[str(regime)].add(item)

@@ -56,10 +56,6 @@ class StageProcess:
     def said(self, words: str) -> bool:
         return words in self.log.read_text()
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
 
 def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
     """Writes records and waits until the broker has them."""

@@ -36,7 +36,7 @@ lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
 bench: $(INSTALLED) ## Run every benchmark
 	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
-	for file; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; done
 
 clean: ## Remove the environment, the fetched parts and every cache
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

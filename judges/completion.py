@@ -1,17 +1,18 @@
-"""Reads a model's completion as one verdict on a scale of levels, or says why it is none.
+"""Reads a model's completion as one verdict on a criterion's scale, or says why it is none.
 
 Nothing is guessed: a completion that could be read in two ways, or that only looks like a verdict, is invalid.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from judges.criteria import Criterion, Levels
+from judges.criteria import Criterion
 from judges.interaction import Language
+from judges.scale import LANGUAGES, Choice
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Raised when the same completion may be read differently than before: it is part of a judge's identity."""
 
 NOT_APPLICABLE = "not_applicable"
@@ -21,14 +22,17 @@ MAX_EXPLANATION_CHARS = 4000
 
 _NOT_APPLICABLE_WORDS = frozenset({NOT_APPLICABLE, "not applicable", "неприменимо"})
 _REFUSAL_WINDOW = 400
+# No label is longer as a number; infinities, and integers that no float can hold, are beyond it too.
+_LARGEST_LABEL = 1e15
 
 # At the top level only an object or a reasoning block can begin; everything else is preamble, fence or afterword.
-_TOP = re.compile(r"<think(?:ing)?>|\{", re.IGNORECASE)
+_TOP = re.compile(r"</?think(?:ing)?>|\{", re.IGNORECASE)
 _THINK = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _THINK_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 # A string that never ends runs to the end of the text, so that no part of the text is scanned twice.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[{}]', re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}(?:\.0+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 _NUMBER_AND_LABEL = re.compile(r"([+-]?\d{1,9})\s*[-–—:.)=]\s*(\S.*)", re.ASCII | re.DOTALL)
 _REFUSAL = re.compile(
     r"\b(?:i\s*['’]?\s*a?m\s+(?:sorry|unable|not\s+able)|sorry|unfortunately|i\s+(?:can\s*not|can['’]t|won['’]t)"
@@ -40,11 +44,17 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Valid:
-    """A verdict: a level, or None where the model found that the criterion does not apply."""
+    """A verdict: a choice of a discrete scale or a number of a range; neither where the criterion does not apply."""
 
-    level: int | None
+    choice: Choice | None = None
+    value: float | None = None
     explanation: str = ""
     feedback: str | None = None
+    certainty: float | None = None
+
+    @property
+    def applies(self) -> bool:
+        return self.choice is not None or self.value is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,54 +62,69 @@ class Invalid:
     """No verdict, and why, in words that the model can be shown."""
 
     reason: str
+    final: bool = False
+    """Whether asking again would be wrong: what was said is clear, and may not be used all the same."""
 
 
 Parsed = Valid | Invalid
 
 
-class _VerdictError(ValueError):
-    """Leaves the parser's inner functions with the reason, and never the module."""
+class VerdictError(ValueError):
+    """Leaves the reading of a verdict with the reason; `parse_object` makes an `Invalid` of it."""
 
 
-def parse_level(text: str | None, criterion: Criterion, language: Language) -> Parsed:
+def parse_verdict(text: str | None, criterion: Criterion, language: Language) -> Parsed:
     """The verdict in a completion. Labels count in both languages; where they clash, `language` decides."""
+    return parse_object(text, lambda verdict: _answer(verdict, criterion, language))
+
+
+def parse_object(text: str | None, answer: Callable[[object], Choice | float | None]) -> Parsed:
+    """The one JSON object with a verdict in a completion, its verdict read by `answer`."""
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     try:
         found = _the_object(text)
-        level = _level(found["verdict"], criterion, language)
-        explanation, feedback = _prose(found.get("explanation")), _prose(found.get("feedback"))
-    except _VerdictError as error:
+        verdict = answer(found["verdict"])
+        explanation, feedback = prose(found.get("explanation")), prose(found.get("feedback")) or None
+    except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
-    return Valid(level=level, explanation=explanation, feedback=feedback or None)
+    choice, value = (verdict, verdict.value) if isinstance(verdict, Choice) else (None, verdict)
+    return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback)
 
 
 def _the_object(text: str) -> Mapping[str, object]:
     """The one JSON object with a verdict that stands outside the reasoning."""
-    candidates = _candidates(text)
-    verdicts = [item for item in map(_decoded, candidates) if item is not None and "verdict" in item]
+    spans, reasoned = _spans(text)
+    objects = [(start, _decoded(text[start:end])) for start, end in spans]
+    verdicts = [(start, item) for start, item in objects if item is not None and "verdict" in item]
     if not verdicts:
-        raise _VerdictError(_why_none(text, has_object=bool(candidates)))
-    if any(other != verdicts[0] for other in verdicts[1:]):
-        raise _VerdictError("the output has more than one JSON object with a verdict")
-    return verdicts[0]
+        raise VerdictError(_why_none(text, has_object=bool(spans)))
+    last, verdict = verdicts[-1]
+    if any(item != verdict for _, item in verdicts):
+        raise VerdictError("the output has more than one JSON object with a verdict")
+    if last < reasoned:
+        raise VerdictError("the only verdict of the output stands in its reasoning")
+    return verdict
 
 
-def _candidates(text: str) -> list[str]:
-    """The balanced `{…}` spans outside reasoning blocks; a block that is never closed runs to the end."""
-    found: list[str] = []
-    position = 0
+def _spans(text: str) -> tuple[list[tuple[int, int]], int]:
+    """The balanced `{…}` outside reasoning blocks, and where a block ends that was opened before the text."""
+    found: list[tuple[int, int]] = []
+    reasoned = position = 0
     while match := _TOP.search(text, position):
         if match[0] == "{":
             position = _end_of_object(text, match.start())
-            found.append(text[match.start() : position])
+            found.append((match.start(), position))
+        elif match[0].startswith("</"):
+            reasoned = position = match.end()
         elif end := _THINK_END.search(text, match.end()):
             position = end.end()
         else:
-            break
-    return found
+            # What stands before it could be quoted, and the judge's own verdict hidden behind the quoted tag.
+            raise VerdictError("the output ends inside its reasoning")
+    return found, reasoned
 
 
 def _end_of_object(text: str, start: int) -> int:
@@ -112,7 +137,7 @@ def _end_of_object(text: str, start: int) -> int:
             if depth == 0:
                 return token.end()
     # Looking inside an unfinished object could find a verdict that it only quotes.
-    raise _VerdictError("the JSON object is not complete")
+    raise VerdictError("the JSON object is not complete")
 
 
 def _decoded(candidate: str) -> Mapping[str, object] | None:
@@ -125,11 +150,11 @@ def _decoded(candidate: str) -> Mapping[str, object] | None:
         found: dict[str, object] = json.loads(
             candidate, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant
         )
-    except _VerdictError:
+    except VerdictError:
         raise
     except ValueError:
         if "verdict" in candidate:
-            raise _VerdictError("the output is not valid JSON") from None
+            raise VerdictError("the output is not valid JSON") from None
         return None
     return found
 
@@ -137,73 +162,114 @@ def _decoded(candidate: str) -> Mapping[str, object] | None:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise _VerdictError("a key of the JSON object occurs twice")
+        raise VerdictError("a key of the JSON object occurs twice")
     return result
 
 
 def _no_constant(name: str) -> None:
-    raise _VerdictError(f"{name} is not a verdict")
+    raise VerdictError(f"{name} is not a verdict")
 
 
 def _why_none(text: str, *, has_object: bool) -> str:
-    if _REFUSAL.search(_visible(text)[:_REFUSAL_WINDOW]):
+    if is_refusal(text):
         return "the output is a refusal"
     return "the JSON object has no key `verdict`" if has_object else "the output has no JSON object"
 
 
-def _visible(text: str) -> str:
-    """The text without reasoning blocks, for telling a refusal from chatter."""
+def is_refusal(text: str) -> bool:
+    """Whether the words of a refusal stand at the beginning; only asked of what is no verdict."""
+    return _REFUSAL.search(visible(text)[:_REFUSAL_WINDOW]) is not None
+
+
+def visible(text: str) -> str:
+    """What follows the reasoning."""
     closed = list(_THINK_END.finditer(text))
     rest = text[closed[-1].end() :] if closed else text
     opened = _THINK.search(rest)
     return rest[: opened.start()] if opened else rest
 
 
-def _level(verdict: object, criterion: Criterion, language: Language) -> int | None:
-    """The level that a verdict names, None for not applicable."""
-    scale = criterion.scale
+def _answer(verdict: object, criterion: Criterion, language: Language) -> Choice | float | None:
+    """The choice or number that a verdict names, None for not applicable."""
     if isinstance(verdict, str):
-        return _level_of_text(verdict, criterion, language)
+        return _answer_in_text(verdict, criterion, language)
     if isinstance(verdict, bool) or not isinstance(verdict, int | float):
-        raise _VerdictError(f"the verdict must be one of the labels, not {_quoted(verdict)}")
-    if verdict not in scale.values:
-        raise _VerdictError(f"the verdict {_quoted(verdict)} is not on the scale")
-    return int(verdict)
+        raise VerdictError(f"the verdict must be {_wanted(criterion)}, not {quoted(verdict)}")
+    if criterion.scale.kind == "range":
+        return _in_range(verdict, criterion)
+    choice = _choice_of_number(verdict, criterion, language)
+    if choice is None:
+        raise VerdictError(f"the verdict {quoted(verdict)} is not on the scale")
+    return choice
 
 
-def _level_of_text(verdict: str, criterion: Criterion, language: Language) -> int | None:
-    scale, text = criterion.scale, verdict.strip()
-    level = _level_of_label(text, scale, language)
-    if level is not None:
-        return level
+def _answer_in_text(verdict: str, criterion: Criterion, language: Language) -> Choice | float | None:
+    text = verdict.strip()
+    choice = criterion.scale.find(text, language)
+    if choice is not None:
+        return choice
     if text.casefold() in _NOT_APPLICABLE_WORDS:
         if criterion.not_applicable is None:
-            raise _VerdictError(f"the verdict {NOT_APPLICABLE} is not allowed for this criterion")
+            raise VerdictError(f"the verdict {NOT_APPLICABLE} is not allowed for this criterion")
         return None
-    if _WHOLE_NUMBER.fullmatch(text) and float(text) in scale.values:
-        return int(float(text))
+    if criterion.scale.kind == "range" and _NUMBER.fullmatch(text):
+        return _in_range(float(text), criterion)
+    if criterion.scale.kind == "levels":
+        choice = _level_in_text(text, criterion, language)
+    if choice is None:
+        raise VerdictError(f"the verdict {quoted(verdict)} is not {_wanted(criterion)}")
+    return choice
+
+
+def _level_in_text(text: str, criterion: Criterion, language: Language) -> Choice | None:
+    """A level by its number, alone or before its own label."""
+    if _has_numbers_for_labels(criterion):
+        return None
+    if _WHOLE_NUMBER.fullmatch(text):
+        return _choice_of_number(float(text), criterion, language)
     both = _NUMBER_AND_LABEL.fullmatch(text)
-    if both and _level_of_label(both[2], scale, language) == int(both[1]):
-        return int(both[1])
-    raise _VerdictError(f"the verdict {_quoted(verdict)} is not one of the labels")
+    choice = criterion.scale.find(both[2], language) if both else None
+    return choice if both and choice and choice.value == int(both[1]) else None
 
 
-def _level_of_label(text: str, scale: Levels, language: Language) -> int | None:
-    wanted = text.casefold()
-    other: Language = "en" if language == "ru" else "ru"
-    for spoken in (language, other):
-        for level in scale.levels:
-            if level.label.of(spoken).strip().casefold() == wanted:
-                return level.value
-    return None
+def _choice_of_number(number: float, criterion: Criterion, language: Language) -> Choice | None:
+    """A level by its value; any choice by a label that is this number, for its value is not what the model saw."""
+    if criterion.scale.kind == "levels" and not _has_numbers_for_labels(criterion):
+        return next((choice for choice in criterion.scale.choices if choice.value == number), None)
+    if abs(number) > _LARGEST_LABEL:
+        return None
+    return criterion.scale.find(str(int(number) if number == int(number) else number), language)
 
 
-def _quoted(value: object) -> str:
+def _has_numbers_for_labels(criterion: Criterion) -> bool:
+    """Where labels are numbers, a number is a label: taken for a value it could be another level."""
+    labels = (choice.label.of(language) for choice in criterion.scale.choices for language in LANGUAGES)
+    return any(_NUMBER.fullmatch(label.strip()) for label in labels)
+
+
+def _in_range(number: float, criterion: Criterion) -> float:
+    bounds = criterion.scale.bounds
+    assert bounds is not None
+    # Also refuses infinities, which JSON can spell as 1e999.
+    if not bounds[0] <= number <= bounds[1]:
+        raise VerdictError(f"the verdict {quoted(number)} is not {_wanted(criterion)}")
+    return float(number)
+
+
+def _wanted(criterion: Criterion) -> str:
+    if criterion.scale.kind != "range" or criterion.scale.bounds is None:
+        return "one of the labels"
+    low, high = criterion.scale.bounds
+    return f"a number from {low:g} to {high:g}"
+
+
+def quoted(value: object) -> str:
     text = _encodable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _prose(value: object) -> str:
+def prose(value: object) -> str:
+    """A text as it is published: encodable, and of bounded length."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

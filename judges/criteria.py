@@ -1,100 +1,152 @@
-"""Criteria: what is asked of an answer, on which scale, and the catalogue that ships with the package."""
+"""Criteria: what is asked of a text, on which scale, and which fields of a case are shown for it."""
 
-import functools
-from collections.abc import Mapping
-from importlib import resources
-from types import MappingProxyType
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from judges.interaction import Language
+from judges.interaction import Case, FieldValue
+from judges.problems import InconsistentError, Loc
+from judges.scale import PASS_FAIL, YES_NO, Choice, Number, Range, Scale, Spec, Text
 
 RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
 SAFETY_DIMENSION = "harmfulness"
 
-
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Text(_Spec):
-    """One wording in every language the package speaks."""
-
-    en: str
-    ru: str
-
-    def of(self, language: Language) -> str:
-        return self.ru if language == "ru" else self.en
+CRITERION_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
-class Level(_Spec):
-    value: int
-    label: Text
-    description: Text
+class Example(Spec):
+    """A case with the verdict that it deserves, shown to the judge before its task."""
+
+    fields: Mapping[FieldName, FieldValue]
+    verdict: Number | str
+    explanation: Text | None = None
 
 
-class Levels(_Spec):
-    """Ordered levels, each with a label and a description; the same values serve prompt, validation and score."""
-
-    kind: Literal["levels"] = "levels"
-    levels: Annotated[tuple[Level, ...], Field(min_length=2)]
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        values = [level.value for level in self.levels]
-        if values != sorted(set(values)):
-            raise ValueError(f"levels must have distinct values in rising order, not {values}")
-        for language in ("en", "ru"):
-            labels = [level.label.of(language).casefold() for level in self.levels]
-            if len(set(labels)) != len(labels):
-                raise ValueError(f"levels must have distinct labels, not {labels}")
-        return self
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        return tuple(level.value for level in self.levels)
-
-    def label(self, value: int, language: Language) -> str:
-        return next(level.label.of(language) for level in self.levels if level.value == value)
-
-
-class Criterion(_Spec):
+class Criterion(Spec):
     """One question put to a judge about one field of a case."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    name: Annotated[str, Field(pattern=CRITERION_NAME)]
     title: Text
     question: Text
     """What the judge decides, in one sentence."""
 
-    ignore: Text
+    ignore: Text | None = None
     """What belongs to other criteria and must not move this verdict."""
 
-    scale: Levels
-    to_evaluate: str = "answer"
-    context: tuple[str, ...] | None = None
+    scale: Scale
+    to_evaluate: FieldName = "answer"
+    context: tuple[FieldName, ...] | None = None
     """Fields shown beside the one under evaluation; None means all others, an empty list none."""
 
     higher_is: Literal["better", "worse"] = "better"
     not_applicable: Text | None = None
     """When the judge may say that the criterion does not apply; None means it always applies."""
 
-    needs: tuple[str, ...] = ()
-    """Fields without which the criterion does not apply, decided before any judge is asked."""
+    needs: tuple[FieldName, ...] = ()
+    """Fields without which, or with which empty, the criterion does not apply: decided before any judge is asked."""
 
-    def normalise(self, value: int) -> float:
-        """The level on 0 (worst) to 1 (best), whichever way the scale runs."""
-        low, high = self.scale.values[0], self.scale.values[-1]
-        if value not in self.scale.values:
-            raise ValueError(f"{self.name}: {value} is not a level ({self.scale.values})")
+    risk: Text | None = None
+    """The failure as a statement that is true or not, for judges that look for risks."""
+
+    examples: tuple[Example, ...] = ()
+
+    @classmethod
+    def of(cls, question: "Criterion | str") -> "Criterion":
+        """A plain question becomes a criterion that is answered by yes, which is good, or no."""
+        return question if isinstance(question, Criterion) else cls.asking(question, YES_NO)
+
+    @classmethod
+    def pass_fail(cls, check: "Criterion | str") -> "Criterion":
+        """A check in plain words becomes a criterion that is passed or failed."""
+        return check if isinstance(check, Criterion) else cls.asking(check, PASS_FAIL)
+
+    @classmethod
+    def asking(cls, question: str, scale: Scale) -> "Criterion":
+        """A criterion of one question in plain words, about the answer, beside all other fields."""
+        if not question.strip():
+            raise ValueError("a criterion needs a question, not an empty text")
+        words = "_".join(re.findall(r"[a-z0-9]+", question.lower()))[:40].strip("_")
+        digest = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:8]
+        text = Text.model_validate(question.strip())
+        return cls(name=f"q_{words}_{digest}" if words else f"q_{digest}", title=text, question=text, scale=scale)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        found = [*self._fields_at_odds(), *self._direction_at_odds(), *self._examples_at_odds()]
+        if found:
+            raise InconsistentError(found)
+        return self
+
+    def _fields_at_odds(self) -> Iterator[tuple[Loc, str]]:
+        for key, names in (("context", self.context or ()), ("needs", self.needs)):
+            if len(set(names)) != len(names):
+                yield (key,), "must name each field once"
+        if self.to_evaluate in (self.context or ()):
+            yield ("context",), f"must not repeat {self.to_evaluate!r}, the field under evaluation"
+
+    def _direction_at_odds(self) -> Iterator[tuple[Loc, str]]:
+        if self.higher_is == "worse" and self.scale.kind == "binary":
+            yield ("higher_is",), "must be 'better': a pass is better than a fail; for a yes that is bad, use options"
+        elif self.higher_is == "worse" and self.scale.bounds is None:
+            yield ("higher_is",), "must be left out: options without scores have no direction"
+
+    def _examples_at_odds(self) -> Iterator[tuple[Loc, str]]:
+        for index, example in enumerate(self.examples):
+            if self.to_evaluate not in example.fields:
+                yield ("examples", index, "fields"), f"must have {self.to_evaluate!r}, the field under evaluation"
+            wrong = self._wrong_verdict(example.verdict)
+            if wrong:
+                yield ("examples", index, "verdict"), wrong
+
+    def _wrong_verdict(self, verdict: float | str) -> str | None:
+        if not isinstance(self.scale, Range):
+            labels = ", ".join(repr(choice.label.en) for choice in self.scale.choices)
+            known = isinstance(verdict, str) and self.scale.find(verdict, "en") is not None
+            return None if known else f"must be one of the labels {labels}, not {verdict!r}"
+        low, high = self.scale.bounds
+        known = not isinstance(verdict, str) and low <= verdict <= high
+        return None if known else f"must be a number from {low:g} to {high:g}, not {verdict!r}"
+
+    @cached_property
+    def worst_first(self) -> tuple[Choice, ...]:
+        """The choices from worst to best; empty for a range and for options without scores."""
+        scored = [choice for choice in self.scale.choices if choice.value is not None]
+        return tuple(sorted(scored, key=lambda choice: (choice.value or 0.0) * self._sign))
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.higher_is == "better" else -1
+
+    def normalise(self, value: float) -> float:
+        """A value of the scale on 0 (worst) to 1 (best), whichever way the scale runs."""
+        if self.scale.choices and self.scale.bounds and not any(choice.value == value for choice in self.scale.choices):
+            values = tuple(choice.value for choice in self.scale.choices)
+            raise ValueError(f"{self.name}: {value} is not a level ({values})")
+        return self.place(value)
+
+    def place(self, value: float) -> float:
+        """Where a value between the scale's bounds, such as a mean of levels, stands on 0 (worst) to 1 (best)."""
+        if self.scale.bounds is None:
+            raise ValueError(f"{self.name}: options without scores have no values")
+        low, high = self.scale.bounds
+        if not low <= value <= high:
+            raise ValueError(f"{self.name}: {value} is not between {low:g} and {high:g}")
         share = (value - low) / (high - low)
         return share if self.higher_is == "better" else 1.0 - share
 
+    def score(self, choice: Choice) -> float | None:
+        """The choice on 0 to 1; None for an option without a score."""
+        return None if choice.value is None else self.normalise(choice.value)
 
-@functools.cache
-def load_catalogue(name: str = "rag") -> Mapping[str, Criterion]:
-    """The criteria of one shipped catalogue, by name, in their published order. Read once in a process."""
-    text = resources.files("judges").joinpath(f"catalogue/{name}.yaml").read_text(encoding="utf-8")
-    criteria = [Criterion.model_validate(item) for item in yaml.safe_load(text)["criteria"]]
-    return MappingProxyType({criterion.name: criterion for criterion in criteria})
+    def missing(self, case: Case) -> tuple[str, ...]:
+        """The fields that this criterion shows and the case does not have."""
+        return tuple(name for name in (self.to_evaluate, *(self.context or ())) if name not in case.fields)
+
+    def unmet(self, case: Case) -> tuple[str, ...]:
+        """The fields without which the criterion does not apply and which are not there, or empty."""
+        return tuple(name for name in self.needs if not case.text(name).strip())

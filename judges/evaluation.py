@@ -19,7 +19,10 @@ MIN_PROBABILITY = 2.0**-53
 
 
 class Status(StrEnum):
-    """What became of one question put to one judge or to a panel. Only `scored` carries a score."""
+    """What became of one question put to one judge or to a panel.
+
+    Only `scored` carries a score, and always does unless the criterion's options have none.
+    """
 
     SCORED = "scored"
     INSUFFICIENT = "insufficient"
@@ -33,6 +36,10 @@ class Reason(StrEnum):
     UNAVAILABLE = "judge_unavailable"
     TIMEOUT = "timeout"
     UNSUPPORTED = "unsupported_criterion"
+    MISSING_FIELD = "missing_field"
+    NO_MAJORITY = "no_majority"
+    POSITION_BIAS = "position_bias"
+    SAME_FAMILY = "same_family"
     QUORUM = "quorum_not_met"
     NOTHING_TO_JUDGE = "nothing_to_judge"
 
@@ -43,6 +50,8 @@ class CompositeStatus(StrEnum):
     UNSAFE = "unsafe"
     SAFETY_UNKNOWN = "safety_unknown"
     INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    """A required criterion was not met."""
 
 
 class SafetyStatus(StrEnum):
@@ -59,17 +68,26 @@ class _Part(BaseModel):
 
 
 class Samples(_Part):
-    """How many answers were asked of a judge, and what they were worth. Only valid ones vote."""
+    """How many answers a judge was to give, and what they were worth. Only valid ones vote."""
 
     requested: NonNegativeInt
     valid: NonNegativeInt = 0
     invalid: NonNegativeInt = 0
     error: NonNegativeInt = 0
+    saved: NonNegativeInt = 0
+    """Not asked for, because the others had decided."""
 
 
 class Tokens(_Part):
     prompt: NonNegativeInt = 0
     completion: NonNegativeInt = 0
+
+
+class Reversed(_Part):
+    """What a judge said when the options stood in reverse order."""
+
+    score: Score | None = None
+    option: str | None = None
 
 
 class JudgeVerdict(_Part):
@@ -80,6 +98,18 @@ class JudgeVerdict(_Part):
     score: Score | None = None
     level: int | None = None
     option: str | None = None
+    value: FiniteFloat | None = None
+    """The finding on the criterion's own scale: a level, an option's score or a number of the range."""
+
+    tie: bool = False
+    """No option had a majority, and the worse side was taken."""
+
+    agreement: Score | None = None
+    """Share of the valid samples that found what the judge found; absent with fewer than two."""
+
+    certainty: Score | None = None
+    """The probability that the model gave to its answer against the other one, where it was asked for it."""
+
     explanation: str = ""
     feedback: str | None = None
     reason: Reason | None = None
@@ -88,10 +118,24 @@ class JudgeVerdict(_Part):
 
     samples: Samples
     position_bias: bool | None = None
+    """Whether the verdict changed with the order of the options; None where that was not checked."""
+
+    reversed: Reversed | None = None
     latency_ms: FiniteFloat = 0.0
     tokens: Tokens | None = None
     cost_usd: FiniteFloat | None = None
     cached: bool = False
+
+
+class Path(StrEnum):
+    """Which judges of a cascade were asked, and why."""
+
+    FIRST = "first"
+    FULL_UNABLE = "full:first_cannot_judge"
+    FULL_FAILED = "full:first_failed"
+    FULL_SAFETY = "full:safety"
+    FULL_DISAGREEMENT = "full:low_agreement"
+    FULL_THRESHOLD = "full:near_threshold"
 
 
 class Dimension(_Part):
@@ -101,9 +145,30 @@ class Dimension(_Part):
     score: Score | None = None
     level: int | None = None
     option: str | None = None
+    value: FiniteFloat | None = None
+    """The finding on the criterion's own scale."""
+
     reason: Reason | None = None
+    detail: str | None = None
+    """The failure in words, for people; never parsed."""
+
     spread: FiniteFloat | None = None
     """Largest minus smallest judge score; absent with fewer than two."""
+
+    agreement: Score | None = None
+    """Share of the pairs of judges that found the same; absent with fewer than two judges."""
+
+    effective_votes: FiniteFloat | None = None
+    """How many independent judges the panel is worth, from how they erred lately; absent until enough was seen."""
+
+    path: Path | None = None
+    """How far a cascade went; absent where there is none."""
+
+    excluded: tuple[str, ...] = ()
+    """Judges left out because their model is of the family that wrote the answer."""
+
+    calls_saved: NonNegativeInt = 0
+    """Samples that were not asked for, of all judges, because the outcome was decided."""
 
     judges: tuple[JudgeVerdict, ...] = ()
 

@@ -4,28 +4,28 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from judges.composite import CompositeRule, compose, safety_of
-from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.composite import MultiCriteria
+from judges.criteria import Criterion
 from judges.evaluation import (
     Dimension,
     Evaluation,
     EvaluatorInfo,
     Excerpt,
+    JudgeVerdict,
     SafetyNotice,
-    SafetyStatus,
     Sampling,
     evaluation_id,
 )
-from judges.interaction import Interaction, Language, case_of
-from judges.panel import Panel, Vote, safety_level
+from judges.interaction import Case, Interaction, Language, case_of
+from judges.panel import Panel, Vote, safety_choice
 
 # Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
-SEMANTICS_VERSION = 1
+SEMANTICS_VERSION = 2
 
 OnUnsafe = Callable[[SafetyNotice], None]
 
@@ -40,82 +40,90 @@ class Submission:
 
 
 class Evaluator:
-    """Judges interactions by fixed criteria, with a fixed panel and composite; its fingerprint names all three."""
+    """Judges interactions by fixed criteria, with a fixed panel; its fingerprint names all that decides a result."""
 
     def __init__(
         self,
-        criteria: Mapping[str, Criterion],
+        multi: MultiCriteria,
         panel: Panel,
         *,
-        rule: CompositeRule,
         safety_vote: Vote = "majority",
         language: Language | Literal["auto"] = "auto",
         version: str,
         excerpt_chars: int = 0,
     ) -> None:
-        unknown = (rule.weights.keys() | rule.required) - criteria.keys()
-        if unknown:
-            raise ValueError(f"the composite names {sorted(unknown)}, which are not among the criteria")
-        self._criteria = criteria
+        problems = [*_unpublishable(multi), *_unjudged(multi, panel)]
+        if problems:
+            raise ValueError("; ".join(problems))
+        self._multi = multi
         self._panel = panel
-        self._rule = rule
-        self._safety_vote = safety_vote
+        self._safety_vote: Vote = safety_vote
         self._language: Language | None = None if language == "auto" else language
         self._excerpt_chars = excerpt_chars
         self.info = EvaluatorInfo(
             fingerprint=self._fingerprint(),
-            criteria=tuple(criteria),
-            judges=tuple(judge.name for judge in panel.judges),
+            criteria=tuple(multi.criteria),
+            judges=tuple(judge.name for judge in panel.members),
             version=version,
         )
 
     async def evaluate(self, submission: Submission, *, deadline: float, on_unsafe: OnUnsafe) -> Evaluation:
         """Judges within `deadline` seconds; what is not decided by then is unscored, with the reason `timeout`.
 
-        `on_unsafe` is called the moment the safety verdict is in and bad, while other criteria may still be open.
+        `on_unsafe` is called once, the moment it is certain that the safety verdict is the worst, while other
+        criteria and other judges of this one may still be open.
         """
         started = time.perf_counter()
         case = case_of(submission.interaction, self._language)
+        warn = self._warner(submission, case, on_unsafe)
 
-        async def assess(name: str, criterion: Criterion) -> Dimension:
-            dimension = await self._panel.assess(case, criterion, seconds=deadline)
-            if name == SAFETY_DIMENSION:
-                self._notify(dimension, submission, on_unsafe)
+        async def assess(criterion: Criterion) -> Dimension:
+            if criterion.name != self._multi.safety:
+                return await self._panel.assess(case, criterion, seconds=deadline)
+            dimension = await self._panel.assess(case, criterion, seconds=deadline, on_verdict=warn.so_far)
+            warn.at_last(dimension)
             return dimension
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = {name: group.create_task(assess(name, c)) for name, c in self._criteria.items()}
+                tasks = {each.name: group.create_task(assess(each)) for each in self._multi.asking_order}
         except ExceptionGroup as failures:
             # Judges cannot fail the evaluation, a notice that cannot be sent can: one cause, told plainly.
             raise failures.exceptions[0] from None
-        dimensions = {name: task.result() for name, task in tasks.items()}
+        dimensions = {name: tasks[name].result() for name in self._multi.criteria}
         return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
 
     async def aclose(self) -> None:
         await self._panel.aclose()
 
     def _compose(self, submission: Submission, dimensions: Mapping[str, Dimension], latency_ms: float) -> Evaluation:
-        level = safety_level(dimensions.get(SAFETY_DIMENSION), self._safety_vote)
-        scores = {name: dimension.score for name, dimension in dimensions.items()}
         costs = [v.cost_usd for d in dimensions.values() for v in d.judges if v.cost_usd is not None]
+        criterion = self._safety_criterion
+        choice = safety_choice(criterion, dimensions[criterion.name], self._safety_vote)
         return Evaluation(
             **self._heading(submission),
             evaluated_at=datetime.now(UTC),
             dimensions=dimensions,
-            composite=compose(scores, level, self._rule),
+            composite=self._multi.compose(dimensions, safety=choice).composite,
             truncated=submission.truncated,
             cost_usd=sum(costs) if costs else None,
             latency_ms=latency_ms,
         )
 
-    def _notify(self, dimension: Dimension, submission: Submission, on_unsafe: OnUnsafe) -> None:
-        safety = safety_of(safety_level(dimension, self._safety_vote))
-        if safety.status is SafetyStatus.UNSAFE:
-            notice = SafetyNotice(
-                **self._heading(submission), noticed_at=datetime.now(UTC), safety=safety, dimension=dimension
-            )
-            on_unsafe(notice)
+    @property
+    def _safety_criterion(self) -> Criterion:
+        assert self._multi.safety is not None
+        return self._multi.criteria[self._multi.safety]
+
+    def _warner(self, submission: Submission, case: Case, on_unsafe: OnUnsafe) -> "_Warner":
+        criterion = self._safety_criterion
+        safety = self._multi.safety_of(criterion.worst_first[0])
+
+        def send(dimension: Dimension) -> None:
+            now = datetime.now(UTC)
+            on_unsafe(SafetyNotice(**self._heading(submission), noticed_at=now, safety=safety, dimension=dimension))
+
+        return _Warner(panel=self._panel, criterion=criterion, vote=self._safety_vote, case=case, send=send)
 
     def _heading(self, submission: Submission) -> dict[str, object]:
         """What an evaluation and a safety notice say alike about their interaction."""
@@ -144,15 +152,56 @@ class Evaluator:
     def _fingerprint(self) -> str:
         parts = {
             "semantics": SEMANTICS_VERSION,
-            "criteria": [criterion.model_dump(mode="json") for criterion in self._criteria.values()],
-            "judges": [[judge.name, judge.identity] for judge in self._panel.judges],
-            "panel": [self._panel.combine, self._panel.needed],
-            "weights": [float(self._rule.weight(name)) for name in self._criteria],
-            "composite": [sorted(self._rule.required), self._safety_vote],
+            "composite": self._multi.identity,
+            "safety_vote": self._safety_vote,
+            "panel": self._panel.identity,
             "language": self._language or "auto",
         }
         canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Warner:
+    """Follows the safety verdicts of one evaluation, and sends the one notice as soon as they leave no doubt."""
+
+    panel: Panel
+    criterion: Criterion
+    vote: Vote
+    case: Case
+    send: Callable[[Dimension], None]
+    sent: bool = False
+
+    def so_far(self, verdicts: tuple[JudgeVerdict, ...]) -> None:
+        """Some judges may still be open: only what none of them can change is told."""
+        if not self.sent and self.panel.surely_worst(self.criterion, verdicts, self.vote):
+            self._warn(self.panel.conclude(self.criterion, verdicts, self.case))
+
+    def at_last(self, dimension: Dimension) -> None:
+        choice = safety_choice(self.criterion, dimension, self.vote)
+        if not self.sent and choice is not None and choice.value == self.criterion.worst_first[0].value:
+            self._warn(dimension)
+
+    def _warn(self, dimension: Dimension) -> None:
+        self.sent = True
+        self.send(dimension)
+
+
+def _unpublishable(multi: MultiCriteria) -> Iterator[str]:
+    """What a composite can do in a program, and not in a published evaluation."""
+    if multi.safety is None:
+        yield "no criterion was named to decide about safety, and an answer of unknown safety never passes"
+    for name, item in multi.items.items():
+        bounds = item.criterion.scale.bounds
+        if not item.normalize and bounds is not None and not (bounds[0] >= 0.0 and bounds[1] <= 1.0):
+            yield f"{name}: normalize: false takes the composite beyond 0 to 1, where it is published"
+
+
+def _unjudged(multi: MultiCriteria, panel: Panel) -> Iterator[str]:
+    for name, criterion in multi.criteria.items():
+        problem = panel.why_not(criterion)
+        if problem is not None:
+            yield f"{name} would never have a verdict: {problem}"
 
 
 def _shorten(text: str, chars: int) -> str:

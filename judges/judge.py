@@ -1,34 +1,165 @@
-"""The contract of a judge: one case and one criterion in, one verdict out."""
+"""The contract of a judge, and what every judge can do: one case or a list, waiting or not."""
 
-from typing import Protocol
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import overload
 
+from judges.batch import Instance, evaluate_all
 from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case
+from judges.sync import wait_for
+
+logger = logging.getLogger(__name__)
 
 
-class Judge(Protocol):
-    """Anything that gives verdicts.
+class Judge(ABC):
+    """Anything that gives verdicts. A new judge has a name, an identity and `verdict`."""
 
-    `judge` returns a verdict whatever happens: a failure is a verdict without a score and with a reason, never an
-    exception and never a number.
-    """
+    criterion: Criterion | None = None
+    """What it judges by when `evaluate` is given nothing else."""
+
+    family: str | None = None
+    """The family of its model, so that a panel can keep it from judging its relatives."""
+
+    only: frozenset[str] | None = None
+    """Names of the criteria it is kept for; None: it judges by all it can."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name under which its verdicts are published."""
-        ...
 
     @property
+    @abstractmethod
     def identity(self) -> str:
         """Everything that can change its verdicts (model, parameters, prompt and parser versions), as one line."""
-        ...
 
-    async def judge(self, case: Case, criterion: Criterion) -> JudgeVerdict: ...
+    @abstractmethod
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        """Judges a case that has all the fields the criterion shows; `reverse` shows the options last to first."""
 
-    async def aclose(self) -> None:
+    def why_not(self, criterion: Criterion) -> str | None:
+        """Why this judge cannot judge by this criterion, or None: known without asking anybody."""
+        return None
+
+    def refusal(self, criterion: Criterion) -> str | None:
+        """Why this judge does not judge by this criterion: it is not meant to, or it cannot."""
+        if self.only is not None and criterion.name not in self.only:
+            return f"it is kept for {', '.join(sorted(self.only))}"
+        return self.why_not(criterion)
+
+    @property
+    def calls(self) -> int:
+        """Samples it takes for one verdict."""
+        return 1
+
+    async def aclose(self) -> None:  # noqa: B027 - many judges hold nothing
         """Lets go of connections; no verdict is asked afterwards."""
-        ...
+
+    def close(self) -> None:
+        """Like `aclose`, for code without an event loop."""
+        wait_for(self.aclose())
+
+    async def judge(self, case: Case, criterion: Criterion, *, reverse: bool = False) -> JudgeVerdict:
+        """A verdict whatever happens: a failure is one without a score and with a reason, never an exception."""
+        started = time.perf_counter()
+        try:
+            verdict = self._refused(case, criterion) or await self.verdict(case, criterion, reverse=reverse)
+        except Exception as error:
+            # A defect of a judge costs its verdict, not the record.
+            logger.exception("judge %s failed on record %s, criterion %s", self.name, case.id, criterion.name)
+            detail = f"the judge failed: {type(error).__name__}"
+            samples = Samples(requested=self.calls, error=self.calls)
+            verdict = unscored(self.name, Reason.UNAVAILABLE, detail, samples=samples)
+        return verdict.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
+
+    def _refused(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
+        """What is decided before any call."""
+        nothing = Samples(requested=0)
+        reason = self.refusal(criterion)
+        if reason is not None:
+            return unscored(self.name, Reason.UNSUPPORTED, reason, samples=nothing)
+        if criterion.unmet(case):
+            detail = f"record {case.id} has no {' and no '.join(criterion.unmet(case))}"
+            status, reason_code = Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE
+            return unscored(self.name, reason_code, detail, samples=nothing, status=status)
+        missing = missing_fields(case, criterion)
+        return unscored(self.name, Reason.MISSING_FIELD, missing, samples=nothing) if missing else None
+
+    @overload
+    def evaluate(
+        self, instances: Sequence[Instance], criterion: Criterion | str | None = None, *, concurrency: int = 16
+    ) -> list[JudgeVerdict]: ...
+
+    @overload
+    def evaluate(
+        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+    ) -> list[dict[str, JudgeVerdict]]: ...
+
+    def evaluate(
+        self,
+        instances: Sequence[Instance],
+        criterion: Criterion | str | Sequence[Criterion] | None = None,
+        *,
+        concurrency: int = 16,
+    ) -> list[JudgeVerdict] | list[dict[str, JudgeVerdict]]:
+        """Like `aevaluate`, for code without an event loop, and for notebooks."""
+        if criterion is None or isinstance(criterion, Criterion | str):
+            return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
+        return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
+
+    @overload
+    async def aevaluate(
+        self, instances: Sequence[Instance], criterion: Criterion | str | None = None, *, concurrency: int = 16
+    ) -> list[JudgeVerdict]: ...
+
+    @overload
+    async def aevaluate(
+        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+    ) -> list[dict[str, JudgeVerdict]]: ...
+
+    async def aevaluate(
+        self,
+        instances: Sequence[Instance],
+        criterion: Criterion | str | Sequence[Criterion] | None = None,
+        *,
+        concurrency: int = 16,
+    ) -> list[JudgeVerdict] | list[dict[str, JudgeVerdict]]:
+        """One result for each instance, in the same order; one that cannot be judged says why.
+
+        With one criterion, or a question in plain words, a result is a verdict; with a list of criteria it is a
+        verdict for each, by the criterion's name.
+        """
+        if criterion is None or isinstance(criterion, Criterion | str):
+            only = self._chosen(criterion)
+            found = await evaluate_all(self.judge, self._unusable, instances, [only], concurrency)
+            return [result[only.name] for result in found]
+        criteria = [self._chosen(each) for each in criterion]
+        return await evaluate_all(self.judge, self._unusable, instances, criteria, concurrency)
+
+    def _chosen(self, criterion: Criterion | str | None) -> Criterion:
+        chosen = self.criterion if criterion is None else criterion
+        if chosen is None:
+            raise ValueError("say by which criterion to judge: evaluate(instances, criterion)")
+        return Criterion.of(chosen)
+
+    def _unusable(self, detail: str) -> JudgeVerdict:
+        return unscored(self.name, Reason.MISSING_FIELD, detail, samples=Samples(requested=0))
+
+
+def missing_fields(case: Case, criterion: Criterion) -> str | None:
+    """What the record lacks, in words that say what to do, or None."""
+    missing = criterion.missing(case)
+    if not missing:
+        return None
+    names = " and ".join(repr(name) for name in missing)
+    return (
+        f"record {case.id} has no field {names}, which criterion {criterion.name!r} shows; "
+        f"it has {', '.join(case.fields) or 'none'} (an empty list will do for context)"
+    )
 
 
 def unscored(

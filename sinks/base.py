@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+COMPOSITE = "composite"
+"""The name that results of the composite have beside those of the criteria."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 T_contra = TypeVar("T_contra", contravariant=True)
 

@@ -7,9 +7,8 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from judges.evaluation import Dimension, Evaluation, Status
-from sinks.base import Message
+from sinks.base import COMPOSITE, Message
 
-COMPOSITE = "composite"
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
 # Apps are named by the traffic; a bug upstream must not be able to fill the time series database.
 _MAX_APPS = 50
@@ -56,6 +55,18 @@ class PipelineMetrics:
             ["judge", "criterion", "status"],
             registry=registry,
         )
+        self._saved = Counter(
+            "streamjury_judge_calls_saved",
+            "Samples that judges were not asked for, because the outcome was decided.",
+            ["criterion"],
+            registry=registry,
+        )
+        self._paths = Counter(
+            "streamjury_cascade_paths",
+            "Findings of a cascade: of its first judges, or of the full panel and why.",
+            ["criterion", "path"],
+            registry=registry,
+        )
         self._judge_seconds = Histogram(
             "streamjury_judge_seconds", "Time of one verdict.", ["judge"], buckets=_SECONDS, registry=registry
         )
@@ -97,9 +108,12 @@ class PipelineMetrics:
         self._lag.labels(stage.value).set(records)
 
     def judged(self, evaluation: Evaluation) -> None:
-        """Counts an evaluation's verdicts and times."""
+        """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration."""
         self._evaluation_seconds.observe(evaluation.latency_ms / 1000)
         for criterion, dimension in evaluation.dimensions.items():
+            self._saved.labels(criterion).inc(dimension.calls_saved)
+            if dimension.path is not None:
+                self._paths.labels(criterion, dimension.path.value).inc()
             for verdict in dimension.judges:
                 self._calls.labels(verdict.judge, criterion, verdict.status.value).inc()
                 self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
@@ -154,11 +168,11 @@ class ScoreMetrics:
 
     def recent(self, app: str, dimension: str, mean: float) -> None:
         """Publishes the rolling mean of one series."""
-        self._recent.labels(self._apps(app), dimension).set(mean)
+        self._recent.labels(self._apps(app), self._names(dimension)).set(mean)
 
     def no_longer_recent(self, app: str, dimension: str) -> None:
         """Withdraws a rolling mean whose window is empty: the last value would look like a steady one."""
-        self._recent.remove(self._apps(app), dimension)
+        self._recent.remove(self._apps(app), self._names(dimension))
 
 
 class BoundedLabel:

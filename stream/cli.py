@@ -14,6 +14,7 @@ _COMMANDS = {
     "send": "stream.commands.send:send",
     "tail": "stream.commands.tail:tail",
     "traffic": "stream.commands.traffic:traffic",
+    "criteria": "stream.commands.criteria:criteria",
     "config": "stream.commands.config:config",
     "schema": "stream.commands.schema:schema",
 }

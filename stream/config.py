@@ -1,6 +1,5 @@
 """The configuration as one typed model: the single source of defaults, validation, schema, starter file and docs."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
@@ -24,8 +23,10 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from judges.criteria import RAG_DIMENSIONS
+from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
+from judges.problems import InconsistentError, Loc, unknown
+from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import DISCRIMINATOR, alternatives, is_container
 
 MASK = "***"
@@ -35,6 +36,7 @@ REBALANCE_TIMEOUT_SECONDS = 60
 
 _TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 _LABEL = r"^[a-z0-9_-]{1,64}$"
+_CRITERION = r"^[a-z][a-z0-9_.]{0,128}$"
 _JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
 _IDENTIFIER = r"^[!-~]{1,200}$"
 _HOST = r"^[A-Za-z0-9.:_-]{1,253}$"
@@ -43,6 +45,7 @@ _OPTION = r"^[a-z0-9._-]{1,128}$"
 PATTERN_WORDS: Mapping[str, str] = {
     _TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
     _LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
+    _CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
     _JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
     _IDENTIFIER: "1 to 200 visible ASCII characters without spaces",
     _HOST: "a host name or an address",
@@ -73,25 +76,12 @@ _PROGRAM_SETS: Mapping[str, str] = {
 }
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """An unknown name in words: with the one that was probably meant, else with all there are."""
-    names = list(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    return f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
-
-
 def is_secret(option: str) -> bool:
     """Whether the value of a librdkafka option must not be shown."""
     return _SECRET_NAME.search(option) is not None
 
 
 # The model's own types
-
-
-def _known_dimension(name: str) -> str:
-    if name not in RAG_DIMENSIONS:
-        raise ValueError(unknown("dimension", name, RAG_DIMENSIONS))
-    return name
 
 
 def _known_field(name: str) -> str:
@@ -126,11 +116,10 @@ JudgeName = Annotated[str, Field(pattern=_JUDGE)]
 Identifier = Annotated[str, Field(pattern=_IDENTIFIER)]
 HostName = Annotated[str, Field(pattern=_HOST)]
 Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(_no_truth)]
+JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(_no_truth)]
 MatchValues = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(min_length=1)]
 FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
-DimensionName = Annotated[
-    str, AfterValidator(_known_dimension), WithJsonSchema({"type": "string", "enum": list(RAG_DIMENSIONS)})
-]
+CriterionName = Annotated[str, Field(pattern=_CRITERION)]
 FieldName = Annotated[
     str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
 ]
@@ -402,6 +391,97 @@ class OpenAIJudgeConfig(JudgeSection):
     max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
     structured: bool = Field(default=True, description="Ask the endpoint to constrain the answer by a JSON schema.")
     repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
+    method: Literal["direct", "aspect", "rubric", "guardian"] = Field(
+        default="direct",
+        description="How the model is asked: directly, to pass or fail, by a rubric of five levels, or for a risk.",
+    )
+    criteria: tuple[CriterionName, ...] | None = Field(
+        default=None, min_length=1, max_length=256, description="The criteria it judges; null: all it can."
+    )
+    family: Label | None = Field(
+        default=None, description="Family of the model, for exclude_family; null: told by the model's name."
+    )
+    samples: int = Field(default=1, ge=1, le=32, description="Answers taken for one verdict.")
+    combine: Literal["majority", "mean", "median", "min", "max"] | None = Field(
+        default=None, description="How samples become one; null: majority for pass/fail and options, else mean."
+    )
+    min_pass: int | None = Field(
+        default=None, ge=1, le=32, description="For pass/fail: samples that must pass, instead of combine."
+    )
+    min_valid: int | None = Field(
+        default=None, ge=1, le=32, description="Valid samples that a verdict takes; null: more than half."
+    )
+    score_from: Literal["winner", "mean"] = Field(
+        default="winner", description="The score of a vote: that of what won, or the mean of all votes."
+    )
+    sampling_temperature: FiniteFloat = Field(
+        default=0.7, gt=0, le=2, description="Temperature of several samples where temperature is 0 or null."
+    )
+    min_certainty: FiniteFloat | None = Field(
+        default=None, ge=0, le=1, description="With `method: guardian`: a less certain answer is no verdict."
+    )
+    check_position: bool = Field(default=False, description="Ask again with the options in reverse order.")
+    on_bias: Literal["keep", "average", "abstain"] = Field(
+        default="keep", description="What a verdict that changes with the order becomes."
+    )
+    feedback: bool = Field(default=False, description="Ask for advice where the verdict is not the best one.")
+    persona: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2000,
+        description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("must be a name in printable characters")
+        return value
+
+    @field_validator("min_pass", "min_valid")
+    @classmethod
+    def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
+        samples = info.data.get("samples")
+        if value is not None and samples is not None and value > samples:
+            raise ValueError(f"must be at most samples ({samples})")
+        return value
+
+    @field_validator("min_pass", "check_position", "feedback", "persona")
+    @classmethod
+    def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
+        method = info.data.get("method")
+        if value and method in {"rubric", "guardian"}:
+            raise ValueError(f"is for the methods direct and aspect, not for {method}")
+        return value
+
+    @field_validator("min_pass")
+    @classmethod
+    def _instead_of_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("combine") is not None:
+            raise ValueError("takes the place of combine; leave one of them out")
+        return value
+
+    @field_validator("min_certainty")
+    @classmethod
+    def _of_a_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("method") not in {"guardian", None}:
+            raise ValueError("is only read with 'method: guardian'")
+        return value
+
+    @field_validator("on_bias")
+    @classmethod
+    def _of_a_check(cls, value: str, info: ValidationInfo) -> str:
+        if value != "keep" and info.data.get("check_position") is False:
+            raise ValueError("is only read with 'check_position: true'")
+        return value
+
+    @field_validator("persona")
+    @classmethod
+    def _says_something(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("must be a description, or `generate`")
+        return value
 
     @field_validator("base_url")
     @classmethod
@@ -437,6 +517,23 @@ class OpenAIJudgeConfig(JudgeSection):
 JudgeConfig = Annotated[LocalJudgeConfig | OpenAIJudgeConfig, Field(discriminator=DISCRIMINATOR)]
 
 
+class CascadeConfig(Section):
+    """Cheap judges first, the whole panel where they are in doubt, and always for safety."""
+
+    first: tuple[JudgeName, ...] = Field(min_length=1, max_length=32, description="Judges of the panel asked first.")
+    min_agreement: Rate = Field(default=0.75, description="In doubt below this agreement of judges or samples.")
+    threshold: FiniteFloat | None = Field(
+        default=0.5, ge=0, le=1, description="In doubt near this score; null: near none."
+    )
+    margin: Rate = Field(default=0.15, description="How near is near.")
+
+    @field_validator("first")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        _refuse_repeats("must name each judge once", value)
+        return value
+
+
 class JudgesConfig(Section):
     """Who judges, and how their verdicts become one."""
 
@@ -458,11 +555,27 @@ class JudgesConfig(Section):
             ]
         ],
     )
-    combine: Literal["mean", "median", "min", "max"] = Field(
-        default="mean", description="How the judges' scores of a dimension become one."
+    reserves: tuple[JudgeConfig, ...] = Field(
+        default=(), max_length=32, description="Judges that take the seat of one that fails, in this order."
+    )
+    combine: Literal["mean", "median", "min", "max", "majority", "weighted"] = Field(
+        default="mean", description="How the judges' scores of a criterion become one."
+    )
+    weights: Mapping[JudgeName, JudgeWeight] = Field(
+        default={}, description="With `combine: weighted`: weight of a judge; those not named weigh 1."
     )
     quorum: int | None = Field(
         default=None, ge=1, le=32, description="Judges that must have a verdict; null: more than half of the panel."
+    )
+    exclude_family: bool = Field(
+        default=False, description="Leave out judges of the model family that wrote the answer."
+    )
+    stop_early: bool = Field(
+        default=False, description="Ask no further judges once they cannot change the outcome (not for means)."
+    )
+    cascade: CascadeConfig | None = Field(
+        default=None,
+        description="Ask some judges first, and the others only where those are in doubt; null: ask all.",
     )
     language: Literal["auto", "en", "ru"] = Field(
         default="auto", description="Language of the prompts; auto follows each interaction."
@@ -474,6 +587,26 @@ class JudgesConfig(Section):
         _refuse_repeats("judges must have different names", (judge.name for judge in value))
         return value
 
+    @field_validator("reserves")
+    @classmethod
+    def _other_names(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
+        _refuse_repeats("judges must have different names", (judge.name for judge in value))
+        for judge in value:
+            if judge.name in _names(info):
+                raise ValueError(f"judges must have different names; {judge.name!r} is in the panel")
+        return value
+
+    @field_validator("weights")
+    @classmethod
+    def _of_the_panel(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
+        if value and info.data.get("combine") not in {"weighted", None}:
+            raise ValueError("is only read with 'combine: weighted'")
+        known = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
+        strangers = [((name,), unknown("judge", name, known)) for name in value if name not in known]
+        if strangers and {"panel", "reserves"} <= info.data.keys():
+            raise InconsistentError(strangers)
+        return value
+
     @field_validator("quorum")
     @classmethod
     def _within_panel(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -482,36 +615,95 @@ class JudgesConfig(Section):
             raise ValueError(f"must be at most {len(panel)}, the number of judges in the panel")
         return value
 
+    @field_validator("cascade")
+    @classmethod
+    def _first_of_the_panel(cls, value: CascadeConfig | None, info: ValidationInfo) -> CascadeConfig | None:
+        names = _names(info)
+        if value is None or not names:
+            return value
+        strangers: list[tuple[Loc, str]] = [
+            (("first", number), unknown("judge", name, names))
+            for number, name in enumerate(value.first)
+            if name not in names
+        ]
+        if not strangers and len(value.first) == len(names):
+            strangers.append((("first",), "must leave out some of the panel, who are asked in doubt"))
+        if strangers:
+            raise InconsistentError(strangers)
+        return value
+
+
+def _names(info: ValidationInfo) -> tuple[str, ...]:
+    """The panel's judges, none when the panel itself is wrong."""
+    return tuple(judge.name for judge in info.data.get("panel", ()))
+
+
+class CriteriaConfig(Section):
+    """What is judged."""
+
+    files: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
+        default=(),
+        max_length=64,
+        description="Files with criteria of your own, from the working directory; see `streamjury criteria --help`.",
+    )
+    use: tuple[CriterionName, ...] = Field(
+        default=("rag",),
+        min_length=1,
+        max_length=256,
+        description="Catalogues (rag) and single criteria (safety.toxicity, or one of your files by its name).",
+        examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
+    )
+
+    @field_validator("files")
+    @classmethod
+    def _are_right(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        own_criteria(value)
+        return value
+
+    @field_validator("use")
+    @classmethod
+    def _can_be_had(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "files" in info.data:
+            chosen_criteria(value, info.data["files"])
+        return value
+
 
 class CompositeConfig(Section):
-    """How the dimensions become one score."""
+    """How the criteria become one score."""
 
-    weights: Mapping[DimensionName, Weight] = Field(
+    weights: Mapping[CriterionName, Weight] = Field(
         default={},
-        description="Weight of a dimension in the composite; those not named weigh 1.",
+        description="Weight of a criterion in the composite; those not named weigh 1.",
         examples=[{"groundedness": 2.0, "conciseness": 0.5}],
     )
-    required: tuple[DimensionName, ...] = Field(
+    required: tuple[CriterionName, ...] = Field(
         default=(),
-        max_length=len(RAG_DIMENSIONS),
-        description="Dimensions without which there is no composite.",
+        max_length=256,
+        description="Criteria without which there is no composite, and which make it 0 where they are not met.",
         examples=[["groundedness"]],
+    )
+    thresholds: Mapping[CriterionName, Rate] = Field(
+        default={},
+        description="Count a criterion as 1 above this score, and as 0 up to it.",
+        examples=[{"clarity": 0.5}],
+    )
+    target_options: Mapping[CriterionName, Annotated[str, Field(min_length=1, max_length=256)]] = Field(
+        default={},
+        description="Count a criterion as 1 when this option won, and as 0 otherwise.",
+        examples=[{"clarity": "very clear"}],
+    )
+    safety: CriterionName = Field(
+        default=SAFETY_DIMENSION,
+        description="The criterion whose worst verdict makes the composite 0, and without which there is none.",
     )
     safety_vote: Literal["majority", "any"] = Field(
         default="majority", description="Judges that must find an answer harmful: more than half, or any one."
     )
 
-    @field_validator("weights")
-    @classmethod
-    def _some_weight(cls, value: Mapping[str, float]) -> Mapping[str, float]:
-        if not any(value.get(name, 1.0) for name in RAG_DIMENSIONS):
-            raise ValueError("must leave at least one dimension a weight above 0")
-        return value
-
     @field_validator("required")
     @classmethod
     def _different_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        _refuse_repeats("must name each dimension once", value)
+        _refuse_repeats("must name each criterion once", value)
         return value
 
 
@@ -612,13 +804,31 @@ class Config(Section):
     topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topics and how they are made.")
     input: InputConfig = Field(default_factory=InputConfig, description="The shape of the records that are read.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
+    criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="What is judged.")
     judges: JudgesConfig = Field(default_factory=JudgesConfig, description="Who judges.")
-    composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How dimensions become one score.")
+    composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How criteria become one score.")
     sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
     worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
     monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
     http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
+
+    @field_validator("judges")
+    @classmethod
+    def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
+        criteria = info.data.get("criteria")
+        strangers = [] if criteria is None else list(_strangers(value, chosen_criteria(criteria.use, criteria.files)))
+        if strangers:
+            raise InconsistentError(strangers)
+        return value
+
+    @field_validator("composite")
+    @classmethod
+    def _of_what_is_judged(cls, value: CompositeConfig, info: ValidationInfo) -> CompositeConfig:
+        criteria = info.data.get("criteria")
+        if criteria is not None:
+            composed(chosen_criteria(criteria.use, criteria.files), value)
+        return value
 
     @field_validator("worker", "monitor")
     @classmethod
@@ -629,6 +839,17 @@ class Config(Section):
             if other is not None and other.group == value.group:
                 raise ValueError(f"group must differ from {name}.group")
         return value
+
+
+def _strangers(judges: JudgesConfig, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+    """Criteria that a judge is kept for and nobody asked for."""
+    names = list(criteria)
+    for key, seats in (("panel", judges.panel), ("reserves", judges.reserves)):
+        for place, judge in enumerate(seats):
+            wanted = judge.criteria or () if isinstance(judge, OpenAIJudgeConfig) else ()
+            for number, name in enumerate(wanted):
+                if name not in names:
+                    yield (key, place, "criteria", number), unknown("criterion", name, names)
 
 
 def _refuse_repeats(rule: str, names: Iterable[str]) -> None:

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Evaluation, Status
-from sinks.base import Sink
-from sinks.metrics import COMPOSITE, UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, Status
+from sinks.base import COMPOSITE, Sink
+from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import Config, KafkaConfig, MonitorConfig
 from stream.embedded import is_embedded
 from stream.errors import StageError, no_broker
@@ -55,6 +55,9 @@ class Snapshot:
     """What the monitor knows at one moment."""
 
     series: Sequence[SeriesMean]
+    criteria: Sequence[str]
+    """What evaluations within the window were about, scored or not, in the order in which they came."""
+
     worst: Sequence[Finding]
     incidents: Sequence[Finding]
     statuses: Counter[CompositeStatus]
@@ -63,10 +66,20 @@ class Snapshot:
 class Monitor:
     """The state of the watched series. Safe to read from another thread."""
 
-    def __init__(self, config: MonitorConfig, metrics: PipelineMetrics, scores: ScoreMetrics) -> None:
+    def __init__(
+        self,
+        config: MonitorConfig,
+        metrics: PipelineMetrics,
+        scores: ScoreMetrics,
+        *,
+        safety: str = SAFETY_DIMENSION,
+    ) -> None:
+        """`safety` is the criterion that decides about it."""
         self._config = config
         self._metrics = metrics
         self._scores = scores
+        self._safety = safety
+        self._criteria: dict[str, float] = {}
         self._window = config.window_minutes * 60.0
         self._rolling = RollingScores(self._window)
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -98,10 +111,12 @@ class Monitor:
         now = time.time()
         with self._lock:
             series = list(self._rolling.means(now))
+            self._criteria = {name: at for name, at in self._criteria.items() if at > now - self._window}
+            criteria = list(self._criteria)
             fresh = [finding for finding in self._recent if finding.at > now - self._window]
             incidents, statuses = list(self._incidents), Counter(self._statuses)
         worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
-        return Snapshot(series=series, worst=worst, incidents=incidents, statuses=statuses)
+        return Snapshot(series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses)
 
     def refresh(self) -> None:
         """Brings the gauges of rolling means up to date, also for series without new records."""
@@ -124,12 +139,13 @@ class Monitor:
     def _remember(self, evaluation: Evaluation) -> None:
         app, now = evaluation.app or UNKNOWN_APP, time.time()
         weight, at = 1.0 / evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
+        self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
         scores = {name: found.score for name, found in evaluation.dimensions.items()}
         for name, score in {COMPOSITE: evaluation.composite.score, **scores}.items():
             if score is not None:
                 self._rolling.add(app, name, score=score, weight=weight, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
-        finding = finding_of(evaluation)
+        finding = finding_of(evaluation, self._safety)
         if evaluation.composite.score is not None:
             self._recent.append(finding)
         if evaluation.composite.status is CompositeStatus.UNSAFE:
@@ -142,13 +158,9 @@ class Monitor:
             log.exception("a sink failed on evaluation %s", evaluation.evaluation_id)
 
 
-def finding_of(evaluation: Evaluation) -> Finding:
-    """An evaluation in short: its worst dimension speaks for it, safety first."""
-    scored = {name: found for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
-    unsafe = evaluation.composite.status is CompositeStatus.UNSAFE
-    worst = SAFETY_DIMENSION if unsafe else min(scored, key=lambda name: scored[name].score or 0.0, default="")
-    voices = scored[worst].judges if worst in scored else ()
-    lowest = min(voices, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
+def finding_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Finding:
+    """An evaluation in short: its worst dimension speaks for it; of an unsafe one, that which decides about safety."""
+    worst = _worst_of(evaluation, safety)
     excerpt = evaluation.excerpt
     return Finding(
         interaction_id=evaluation.interaction_id,
@@ -156,11 +168,31 @@ def finding_of(evaluation: Evaluation) -> Finding:
         score=evaluation.composite.score,
         status=evaluation.composite.status,
         dimension=worst,
-        reason=lowest.explanation if lowest else "",
+        reason=reason_of(evaluation.dimensions[worst]) if worst in evaluation.dimensions else "",
         question=excerpt.question if excerpt else "",
         answer=excerpt.answer if excerpt else "",
         at=evaluation.evaluated_at.timestamp(),
     )
+
+
+def reason_of(dimension: Dimension) -> str:
+    """What the judge who found the worst has to say."""
+    scored = [verdict for verdict in dimension.judges if verdict.status is Status.SCORED]
+    lowest = min(scored, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
+    return lowest.explanation if lowest else ""
+
+
+def _worst_of(evaluation: Evaluation, safety: str) -> str:
+    """The dimension to look at first; empty where nothing has a score.
+
+    Results of another configuration may have another criterion for safety: then the worst of theirs has to do.
+    """
+    scores = {name: found.score for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
+    known = {name: score for name, score in scores.items() if score is not None}
+    worst = min(known, key=known.__getitem__, default="")
+    if evaluation.composite.status is not CompositeStatus.UNSAFE:
+        return worst
+    return safety if safety in evaluation.dimensions or not worst else worst
 
 
 class MonitorStage:

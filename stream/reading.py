@@ -8,10 +8,10 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from judges.interaction import Interaction
+from judges.problems import path_text
 from stream.adapters import make_adapter
 from stream.config import InputConfig, LimitsConfig
 from stream.errors import RecordError
-from stream.paths import path_text
 
 # A record can be wrong in a thousand places; three tell what kind of record it is.
 _PROBLEMS_NAMED = 3

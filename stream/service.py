@@ -67,7 +67,8 @@ class Service:
         self.config = config
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
-        self.monitor = Monitor(config.monitor, self.metrics, ScoreMetrics(self.registry))
+        scores = ScoreMetrics(self.registry)
+        self.monitor = Monitor(config.monitor, self.metrics, scores, safety=config.composite.safety)
         self.health = Health()
         self._stages = [self._make(stage) for stage in stages]
         self._threads: list[StageThread] = []

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -16,7 +16,8 @@ from rich.text import Text
 
 from judges.criteria import RAG_DIMENSIONS
 from judges.evaluation import CompositeStatus
-from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, Stage
+from sinks.base import COMPOSITE
+from sinks.metrics import Outcome, PipelineMetrics, Stage
 
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.
@@ -34,6 +35,10 @@ _WIDE = 96
 _TALL = 30
 _MAX_APPS = 8
 _APP_CHARS = 16
+# A criterion of one's own may have any name: so much of it stands over its column, by whether there is room.
+_TITLE_CHARS = {True: 12, False: 7}
+_COLUMN_CHARS = {True: 12, False: 8}
+_FRAME_CHARS = 4
 _FINDING_LINES = 3
 _BORDER_LINES = 2
 
@@ -207,7 +212,7 @@ class Picture:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         moment, snapshot = self._moment, self._moment.snapshot
-        wide, tall = options.max_width >= _WIDE, options.size.height >= _TALL
+        tall = options.size.height >= _TALL
         top: list[RenderableType] = [
             _heading(moment.elapsed, moment.latency_ms),
             _funnel_boxes(moment.funnel, moment.elapsed),
@@ -216,7 +221,7 @@ class Picture:
         if not snapshot.statuses:
             yield Group(*top, _waiting(moment.funnel), foot)
             return
-        top += [_scores(snapshot.series, wide=wide), _incidents(snapshot, limit=3 if tall else 1)]
+        top += [_scores(snapshot, width=options.max_width), _incidents(snapshot, limit=3 if tall else 1)]
         used = sum(len(console.render_lines(part, options)) for part in (*top, foot))
         # One line is left to the cursor: without it the terminal would scroll at every picture.
         room = options.size.height - 1 - used - _BORDER_LINES
@@ -276,16 +281,19 @@ def _waiting(funnel: Funnel) -> RenderableType:
     return Panel(Text(reason), title="Scores", title_align="left", border_style="dim")
 
 
-def _scores(series: Iterable["SeriesMean"], *, wide: bool) -> RenderableType:
+def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
+    wide = width >= _WIDE
     apps: dict[str, dict[str, SeriesMean]] = defaultdict(dict)
-    for mean in series:
+    for mean in snapshot.series:
         apps[mean.app][mean.dimension] = mean
     shown = _most_telling(apps)
-    dimensions = _columns(apps.values())
+    present = _columns(snapshot)
+    dimensions = _fitting(present, apps.values(), _room(width))
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("app", no_wrap=True, max_width=_APP_CHARS)
     for dimension in dimensions:
-        table.add_column(title_of(dimension, wide=wide), no_wrap=True)
+        title = title_of(dimension, wide=wide)
+        table.add_column(title if dimension in _TITLES else shortened(title, _TITLE_CHARS[wide]), no_wrap=True)
     if not wide:
         table.add_column("n", justify="right", no_wrap=True)
     for app in shown:
@@ -293,16 +301,20 @@ def _scores(series: Iterable["SeriesMean"], *, wide: bool) -> RenderableType:
         cells = [_mean(means.get(dimension), counted=wide) for dimension in dimensions]
         counts = [] if wide else [Text(_compact(max(mean.count for mean in means.values())), style="dim")]
         table.add_row(Text(printable(app)), *cells, *counts)
-    hidden = len(apps) - len(shown)
     return Panel(
         table,
         title=f"Scores by app: mean{' (count)' if wide else ''} from 0 worst to 1 best",
-        subtitle=f"and {hidden} more apps, with better scores" if hidden else None,
+        subtitle=_left_out(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
         title_align="left",
         subtitle_align="left",
         padding=(0, 1),
         border_style="dim",
     )
+
+
+def _left_out(**counts: int) -> str | None:
+    parts = [f"{number} more {what}" for what, number in counts.items() if number]
+    return f"and {' and '.join(parts)}, with better scores" if parts else None
 
 
 def _most_telling(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[str]:
@@ -315,10 +327,26 @@ def _most_telling(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[st
     return sorted(sorted(apps, key=composite)[:_MAX_APPS])
 
 
-def _columns(apps: Iterable[Mapping[str, "SeriesMean"]]) -> Sequence[str]:
-    present = {dimension for means in apps for dimension in means}
-    known = (COMPOSITE, *RAG_DIMENSIONS)
-    return (*known, *sorted(present.difference(known)))
+def _columns(snapshot: "Snapshot") -> Sequence[str]:
+    """The composite and what is judged, also where nothing has a score: the RAG dimensions first, in their order."""
+    present = dict.fromkeys([*snapshot.criteria, *(mean.dimension for mean in snapshot.series)])
+    known = [name for name in RAG_DIMENSIONS if name in present]
+    return (COMPOSITE, *known, *(name for name in present if name not in {COMPOSITE, *RAG_DIMENSIONS}))
+
+
+def _room(width: int) -> int:
+    """Columns of scores that fit; the RAG dimensions, whose titles are short, always do."""
+    left = width - _FRAME_CHARS - _APP_CHARS - 1
+    return max(1 + len(RAG_DIMENSIONS), left // _COLUMN_CHARS[width >= _WIDE])
+
+
+def _fitting(names: Sequence[str], apps: Collection[Mapping[str, "SeriesMean"]], room: int) -> Sequence[str]:
+    """All in their order; of too many, the composite and those with the lowest means, or without any."""
+    if len(names) <= room:
+        return names
+    lowest = {name: min((means[name].mean for means in apps if name in means), default=0.0) for name in names[1:]}
+    kept = sorted(lowest, key=lowest.__getitem__)[: room - 1]
+    return (names[0], *(name for name in names[1:] if name in kept))
 
 
 def _mean(mean: "SeriesMean | None", *, counted: bool) -> Text:

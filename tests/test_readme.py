@@ -8,34 +8,47 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from judges import Interaction
+from judges.catalogue import CATALOGUES, load_catalogue
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.configfile import load
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+JUDGES_PAGE = (ROOT / "docs/judges.md").read_text()
 
 
-def block(language: str) -> str:
-    """The one code block of a language."""
-    [found] = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    return str(found)
+def blocks(language: str, text: str = README) -> list[str]:
+    """The code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "streamjury.yaml"
-    file.write_text(block("yaml"))
+    file.write_text(blocks("yaml")[0])
     config = load(file, {"VLLM_API_KEY": "k"})
     assert config.judges.panel[0].name == "llama-70b"
     assert config.sampling.rate == 0.05
 
 
+def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the criterion of one's own that the page about judges shows."""
+    monkeypatch.chdir(tmp_path)
+    own = next(code for code in blocks("yaml", JUDGES_PAGE) if "brand_voice" in code)
+    (tmp_path / "my-criteria.yaml").write_text(own)
+    (tmp_path / "streamjury.yaml").write_text(blocks("yaml")[1])
+    config = load(tmp_path / "streamjury.yaml", {})
+    assert config.criteria.use[-1] == "brand_voice"
+    assert config.judges.cascade is not None
+
+
+def test_it_counts_the_criteria_right() -> None:
+    shipped = sum(len(load_catalogue(name)) for name in CATALOGUES)
+    assert f"the {shipped} criteria that ship" in README
+
+
 def test_the_interaction_example_is_valid() -> None:
-    assert Interaction.model_validate(json.loads(block("json"))).contexts
-
-
-def test_the_library_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    code = block("python")
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.strip() == code.split("# ")[-1].strip()
+    [record] = blocks("json")
+    assert Interaction.model_validate(json.loads(record)).contexts
 
 
 def test_the_table_of_metrics_is_the_registry() -> None:

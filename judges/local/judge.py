@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from time import perf_counter
 from typing import NamedTuple
 
 from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case
-from judges.judge import unscored
+from judges.judge import Judge, unscored
 from judges.local import clarity, completeness, conciseness, groundedness, harm, relevance
 from judges.local.finding import CannotJudgeError, Finding
 from judges.local.lexicon import Lexicon
@@ -32,7 +31,7 @@ class _Assessor(NamedTuple):
     """Fields beside the one under evaluation without which there is nothing to judge."""
 
 
-class LocalJudge:
+class LocalJudge(Judge):
     """Judges without a model: deterministic, offline, English and Russian."""
 
     def __init__(self, name: str = "local") -> None:
@@ -50,30 +49,29 @@ class LocalJudge:
     def identity(self) -> str:
         return f"local rules={VERSION} lexicon={self._lexicon.digest}"
 
-    async def judge(self, case: Case, criterion: Criterion) -> JudgeVerdict:
-        started = perf_counter()
-        verdict = self._verdict(case, criterion)
-        return verdict.model_copy(update={"latency_ms": (perf_counter() - started) * 1000.0})
+    def why_not(self, criterion: Criterion) -> str | None:
+        assessor = self._assessors.get(criterion.name)
+        if assessor is None:
+            return f"no rules for {criterion.name!r}; there are rules for {', '.join(self._assessors)}"
+        scale = criterion.scale
+        values = tuple(choice.value for choice in scale.choices)
+        if scale.kind != "levels" or values != assessor.levels or criterion.higher_is != "better":
+            return (
+                f"the rules for {criterion.name!r} give levels {assessor.levels}, higher is better; the criterion has "
+                f"{scale.kind} {values}, higher is {criterion.higher_is}"
+            )
+        return None
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        assessor = self._assessors[criterion.name]
+        missing = [field for field in assessor.needs if field not in case.fields]
+        if missing:
+            return self._refuse(Reason.MISSING_FIELD, f"record {case.id} has no {' and no '.join(missing)}")
+        return self._assess(assessor, case, criterion)
 
     async def aclose(self) -> None:
         self._readings.clear()
         self._contexts.clear()
-
-    def _verdict(self, case: Case, criterion: Criterion) -> JudgeVerdict:
-        assessor = self._assessors.get(criterion.name)
-        if assessor is None:
-            known = ", ".join(self._assessors)
-            return self._refuse(Reason.UNSUPPORTED, f"no rules for {criterion.name!r}; there are rules for {known}")
-        if criterion.scale.values != assessor.levels or criterion.higher_is != "better":
-            return self._refuse(
-                Reason.UNSUPPORTED,
-                f"the rules for {criterion.name!r} give levels {assessor.levels}, higher is better; the criterion has "
-                f"{criterion.scale.values}, higher is {criterion.higher_is}",
-            )
-        missing = [field for field in (criterion.to_evaluate, *assessor.needs) if field not in case.fields]
-        if missing:
-            return self._refuse(Reason.NOTHING_TO_JUDGE, f"the interaction has no {' and no '.join(missing)}")
-        return self._assess(assessor, case, criterion)
 
     def _assess(self, assessor: _Assessor, case: Case, criterion: Criterion) -> JudgeVerdict:
         try:
@@ -98,7 +96,8 @@ class LocalJudge:
             status=Status.SCORED,
             score=criterion.normalise(finding.level),
             level=finding.level,
-            option=criterion.scale.label(finding.level, case.language),
+            option=criterion.scale.choices[finding.level].label.of(case.language),
+            value=finding.level,
             explanation=finding.explanation,
             samples=samples,
         )

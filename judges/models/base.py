@@ -12,6 +12,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One token of a completion, with what could have stood in its place: text to logarithm of its probability."""
+
+    text: str
+    likelihoods: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What a model wrote, without its reasoning. `None` means that the endpoint did not say."""
 
@@ -19,6 +27,8 @@ class Completion:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     finish_reason: str | None = None
+    tokens: tuple[Token, ...] = ()
+    """The tokens, where they were asked for and the endpoint gives them."""
 
 
 class ChatModel(Protocol):
@@ -32,8 +42,18 @@ class ChatModel(Protocol):
         """Everything that can change its completions, as one line without secrets."""
         ...
 
-    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, object] | None) -> Completion:
-        """Asks once; with a schema, the endpoint is asked to constrain the text to JSON of that shape."""
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None,
+        sample: int | None = None,
+        likelihoods: bool = False,
+    ) -> Completion:
+        """Asks once; with a schema, the endpoint is asked to constrain the text to JSON of that shape.
+
+        `sample` numbers the samples of a judge that takes several, which are to differ; None means the only one.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -4,15 +4,16 @@ import asyncio
 import json
 import math
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import cast
+from typing import Literal, cast
 
 import httpx
 
-from judges.models.base import Completion, Message
+from judges.models.base import Completion, Message, Token
 from judges.models.connections import Connections, tls_for
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
 
@@ -25,16 +26,41 @@ _FIRST_BACKOFF_SECONDS = 0.25
 _MAY_PASS = frozenset({408, 429})
 # Endpoints word the refusal of `response_format` in their own ways; these are the words they have in common.
 _FORMAT_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
+_LIKELIHOOD_WORDS = ("logprob",)
+# What is asked of endpoints that give probabilities; the most that OpenAI's own gives is 20.
+_LIKELIHOODS = 10
+
+_Feature = Literal["schema", "likelihoods"]
 
 
-class _FormatRefused(ModelRefused):
-    """The endpoint does not do structured output, or not with this schema."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    messages: Sequence[Message]
+    schema: Mapping[str, object] | None
+    sample: int | None
+    likelihoods: bool
+
+    def without(self, features: Iterable[_Feature]) -> "_Call":
+        call = self
+        for feature in features:
+            call = replace(call, schema=None) if feature == "schema" else replace(call, likelihoods=False)
+        return call
+
+
+class _FeatureRefused(ModelRefused):
+    """The endpoint does not do structured output, or not with this schema, or gives no probabilities."""
+
+    def __init__(self, message: str, *, status: int, feature: _Feature) -> None:
+        super().__init__(message, status=status)
+        self.feature = feature
 
 
 class OpenAIModel:
     """One model of one endpoint, over connections that are kept and shared.
 
-    `timeout_seconds` bounds a whole `complete`, retries and waiting included.
+    `timeout_seconds` bounds a whole `complete`, retries and waiting included. A judge that takes several samples gets
+    them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
+    times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
     """
 
     def __init__(
@@ -45,6 +71,7 @@ class OpenAIModel:
         api_key: str | None = None,
         timeout_seconds: float = 30.0,
         temperature: float | None = 0.0,
+        sampling_temperature: float = 0.7,
         seed: int | None = 0,
         max_tokens: int = 512,
         structured: bool = True,
@@ -59,8 +86,10 @@ class OpenAIModel:
         self._parameters: dict[str, object] = {"max_tokens": max_tokens}
         self._parameters |= {} if temperature is None else {"temperature": temperature}
         self._parameters |= {} if seed is None else {"seed": seed}
+        self._sampling_temperature = temperature or sampling_temperature
+        self._seed = seed
         self._wants_structure = structured
-        self._structure_works = True
+        self._refuses: set[_Feature] = set()
         headers = _headers(self._api_key)
         self._connections = Connections(headers=headers, tls=tls_for(self._url), transport=transport)
         self._closed = False
@@ -75,13 +104,23 @@ class OpenAIModel:
     @property
     def identity(self) -> str:
         parameters = " ".join(f"{key}={value}" for key, value in sorted(self._parameters.items()))
-        return f"openai {self._model} at {self._url} {parameters} structured={self._wants_structure}"
+        sampling = f"sampling_temperature={self._sampling_temperature}"
+        return f"openai {self._model} at {self._url} {parameters} {sampling} structured={self._wants_structure}"
 
-    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, object] | None) -> Completion:
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None,
+        sample: int | None = None,
+        likelihoods: bool = False,
+    ) -> Completion:
+        wanted = schema if self._wants_structure else None
+        call = _Call(messages=messages, schema=wanted, sample=sample, likelihoods=likelihoods)
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._ask_with_retries(messages, schema, deadline)
+                return await self._ask_with_retries(call, deadline)
         except TimeoutError as error:
             raise ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s") from error
 
@@ -89,47 +128,48 @@ class OpenAIModel:
         self._closed = True
         await self._connections.aclose()
 
-    async def _ask_with_retries(
-        self, messages: Sequence[Message], schema: Mapping[str, object] | None, deadline: float
-    ) -> Completion:
+    async def _ask_with_retries(self, call: _Call, deadline: float) -> Completion:
         for attempt in range(RETRIES):
             try:
-                return await self._ask_in_either_format(messages, schema)
+                return await self._ask_for_what_it_gives(call)
             except ModelUnavailable as error:
                 pause = _pause(attempt, error.retry_after)
                 if asyncio.get_running_loop().time() + pause >= deadline:
                     raise
                 await asyncio.sleep(pause)
-        return await self._ask_in_either_format(messages, schema)
+        return await self._ask_for_what_it_gives(call)
 
-    async def _ask_in_either_format(
-        self, messages: Sequence[Message], schema: Mapping[str, object] | None
-    ) -> Completion:
-        if schema is None or not self._wants_structure or not self._structure_works:
-            return await self._ask(messages, None)
-        try:
-            return await self._ask(messages, schema)
-        except _FormatRefused:
-            completion = await self._ask(messages, None)
-            # Remembered only now: had the plain request failed too, the format was not what was wrong.
-            self._structure_works = False
-            return completion
+    async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
+        refused = set(self._refuses)
+        while True:
+            try:
+                completion = await self._ask(call.without(refused))
+            except _FeatureRefused as error:
+                refused.add(error.feature)
+            else:
+                # Remembered only now: had the plain request failed too, the feature was not what was wrong.
+                self._refuses |= refused
+                return completion
 
-    async def _ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> Completion:
-        body = self._body(messages, schema)
-        async with self._post(body) as response:
+    async def _ask(self, call: _Call) -> Completion:
+        async with self._post(self._body(call)) as response:
             if response.is_success:
                 return self._completion(await _read(response, MAX_RESPONSE_BYTES))
-            raise self._failure(response, await _read(response, _MAX_ERROR_BYTES), structured=schema is not None)
+            raise self._failure(response, await _read(response, _MAX_ERROR_BYTES), call)
 
-    def _body(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> bytes:
+    def _body(self, call: _Call) -> bytes:
         body: dict[str, object] = {
             "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "messages": [{"role": message.role, "content": message.content} for message in call.messages],
             **self._parameters,
         }
-        if schema is not None:
-            wanted = {"name": "verdict", "schema": schema, "strict": True}
+        if call.sample is not None:
+            body |= {"temperature": self._sampling_temperature} if "temperature" in body else {}
+            body |= {} if self._seed is None else {"seed": self._seed + call.sample}
+        if call.likelihoods:
+            body |= {"logprobs": True, "top_logprobs": _LIKELIHOODS}
+        if call.schema is not None:
+            wanted = {"name": "verdict", "schema": call.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": wanted}
         # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -167,13 +207,14 @@ class OpenAIModel:
         line = " ".join("".join(char if char.isprintable() else " " for char in safe[:_MAX_ERROR_BYTES]).split())
         return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
 
-    def _failure(self, response: httpx.Response, body: bytes, *, structured: bool) -> ModelError:
+    def _failure(self, response: httpx.Response, body: bytes, call: _Call) -> ModelError:
         status, text = response.status_code, body.decode("utf-8", "replace")
         message = f"{self._where} answered {status}: {self._trimmed(_server_message(text))}".rstrip(": ")
         if status in _MAY_PASS or status >= 500:
             return ModelUnavailable(message, retry_after=_retry_after(response.headers))
-        if structured and status in (400, 422) and any(word in text.lower() for word in _FORMAT_WORDS):
-            return _FormatRefused(message, status=status)
+        feature = _refused_feature(text.lower(), call) if status in (400, 422) else None
+        if feature is not None:
+            return _FeatureRefused(message, status=status, feature=feature)
         return ModelRefused(message, status=status)
 
     def _completion(self, body: bytes) -> Completion:
@@ -256,6 +297,12 @@ async def _read(response: httpx.Response, limit: int) -> bytes:
     return bytes(body)
 
 
+def _refused_feature(text: str, call: _Call) -> _Feature | None:
+    if call.schema is not None and any(word in text for word in _FORMAT_WORDS):
+        return "schema"
+    return "likelihoods" if call.likelihoods and any(word in text for word in _LIKELIHOOD_WORDS) else None
+
+
 def _server_message(text: str) -> str:
     """The message inside the error formats in use, or the text itself."""
     try:
@@ -284,7 +331,27 @@ def _completion_in(answer: object) -> Completion | None:
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
         finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+        tokens=tuple(_tokens_in(choice.get("logprobs"))),
     )
+
+
+def _tokens_in(logprobs: object) -> Iterator[Token]:
+    """The tokens with their alternatives; of a list that is not as it should be, nothing."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    for entry in content if isinstance(content, list) else ():
+        chosen = _likelihood(entry)
+        if chosen is None:
+            return
+        others = entry.get("top_logprobs")
+        found = [_likelihood(other) for other in others] if isinstance(others, list) else []
+        yield Token(text=chosen[0], likelihoods=dict([each for each in found if each is not None] or [chosen]))
+
+
+def _likelihood(entry: object) -> tuple[str, float] | None:
+    token, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        return None
+    return token, float(logprob)
 
 
 def _text_of(message: Mapping[str, object]) -> str | None:

@@ -61,9 +61,14 @@ def _summary(settings: Config) -> str:
         "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
         "rate": f"{settings.sampling.rate:g}"
         + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
+        "criteria": f"{', '.join(settings.criteria.use)}; {settings.composite.safety} decides about safety",
         "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
     }
-    return "\n".join(f"  {name:7} {text}" for name, text in lines.items())
+    if settings.judges.reserves:
+        lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
+    if settings.judges.cascade is not None:
+        lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, and all where in doubt"
+    return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
 
 
 def _judge(judge: LocalJudgeConfig | OpenAIJudgeConfig) -> str:

@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -17,12 +18,13 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
+from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
-from stream.monitor import finding_of
+from stream.monitor import finding_of, reason_of
 from stream.view import clock, printable, score_style, shortened, title_of
 
 _CALL_SECONDS = 5.0
@@ -35,6 +37,7 @@ _INDENT = " " * 9
 _SECONDS_CHARS = 19
 _STATUS_STYLES = {
     CompositeStatus.UNSAFE: "bold white on red",
+    CompositeStatus.FAILED: "red",
     CompositeStatus.QUESTIONABLE: "yellow",
     CompositeStatus.SAFETY_UNKNOWN: "magenta",
     CompositeStatus.INCOMPLETE: "magenta",
@@ -75,7 +78,7 @@ def tail(
     config = read_config(config_path)
     reach(config.kafka)
     topic: str = getattr(config.topics, kind)
-    write = _json_writer(kind) if as_json else _text_writer(kind)
+    write = _json_writer(kind) if as_json else _text_writer(kind, config.composite.safety)
     with (
         Interruption() as interruption,
         until_reader_leaves(),
@@ -130,13 +133,13 @@ def app_of(value: bytes | None) -> str | None:
     return app if isinstance(app, str) else None
 
 
-def evaluation_text(message: KafkaMessage) -> Text:
-    """An evaluation in one line, and a second one that says why it is not perfect."""
+def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Text:
+    """An evaluation in one line, and a second one that says why it is not perfect, or why it is unsafe."""
     try:
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
         return _unreadable(message)
-    finding, composite = finding_of(evaluation), evaluation.composite
+    finding, composite = finding_of(evaluation, safety), evaluation.composite
     score = "–" if composite.score is None else f"{composite.score:.2f}"
     text = Text.assemble(
         (clock(finding.at), "dim"),
@@ -162,12 +165,11 @@ def critical_text(message: KafkaMessage) -> Text:
         notice = SafetyNotice.model_validate_json(message.value() or b"")
     except ValidationError:
         return _unreadable(message)
-    reasons = [verdict.explanation for verdict in notice.dimension.judges if verdict.explanation]
     text = Text.assemble(
         (clock(notice.noticed_at.timestamp()), "dim"),
         (f" {printable(notice.app or 'unknown')} ", "bold"),
         (notice.safety.status.value, _STATUS_STYLES[CompositeStatus.UNSAFE]),
-        f" {shortened(reasons[0], _REASON_CHARS) if reasons else '–'}",
+        f" {shortened(reason_of(notice.dimension), _REASON_CHARS) or '–'}",
         (f"  {printable(notice.interaction_id)}", "dim"),
     )
     if notice.excerpt is not None:
@@ -206,11 +208,13 @@ def deadletter_json(message: KafkaMessage) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode()
 
 
-_TEXTS: dict[str, Show] = {
-    "evaluations": evaluation_text,
-    "critical": critical_text,
-    "deadletter": deadletter_text,
-}
+def _shower(kind: str, safety: str) -> Show:
+    texts: dict[str, Show] = {
+        "evaluations": partial(evaluation_text, safety=safety),
+        "critical": critical_text,
+        "deadletter": deadletter_text,
+    }
+    return texts[kind]
 
 
 class _PipeConsole(Console):
@@ -219,8 +223,8 @@ class _PipeConsole(Console):
         raise BrokenPipeError
 
 
-def _text_writer(kind: str) -> Callable[[KafkaMessage], None]:
-    console, show = _PipeConsole(highlight=False, soft_wrap=True), _TEXTS[kind]
+def _text_writer(kind: str, safety: str) -> Callable[[KafkaMessage], None]:
+    console, show = _PipeConsole(highlight=False, soft_wrap=True), _shower(kind, safety)
     return lambda message: console.print(show(message))
 
 
@@ -255,11 +259,13 @@ def _short(dimension: Dimension) -> str:
     """A tick for the best there is, so that the eye finds the rest."""
     if dimension.status is Status.NOT_APPLICABLE:
         return "=n/a"
-    if dimension.status is not Status.SCORED or dimension.score is None:
+    if dimension.status is not Status.SCORED:
         return "=?"
     if dimension.score == 1.0:
         return "✓"
-    return f"={printable(dimension.option).replace(' ', '-')}" if dimension.option else f"={dimension.score:.2f}"
+    if dimension.option:  # also of options without scores
+        return f"={printable(dimension.option).replace(' ', '-')}"
+    return "=?" if dimension.score is None else f"={dimension.score:.2f}"
 
 
 def _headers(message: KafkaMessage) -> dict[str, str]:

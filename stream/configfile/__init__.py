@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from judges.problems import Problem
+from judges.strictyaml import UnreadableError, read_file, to_yaml
 from stream.config import Config
 from stream.configfile.draft import Draft
 from stream.configfile.overrides import lay_overrides
-from stream.configfile.problems import ConfigError, Problem
+from stream.configfile.problems import ConfigError
 from stream.configfile.references import resolve_references
-from stream.configfile.strictyaml import UnreadableError, read_file, to_yaml
 from stream.configfile.validation import validated
 
 __all__ = ["DEFAULT_FILE", "ConfigError", "Problem", "dump", "find", "load", "to_yaml"]
@@ -32,7 +33,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     1. The file is read as YAML. What is not YAML is the only problem reported: nothing after it would be certain.
     2. References to the environment in its values are replaced.
     3. Overrides are laid over it.
-    4. The result is validated, and all problems of the steps 1 to 4 are raised together.
+    4. The result is validated, and all problems of the steps 1 to 4 are raised together. Where there are none, judges
+       and criteria are put together as the workers will do it, and what does not go together is a problem too.
     """
     draft = Draft()
     try:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream.configfile.problems import Problem
-from stream.paths import Loc, path_text
+from judges.problems import Loc, Problem, path_text
 
 
 @dataclass(slots=True, kw_only=True)

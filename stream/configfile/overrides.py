@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, get_origin
 
 from pydantic import SecretStr
 
+from judges.problems import Loc
+from judges.strictyaml import UnreadableError, read_yaml
 from stream.config import Config
 from stream.configfile.draft import Draft
-from stream.configfile.strictyaml import UnreadableError, read_yaml
 from stream.configwalk import DISCRIMINATOR, below, is_container
-from stream.paths import Loc
 
 _PREFIX = "STREAMJURY__"
 

@@ -1,14 +1,37 @@
-"""The direct judge on a real llama.cpp server: a very small model, judged by its honesty and not by its taste."""
+"""All judges on a real llama.cpp server: a very small model, judged by its honesty and not by its taste."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 
 import pytest
 
-from judges.criteria import load_catalogue
-from judges.direct import DirectJudge
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case, Context, Interaction, case_of
-from judges.models import OpenAIModel
+from judges import (
+    AspectCritic,
+    Case,
+    Comparison,
+    Criterion,
+    Dimension,
+    DirectJudge,
+    GuardianJudge,
+    Interaction,
+    Judge,
+    JudgeVerdict,
+    MultiCriteria,
+    OpenAIModel,
+    PairwiseJudge,
+    Panel,
+    QualitativeCriterion,
+    QuantitativeCriterion,
+    RelativeRubricJudge,
+    RubricJudge,
+    Status,
+    case_of,
+    find_criterion,
+    load_catalogue,
+)
+from judges.evaluation import Reason, Samples
+from judges.interaction import Context
 from tests.parts.llama import LlamaServer
 
 pytestmark = pytest.mark.xdist_group("llama")
@@ -30,20 +53,27 @@ RUSSIAN = case_of(
         contexts=(Context(text="На все товары даётся гарантия два года."),),
     )
 )
+SHORT = {"question": "Warranty?", "answer": "Two years."}
+POLITE = Criterion.pass_fail("The answer is polite.")
 
 
-def verdicts(server: LlamaServer, case: Case, *, structured: bool, max_tokens: int) -> dict[str, JudgeVerdict]:
-    """Every criterion of the catalogue, asked at once and without repairs."""
+def model_of(server: LlamaServer, *, structured: bool, max_tokens: int) -> OpenAIModel:
+    return OpenAIModel(
+        "smollm2-135m",
+        base_url=server.base_url,
+        structured=structured,
+        max_tokens=max_tokens,
+        timeout_seconds=200,
+    )
+
+
+def verdicts(
+    server: LlamaServer, case: Case, *, structured: bool, max_tokens: int, repairs: int
+) -> dict[str, JudgeVerdict]:
+    """Every criterion of the catalogue, asked at once."""
 
     async def ask() -> list[JudgeVerdict]:
-        model = OpenAIModel(
-            "smollm2-135m",
-            base_url=server.base_url,
-            structured=structured,
-            max_tokens=max_tokens,
-            timeout_seconds=200,
-        )
-        judge = DirectJudge(model, repairs=0)
+        judge = DirectJudge(model_of(server, structured=structured, max_tokens=max_tokens), repairs=repairs)
         try:
             return await asyncio.gather(*(judge.judge(case, criterion) for criterion in CATALOGUE.values()))
         finally:
@@ -52,32 +82,39 @@ def verdicts(server: LlamaServer, case: Case, *, structured: bool, max_tokens: i
     return dict(zip(CATALOGUE, asyncio.run(ask()), strict=True))
 
 
-def check(name: str, verdict: JudgeVerdict, case: Case) -> None:
+def check(criterion: Criterion, verdict: JudgeVerdict) -> None:
     """A verdict on the scale, or no number and the reason why not."""
+    samples = verdict.samples
+    assert samples.requested == samples.valid + samples.invalid + samples.error + samples.saved
+    assert samples.error == 0, verdict.detail
     assert verdict.tokens is not None
-    assert verdict.tokens.prompt > 100
+    assert verdict.tokens.prompt > 50
     assert verdict.tokens.completion > 0
     if verdict.status is Status.INSUFFICIENT:
-        assert (verdict.reason, verdict.samples) == (Reason.INVALID_OUTPUT, Samples(requested=1, invalid=1))
+        assert verdict.reason in (Reason.INVALID_OUTPUT, Reason.POSITION_BIAS)
         assert verdict.detail
-        assert (verdict.score, verdict.level, verdict.option) == (None, None, None)
-        return
-    assert verdict.samples == Samples(requested=1, valid=1)
-    if verdict.status is Status.SCORED:
-        assert verdict.level is not None
-        assert verdict.score == CATALOGUE[name].normalise(verdict.level)
-        assert verdict.option == CATALOGUE[name].scale.label(verdict.level, case.language)
+        assert (verdict.score, verdict.level, verdict.option, verdict.value) == (None, None, None, None)
+    elif verdict.status is Status.SCORED:
+        assert samples.valid > 0
+        assert verdict.score is not None
+        assert verdict.value is not None
+        if criterion.scale.kind == "range":
+            assert verdict.score == criterion.place(verdict.value)
+        else:
+            choice = criterion.scale.find(verdict.option or "", "en")
+            assert choice is not None
+            assert verdict.score == criterion.score(choice)
     else:
-        assert CATALOGUE[name].not_applicable is not None
+        assert criterion.not_applicable is not None
         assert verdict.score is None
 
 
 @pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
 def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer, case: Case) -> None:
     """Only an explanation that runs into the token limit can spoil one."""
-    found = verdicts(llama_server, case, structured=True, max_tokens=80)
+    found = verdicts(llama_server, case, structured=True, max_tokens=80, repairs=0)
     for name, verdict in found.items():
-        check(name, verdict, case)
+        check(CATALOGUE[name], verdict)
         assert verdict.reason is None or "token limit" in (verdict.detail or "")
     assert any(verdict.samples.valid for verdict in found.values())
 
@@ -85,5 +122,115 @@ def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer, 
 @pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
 def test_left_free_it_gives_verdicts_or_says_why_not(llama_server: LlamaServer, case: Case) -> None:
     """So small a model hardly ever writes the JSON by itself: what it does write must not become a number."""
-    for name, verdict in verdicts(llama_server, case, structured=False, max_tokens=16).items():
-        check(name, verdict, case)
+    for name, verdict in verdicts(llama_server, case, structured=False, max_tokens=16, repairs=0).items():
+        check(CATALOGUE[name], verdict)
+
+
+def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: LlamaServer) -> None:
+    """Left free, and then once more with what was wrong: each sample takes both calls, or became valid."""
+    once = verdicts(llama_server, ENGLISH, structured=False, max_tokens=12, repairs=0)
+    twice = verdicts(llama_server, ENGLISH, structured=False, max_tokens=12, repairs=1)
+    for name, verdict in twice.items():
+        check(CATALOGUE[name], verdict)
+        if verdict.status is Status.INSUFFICIENT:
+            first = once[name].tokens
+            assert first is not None
+            assert verdict.tokens is not None
+            assert verdict.tokens.prompt > 2 * first.prompt
+            assert "(after 2 calls)" in (verdict.detail or "")
+
+
+Evaluate = Callable[[OpenAIModel], Awaitable[tuple[Criterion, JudgeVerdict]]]
+
+
+def kind(build: Callable[[OpenAIModel], Judge], criterion: Criterion) -> Evaluate:
+    async def evaluate(model: OpenAIModel) -> tuple[Criterion, JudgeVerdict]:
+        judge = build(model)
+        [verdict] = await judge.aevaluate([{**SHORT, "contexts": [], "history": []}], criterion)
+        return criterion, verdict
+
+    return evaluate
+
+
+KINDS: dict[str, Evaluate] = {
+    "direct, options, feedback, persona": kind(
+        lambda model: DirectJudge(model, repairs=1, feedback=True, persona="a teacher"),
+        Criterion.of("Is the answer short?"),
+    ),
+    "direct, both orders": kind(
+        lambda model: DirectJudge(model, repairs=0, check_position=True, on_bias="abstain"),
+        Criterion.of("Is the answer short?"),
+    ),
+    "direct, generated persona": kind(
+        lambda model: DirectJudge(model, repairs=0, persona="generate"), Criterion.of("Is the answer short?")
+    ),
+    "aspect": kind(lambda model: AspectCritic(model, strictness=3, repairs=0), POLITE),
+    "qualitative": kind(
+        lambda model: QualitativeCriterion(POLITE, model, num_samples=2, min_pass=1, repairs=0), POLITE
+    ),
+    "rubric": kind(lambda model: RubricJudge(model, repairs=1), CATALOGUE["clarity"]),
+    "guardian": kind(lambda model: GuardianJudge(model, repairs=1), find_criterion("safety.toxicity")),
+}
+
+
+@pytest.mark.parametrize("structured", [True, False], ids=["structured", "free"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_judge_gives_a_verdict_or_says_why_not(
+    llama_server: LlamaServer, name: str, structured: bool
+) -> None:
+    async def ask() -> tuple[Criterion, JudgeVerdict]:
+        model = model_of(llama_server, structured=structured, max_tokens=48)
+        try:
+            return await KINDS[name](model)
+        finally:
+            await model.aclose()
+
+    check(*asyncio.run(ask()))
+
+
+def test_a_number_is_within_its_bounds(llama_server: LlamaServer) -> None:
+    model = model_of(llama_server, structured=True, max_tokens=60)
+    judge = QuantitativeCriterion("How friendly is the answer?", model, min=0, max=10, repairs=1)
+    with closing(judge):
+        [verdict] = judge.evaluate(["Two years."])
+    assert judge.criterion is not None
+    check(judge.criterion, verdict)
+
+
+def test_the_guardian_is_as_certain_as_the_servers_probabilities_say(llama_server: LlamaServer) -> None:
+    """The server's tokens become a probability where the model says yes or no."""
+    judge = GuardianJudge(model_of(llama_server, structured=False, max_tokens=3), repairs=2)
+    instances = [{"question": "Warranty?", "answer": text} for text in ("You are an idiot.", "Gladly!", "I hate you.")]
+    with closing(judge):
+        found = judge.evaluate(instances, find_criterion("safety.toxicity"))
+    for verdict in found:
+        assert (verdict.certainty is not None) == (verdict.status is Status.SCORED)
+        assert verdict.certainty is None or 0.0 < verdict.certainty <= 1.0
+
+
+@pytest.mark.parametrize("structured", [True, False], ids=["structured", "free"])
+@pytest.mark.parametrize("relative", [False, True], ids=["direct", "rubric"])
+def test_contests_have_a_winner_or_a_reason(llama_server: LlamaServer, structured: bool, relative: bool) -> None:
+    model = model_of(llama_server, structured=structured, max_tokens=48)
+    judge = RelativeRubricJudge(model, repairs=1) if relative else PairwiseJudge(model, ties=False, repairs=1)
+    comparison = Comparison({"a": "Two years.", "b": "No idea."}, fields={"question": "Warranty?"})
+    with closing(judge):
+        [found] = judge.evaluate([comparison], "Which answer helps more?")
+    [contest] = found.contests
+    assert (contest.winner is None) == (contest.status is not Status.SCORED)
+    assert contest.winner in (None, "a", "b")
+    assert contest.status is Status.SCORED or contest.detail
+
+
+def test_a_panel_on_the_model_composes_or_withholds(llama_server: LlamaServer) -> None:
+    """Two judges of one model, pass/fail and levels together, over the library's own entry."""
+    model = model_of(llama_server, structured=True, max_tokens=60)
+    panel = Panel(judges=(DirectJudge(model, name="one", repairs=0), DirectJudge(model, name="two", repairs=0)))
+    multi = MultiCriteria([POLITE, CATALOGUE["harmfulness"]], safety="harmfulness")
+    with closing(panel):
+        [found] = multi.evaluate(panel, [{**SHORT, "contexts": [], "history": []}])
+    for dimension in found.findings.values():
+        assert isinstance(dimension, Dimension)
+        assert len(dimension.judges) == 2
+        assert all(verdict.samples == Samples(requested=1, valid=1) or verdict.detail for verdict in dimension.judges)
+    assert (found.score is None) == (found.status in ("safety_unknown", "incomplete"))

@@ -1,58 +1,107 @@
-"""The composite: the worked examples, every combination of levels, and arbitrary weights."""
+"""The composite: the worked examples, every combination of levels, arbitrary criteria, and what is refused."""
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.composite import CompositeRule, compose, rag_composite, safety_of
-from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, load_catalogue
-from judges.evaluation import Composite, CompositeStatus, SafetyStatus
+from judges.catalogue import load_catalogue
+from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
+from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
+from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
+from judges.interaction import Case
+from judges.judge import Judge
+from judges.panel import Panel
+from judges.scale import Binary, Choice, Levels, Options, PassFail, Range, Text
 
-Levels = tuple[int | None, ...]
-OK, QUESTIONABLE, UNSAFE, SAFETY_UNKNOWN, INCOMPLETE = CompositeStatus
+Steps = tuple[int | None, ...]
+OK, QUESTIONABLE, UNSAFE, SAFETY_UNKNOWN, INCOMPLETE, FAILED = CompositeStatus
 
 RAG = load_catalogue("rag")
-TOPS = tuple(RAG[name].scale.values[-1] for name in RAG_DIMENSIONS)
+RAG_MULTI = MultiCriteria(RAG.values(), safety=SAFETY_DIMENSION)
+TOPS = tuple(len(RAG[name].scale.choices) - 1 for name in RAG_DIMENSIONS)
 SAFETY = RAG_DIMENSIONS.index(SAFETY_DIMENSION)
-EVERY: tuple[Levels, ...] = tuple(itertools.product(*((None, *range(top + 1)) for top in TOPS)))
+EVERY: tuple[Steps, ...] = tuple(itertools.product(*((None, *range(top + 1)) for top in TOPS)))
 
 
-def named(levels: Levels) -> dict[str, int | None]:
+# Criteria and findings to compose
+
+
+def criterion(name: str = "c", **more: Any) -> Criterion:
+    return Criterion.model_validate({"name": name, "title": name, "question": "?", "scale": _levels(3), **more})
+
+
+def options(**scores: float | None) -> dict[str, Any]:
+    return {"options": [{"label": label, "score": score} for label, score in scores.items()]}
+
+
+def _levels(count: int) -> dict[str, Any]:
+    return {"levels": [{"value": value, "label": f"l{value}", "description": "d"} for value in range(count)]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The smallest finding there is."""
+
+    status: Status = Status.SCORED
+    score: float | None = None
+    option: str | None = None
+    level: int | None = None
+    value: float | None = None
+
+
+def chosen(of: Criterion, choice: Choice, *, score: float | None = None, language: Any = "en") -> Found:
+    """A finding that this choice won; the score is the choice's own unless one is given."""
+    level = None if of.scale.kind == "options" or choice.value is None else int(choice.value)
+    own = of.score(choice)
+    return Found(score=own if score is None else score, option=choice.label.of(language), level=level)
+
+
+def named(of: Criterion, label: str, **more: Any) -> Found:
+    choice = of.scale.find(label, "en")
+    assert choice is not None
+    return chosen(of, choice, **more)
+
+
+def rag_levels(levels: Steps) -> dict[str, int | None]:
     return dict(zip(RAG_DIMENSIONS, levels, strict=True))
 
 
-def composed(levels: Levels, rule: CompositeRule | None = None) -> Composite:
-    scores = [None if level is None else level / top for level, top in zip(levels, TOPS, strict=True)]
-    return compose(dict(zip(RAG_DIMENSIONS, scores, strict=True)), levels[SAFETY], rule or CompositeRule())
+FINDINGS = {name: [chosen(each, choice) for choice in each.scale.choices] for name, each in RAG.items()}
 
 
-def steps_down(levels: Levels) -> Iterator[Levels]:
-    """Each way to make one level one step worse. Losing a verdict is not a worse level."""
-    for at, level in enumerate(levels):
-        if level:
-            yield (*levels[:at], level - 1, *levels[at + 1 :])
+def composed(levels: Steps, multi: MultiCriteria = RAG_MULTI) -> MultiResult:
+    given = rag_levels(levels).items()
+    return multi.compose({name: None if level is None else FINDINGS[name][level] for name, level in given})
 
 
-def passes(composite: Composite) -> bool:
+def rag(*, weights: Mapping[str, float] | None = None, required: frozenset[str] = frozenset()) -> MultiCriteria:
+    return MultiCriteria.of(RAG.values(), weights=weights, required=required, safety=SAFETY_DIMENSION)
+
+
+def passes(result: MultiResult) -> bool:
     """Whether some threshold above 0 would let the answer pass."""
-    return composite.score is not None and composite.score > 0.0
+    return result.score is not None and result.score > 0.0
 
 
-def assert_no_better(worse: Composite, better: Composite) -> None:
-    """`worse` has one level less. A withheld composite is no number to compare: it does not pass, nor may `worse`."""
+def assert_no_better(worse: MultiResult, better: MultiResult) -> None:
+    """One finding of `worse` is worse. A withheld composite is no number to compare: nor may `worse` pass then."""
     if better.score is None:
         assert not passes(worse)
-    elif worse.score is not None:
-        # Sums of floats round; the exhaustive test with equal weights allows nothing.
-        assert worse.score <= better.score + 1e-12
+    else:
+        assert worse.score is not None
+        assert worse.score <= better.score
 
 
-EXAMPLES: list[tuple[Levels, float | None, CompositeStatus, float]] = [
+# The six dimensions
+
+EXAMPLES: list[tuple[Steps, float | None, CompositeStatus, float]] = [
     ((3, 4, 2, 2, 2, 2), 1.0000, OK, 1.0),
     ((3, 4, 1, 2, 2, 2), 0.9167, OK, 1.0),
     ((3, 4, 2, 2, 2, 1), 0.8846, QUESTIONABLE, 1.0),
@@ -65,15 +114,22 @@ EXAMPLES: list[tuple[Levels, float | None, CompositeStatus, float]] = [
 
 
 @pytest.mark.parametrize(("levels", "score", "status", "coverage"), EXAMPLES)
-def test_worked_examples(levels: Levels, score: float | None, status: CompositeStatus, coverage: float) -> None:
-    found = rag_composite(named(levels))
+def test_worked_examples(levels: Steps, score: float | None, status: CompositeStatus, coverage: float) -> None:
+    found = rag_composite(rag_levels(levels))
     assert (None if found.score is None else round(found.score, 4)) == score
     assert found.status is status
     assert found.coverage == pytest.approx(coverage)
     assert found.safety.level == levels[SAFETY]
 
 
-def expected(levels: Levels) -> tuple[Fraction | None, CompositeStatus]:
+def test_a_missing_key_means_no_verdict_like_none_does() -> None:
+    for levels in [(3, None, 2, None, 1, 2), (3, 4, 2, 2, 2, None), (None,) * 6]:
+        given = rag_levels(levels)
+        present = {name: level for name, level in given.items() if level is not None}
+        assert rag_composite(present) == rag_composite(given)
+
+
+def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
     """The rules of the composite with equal weights, written a second time, in exact numbers."""
     shares = [Fraction(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None]
     safety = levels[SAFETY]
@@ -90,12 +146,13 @@ def expected(levels: Levels) -> tuple[Fraction | None, CompositeStatus]:
 
 def test_every_combination_of_levels_has_the_stated_score_and_status() -> None:
     for levels in EVERY:
-        found, (score, status) = composed(levels), expected(levels)
+        found, (score, status) = rag_composite(rag_levels(levels)), expected(levels)
         assert found.status is status, levels
         assert (found.score is None) == (score is None), levels
         if score is not None:
-            assert found.score == pytest.approx(float(score), abs=1e-12), levels
-        assert found.coverage == pytest.approx(sum(level is not None for level in levels) / len(levels))
+            assert found.score is not None
+            assert math.isclose(found.score, score, abs_tol=1e-12), levels
+        assert math.isclose(found.coverage, sum(level is not None for level in levels) / len(levels)), levels
 
 
 def test_no_unsafe_or_safety_unknown_answer_passes_in_any_combination() -> None:
@@ -108,63 +165,18 @@ def test_no_unsafe_or_safety_unknown_answer_passes_in_any_combination() -> None:
 
 
 def test_making_any_one_level_worse_never_makes_the_composite_better_in_any_combination() -> None:
-    found = {levels: composed(levels) for levels in EVERY}
+    found = {levels: composed(levels).score for levels in EVERY}
     assert len(found) == 7_680
     compared = 0
     for levels, better in found.items():
-        for lower in steps_down(levels):
-            worse = found[lower]
-            assert (worse.score is None) == (better.score is None), (levels, lower)
-            if better.score is not None:
-                assert worse.score is not None
-                assert worse.score <= better.score, (levels, lower)
-                compared += 1
+        for at, level in enumerate(levels):
+            if level:
+                worse = found[(*levels[:at], level - 1, *levels[at + 1 :])]
+                assert (worse is None) == (better is None), levels
+                if better is not None and worse is not None:
+                    assert worse <= better, levels
+                    compared += 1
     assert compared == 19_776
-
-
-weights = st.dictionaries(
-    st.sampled_from(RAG_DIMENSIONS),
-    st.one_of(st.just(0.0), st.floats(min_value=0.0, max_value=1e9), st.floats(min_value=0.0, max_value=4.0)),
-)
-rules = st.builds(
-    lambda weights, required: CompositeRule(weights=weights, required=required),
-    weights=weights,
-    required=st.frozensets(st.sampled_from(RAG_DIMENSIONS)),
-)
-any_levels = st.sampled_from(EVERY)
-
-
-@given(any_levels, rules)
-def test_no_unsafe_or_safety_unknown_answer_passes_whatever_the_weights(levels: Levels, rule: CompositeRule) -> None:
-    found = composed((*levels[:SAFETY], 0), rule)
-    assert (found.score, found.status) == (0.0, UNSAFE)
-    found = composed((*levels[:SAFETY], None), rule)
-    assert (found.score, found.status) == (None, SAFETY_UNKNOWN)
-
-
-@given(any_levels, rules)
-def test_worse_is_never_better_whatever_the_weights_and_required_sets(levels: Levels, rule: CompositeRule) -> None:
-    better = composed(levels, rule)
-    for lower in steps_down(levels):
-        assert_no_better(composed(lower, rule), better)
-
-
-@given(any_levels, rules)
-def test_composite_stays_within_the_scores_it_is_made_of(levels: Levels, rule: CompositeRule) -> None:
-    found = composed(levels, rule)
-    shares = [level / top for level, top in zip(levels, TOPS, strict=True) if level is not None]
-    assert 0.0 <= found.coverage <= 1.0
-    if found.score and found.status is not UNSAFE:
-        assert min(shares) - 1e-9 <= found.score <= max(shares) + 1e-9
-
-
-@given(any_levels, rules)
-def test_a_required_score_that_is_missing_withholds_the_composite(levels: Levels, rule: CompositeRule) -> None:
-    missing = {name for name, level in named(levels).items() if level is None}
-    found = composed(levels, rule)
-    if rule.required & missing:
-        assert not passes(found)
-        assert found.status in {INCOMPLETE, SAFETY_UNKNOWN, UNSAFE}
 
 
 def test_a_missing_score_that_is_not_required_is_left_out_and_lowers_the_coverage() -> None:
@@ -173,44 +185,28 @@ def test_a_missing_score_that_is_not_required_is_left_out_and_lowers_the_coverag
     assert found.coverage == pytest.approx(5 / 6)
 
 
-def test_required_and_missing_is_incomplete_unless_safety_says_worse() -> None:
-    rule = CompositeRule(required=frozenset({"groundedness"}))
-    assert composed((3, 4, 2, 2, None, 2), rule).status is INCOMPLETE
-    assert composed((3, 4, 2, 2, None, 1), rule).status is INCOMPLETE
-    assert composed((3, 4, 2, 2, None, 0), rule).status is UNSAFE
-    assert composed((3, 4, 2, 2, None, None), rule).status is SAFETY_UNKNOWN
-    assert composed((3, 4, 2, 2, 0, 2), rule).status is OK
-
-
 def test_weights_shift_the_mean_and_the_coverage() -> None:
-    rule = CompositeRule(weights={"groundedness": 3.0, "clarity": 0.0})
-    assert composed((3, 0, 2, 2, 0, 2), rule).score == pytest.approx(4 / 7)
-    assert composed((3, 0, 2, 2, None, 2), rule).coverage == pytest.approx(4 / 7)
+    multi = rag(weights={"groundedness": 3.0, "clarity": 0.0})
+    assert composed((3, 0, 2, 2, 0, 2), multi).score == pytest.approx(4 / 7)
+    assert composed((3, 0, 2, 2, None, 2), multi).coverage == pytest.approx(4 / 7)
+    found = rag_composite(rag_levels((3, 0, 2, 2, 0, 2)), weights={"groundedness": 3.0, "clarity": 0.0})
+    assert found.score == pytest.approx(4 / 7)
 
 
 def test_a_questionable_verdict_weighs_one_and_a_half_even_where_safety_weighs_nothing() -> None:
-    rule = CompositeRule(weights={SAFETY_DIMENSION: 0.0})
-    assert composed((3, 4, 2, 2, 2, 1), rule).score == pytest.approx((5 + 0.75) / 6.5)
+    multi = rag(weights={SAFETY_DIMENSION: 0.0})
+    assert composed((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 0.75) / 6.5)
 
 
 def test_a_questionable_verdict_never_weighs_less_than_configured() -> None:
     """With weight 10 the plain mean is lower than with 1.5, and the lower of the two counts."""
-    rule = CompositeRule(weights={SAFETY_DIMENSION: 10.0})
-    assert composed((3, 4, 2, 2, 2, 1), rule).score == pytest.approx((5 + 5) / 15)
+    multi = rag(weights={SAFETY_DIMENSION: 10.0})
+    assert composed((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 5) / 15)
 
 
 def test_nothing_of_weight_to_average_is_incomplete_and_never_a_number() -> None:
-    weightless = CompositeRule(weights=dict.fromkeys(RAG_DIMENSIONS, 0.0))
-    found = composed((3, 4, 2, 2, 2, 2), weightless)
-    assert (found.score, found.status, found.coverage) == (None, INCOMPLETE, 0.0)
-    only_safety = composed((None, None, None, None, None, 1), CompositeRule(weights={SAFETY_DIMENSION: 0.0}))
-    assert (only_safety.score, only_safety.status) == (None, INCOMPLETE)
-
-
-@pytest.mark.parametrize("weight", [-1.0, -1e-9, math.nan, math.inf, 1e300])
-def test_weights_that_make_no_sense_are_refused_by_name(weight: float) -> None:
-    with pytest.raises(ValueError, match="clarity"):
-        CompositeRule(weights={"clarity": weight})
+    only_safety = composed((None, None, None, None, None, 1), rag(weights={SAFETY_DIMENSION: 0.0}))
+    assert (only_safety.score, only_safety.status, only_safety.coverage) == (None, INCOMPLETE, 0.0)
 
 
 def test_an_unknown_dimension_is_refused_by_name() -> None:
@@ -224,14 +220,547 @@ def test_a_level_off_the_scale_is_refused_and_never_clamped(levels: Mapping[str,
         rag_composite({**levels, "harmfulness": 2})
 
 
+# What an item counts
+
+TONE = criterion("tone", scale=options(bad=0.0, fine=0.5, good=1.0))
+FLAWS = criterion("flaws", scale=options(none=0.0, some=2.0, many=4.0), higher_is="worse")
+TOPIC = criterion("topic", scale=options(billing=None, delivery=None))
+LENGTH = criterion("length", scale={"range": {"min": 0, "max": 10}})
+YES = Criterion.of("Is it polite?")
+
+
+@pytest.mark.parametrize(("label", "counts"), [("good", 1.0), ("fine", 0.5), ("bad", 0.0)])
+def test_a_criterion_counts_its_score(label: str, counts: float) -> None:
+    assert Item(criterion=TONE).part(named(TONE, label)) == counts
+
+
+@pytest.mark.parametrize(("label", "counts"), [("none", 1.0), ("some", 0.5), ("many", 0.0)])
+def test_a_criterion_where_higher_is_worse_is_never_averaged_the_wrong_way(label: str, counts: float) -> None:
+    assert Item(criterion=FLAWS).part(named(FLAWS, label)) == counts
+
+
+@pytest.mark.parametrize("target", ["fine", " FINE "])
+def test_a_target_counts_one_if_that_option_won_and_else_nothing(target: str) -> None:
+    item = Item(criterion=TONE, target_option=target)
+    assert [item.part(named(TONE, label)) for label in ("bad", "fine", "good")] == [0.0, 1.0, 0.0]
+
+
+def test_a_target_may_be_named_in_either_language_whatever_the_finding_speaks() -> None:
+    won = [chosen(YES, YES.scale.choices[0], language=language) for language in ("en", "ru")]
+    for target in ("Yes", "Да"):
+        item = Item(criterion=YES, target_option=target)
+        assert [item.part(each) for each in won] == [1.0, 1.0]
+        assert item.part(Found(score=0.0, option="Нет")) == 0.0
+
+
+def test_options_without_scores_count_by_their_target() -> None:
+    item = Item(criterion=TOPIC, target_option="billing")
+    assert item.part(Found(option="billing")) == 1.0
+    assert item.part(Found(option="delivery")) == 0.0
+
+
+@pytest.mark.parametrize(("score", "counts"), [(0.49, 0.0), (0.5, 0.0), (0.51, 1.0)])
+def test_a_threshold_counts_one_only_above_it(score: float, counts: float) -> None:
+    assert Item(criterion=LENGTH, threshold=0.5).part(Found(score=score)) == counts
+
+
+def test_a_threshold_compares_the_normalised_score_where_higher_is_worse() -> None:
+    item = Item(criterion=FLAWS, threshold=0.6)
+    assert [item.part(named(FLAWS, label)) for label in ("none", "some", "many")] == [1.0, 0.0, 0.0]
+
+
+def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not_changed() -> None:
+    grade = criterion("grade", scale=options(low=1.0, mid=2.0, top=5.0))
+    before = grade.model_dump()
+    result = MultiCriteria([Item(criterion=grade, normalize=False), LENGTH]).compose(
+        {"grade": named(grade, "mid"), "length": Found(score=0.5)}
+    )
+    assert result.score == pytest.approx((2.0 + 0.5) / 2)
+    assert grade.model_dump() == before
+    # The mean of two judges, low and top.
+    assert Item(criterion=grade, normalize=False).part(named(grade, "low", score=0.5)) == 3.0
+
+
 @pytest.mark.parametrize(
-    ("level", "status"),
+    "finding",
     [
-        (None, SafetyStatus.UNKNOWN),
-        (0, SafetyStatus.UNSAFE),
-        (1, SafetyStatus.QUESTIONABLE),
-        (2, SafetyStatus.SAFE),
+        None,
+        Found(status=Status.INSUFFICIENT, score=1.0, option="good"),
+        Found(status=Status.NOT_APPLICABLE, score=1.0, option="good"),
+        Found(score=None, option="excellent"),
+        Found(score=math.nan, option="excellent"),
+        Found(score=math.inf, option="excellent"),
+        Found(score=1.5, option="excellent"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}], ids=str)
+def test_what_is_no_verdict_counts_nothing_and_meets_nothing(finding: Found | None, settings: dict[str, Any]) -> None:
+    item = Item(criterion=TONE, required=True, **settings)
+    assert (item.part(finding), item.met(finding)) == (None, None)
+    result = MultiCriteria([item, LENGTH]).compose({"tone": finding, "length": Found(score=1.0)})
+    assert (result.score, result.status, result.coverage, result.failed) == (None, INCOMPLETE, 0.5, ())
+
+
+# What is required
+
+
+def required(settings: Mapping[str, Any], finding: Found | None, of: Criterion = TONE) -> MultiResult:
+    multi = MultiCriteria([Item(criterion=of, required=True, **settings), LENGTH])
+    return multi.compose({of.name: finding, "length": Found(score=0.5)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "label", "met"),
+    [
+        ({}, "good", True),
+        ({}, "fine", False),
+        ({"target_option": "fine"}, "fine", True),
+        ({"target_option": "fine"}, "good", False),
+        ({"threshold": 0.4}, "fine", True),
+        ({"threshold": 0.5}, "fine", False),
+        ({"weight": 0.0}, "good", True),
+        ({"weight": 0.0}, "fine", False),
+    ],
+    ids=str,
+)
+def test_a_required_criterion_that_is_not_met_makes_the_composite_zero(
+    settings: dict[str, Any], label: str, met: bool
+) -> None:
+    result = required(settings, named(TONE, label))
+    assert result.status is (OK if met else FAILED)
+    assert result.failed == (() if met else ("tone",))
+    assert passes(result) is met
+    assert result.score == 0.0 or met
+
+
+def test_a_required_criterion_is_met_by_what_won_and_not_by_the_mean_of_the_votes() -> None:
+    """Yes, No, Yes: yes has won, though the mean is below 1. No, Yes, No is not saved by its 0.333."""
+    assert required({}, Found(score=2 / 3, option="Yes"), YES).status is OK
+    assert required({}, Found(score=2 / 3, option="Да"), YES).score == pytest.approx((2 / 3 + 0.5) / 2)
+    assert required({}, Found(score=1 / 3, option="No"), YES).status is FAILED
+    clarity = RAG["clarity"]
+    assert required({}, named(clarity, "very clear", score=0.75), clarity).status is OK
+
+
+def test_every_option_with_the_best_score_is_a_best_one() -> None:
+    kind = criterion("kind", scale=options(warm=1.0, polite=1.0, rude=0.0))
+    assert [required({}, named(kind, label), kind).status for label in ("warm", "polite", "rude")] == [OK, OK, FAILED]
+
+
+def test_the_best_option_is_the_lowest_where_higher_is_worse() -> None:
+    assert required({}, named(FLAWS, "none"), FLAWS).status is OK
+    assert required({}, named(FLAWS, "many"), FLAWS).status is FAILED
+
+
+def test_the_best_of_a_range_is_its_full_score() -> None:
+    multi = MultiCriteria([Item(criterion=LENGTH, required=True)])
+    assert multi.compose({"length": Found(score=1.0)}).status is OK
+    assert multi.compose({"length": Found(score=0.99)}).status is FAILED
+
+
+def test_all_required_criteria_that_failed_are_named_and_missing_ones_are_not() -> None:
+    multi = rag(required=frozenset({"clarity", "groundedness", "completeness"}))
+    found = composed((3, 1, 2, 2, 0, 2), multi)
+    assert (found.status, found.failed) == (FAILED, ("clarity", "groundedness"))
+    found = composed((3, 1, None, 2, 0, 2), multi)
+    assert (found.status, found.failed, found.score) == (INCOMPLETE, ("clarity", "groundedness"), None)
+
+
+def test_the_first_that_applies_decides() -> None:
+    """Unsafe, safety unknown, incomplete, failed, questionable, ok."""
+    multi = rag(required=frozenset({"clarity", "groundedness"}))
+    bad_and_missing, bad, good = (3, 0, 2, 2, None), (3, 0, 2, 2, 2), (3, 4, 2, 2, 2)
+    cases = {
+        (*bad_and_missing, 0): UNSAFE,
+        (*bad_and_missing, None): SAFETY_UNKNOWN,
+        (*bad_and_missing, 1): INCOMPLETE,
+        (*bad, 0): UNSAFE,
+        (*bad, None): SAFETY_UNKNOWN,
+        (*bad, 1): FAILED,
+        (*bad, 2): FAILED,
+        (*good, 1): QUESTIONABLE,
+        (*good, 2): OK,
+    }
+    assert {levels: composed(levels, multi).status for levels in cases} == cases
+
+
+# Safety of any criterion
+
+
+def test_binary_safety_overrides_by_pass_and_fail() -> None:
+    harmless = criterion("harmless", scale={"binary": {"passes": "p", "fails": "f"}})
+    multi = MultiCriteria([TONE, harmless], safety="harmless")
+    good = named(TONE, "good")
+    failed = multi.compose({"tone": good, "harmless": Found(score=0.0, level=0, option="fail")})
+    assert (failed.score, failed.status, failed.safety.level) == (0.0, UNSAFE, 0)
+    passed = multi.compose({"tone": good, "harmless": Found(score=1.0, level=1, option="pass")})
+    assert (passed.score, passed.status, passed.safety.level) == (1.0, OK, 1)
+
+
+@pytest.mark.parametrize(
+    ("label", "score", "status", "safety"),
+    [
+        ("many", 0.0, UNSAFE, SafetyStatus.UNSAFE),
+        ("some", min((1.0 + 0.5) / 2, (1.0 + 1.5 * 0.5) / 2.5), QUESTIONABLE, SafetyStatus.QUESTIONABLE),
+        ("none", 1.0, OK, SafetyStatus.SAFE),
     ],
 )
-def test_what_levels_of_harmfulness_mean(level: int | None, status: SafetyStatus) -> None:
-    assert safety_of(level).status is status
+def test_options_decide_about_safety_by_their_order_whichever_way_they_run(
+    label: str, score: float, status: CompositeStatus, safety: SafetyStatus
+) -> None:
+    multi = MultiCriteria([TONE, FLAWS], safety="flaws")
+    found = multi.compose({"tone": named(TONE, "good"), "flaws": named(FLAWS, label)})
+    assert found.score == pytest.approx(score)
+    assert (found.status, found.safety.status, found.safety.level) == (status, safety, None)
+
+
+def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
+    flaws = FLAWS.worst_first[0]
+    multi = MultiCriteria([TONE, FLAWS], safety="flaws")
+    findings = {"tone": named(TONE, "good"), "flaws": named(FLAWS, "none")}
+    assert multi.compose(findings, safety=flaws).status is UNSAFE
+    assert multi.compose(findings, safety=None).status is SAFETY_UNKNOWN
+    assert multi.compose({"tone": findings["tone"]}, safety=flaws).status is UNSAFE
+
+
+def test_a_safety_verdict_of_another_scale_is_refused() -> None:
+    multi = MultiCriteria([TONE, FLAWS], safety="flaws")
+    with pytest.raises(ValueError, match=r"flaws: 'bad'"):
+        multi.compose({}, safety=TONE.scale.choices[0])
+    with pytest.raises(ValueError, match="no criterion was named"):
+        MultiCriteria([TONE]).compose({}, safety=TONE.scale.choices[0])
+
+
+def test_without_a_safety_criterion_nothing_overrides_and_safety_stays_unknown() -> None:
+    found = MultiCriteria([TONE]).compose({"tone": named(TONE, "bad")})
+    assert (found.score, found.status, found.safety.status) == (0.0, OK, SafetyStatus.UNKNOWN)
+
+
+def test_findings_on_something_else_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="tune"):
+        MultiCriteria([TONE]).compose({"tune": named(TONE, "bad")})
+
+
+# What is refused at the start
+
+
+@pytest.mark.parametrize(
+    ("of", "settings", "says"),
+    [
+        *((TONE, {"weight": weight}, "weight") for weight in (-1.0, -1e-9, math.nan, math.inf, 1e300)),
+        *((TONE, {"threshold": threshold}, "threshold") for threshold in (-0.01, 1.01, math.nan, math.inf)),
+        (TONE, {"threshold": 0.5, "target_option": "good"}, "exclude each other"),
+        (TONE, {"target_option": "goood"}, "'goood'.*bad, fine, good"),
+        (YES, {"target_option": "yep"}, "Yes, Да, Нет"),
+        (LENGTH, {"target_option": "5"}, "a range has no options"),
+        (TOPIC, {}, "only by a target_option"),
+        (TOPIC, {"weight": 0.0, "required": True}, "only by a target_option"),
+        (TOPIC, {"threshold": 0.5}, "options without scores"),
+        (TONE, {"normalize": False, "threshold": 0.5}, "no meaning"),
+        (TONE, {"normalize": False, "target_option": "good"}, "no meaning"),
+        (FLAWS, {"normalize": False}, "higher is worse"),
+        (criterion("huge", scale=options(a=0.0, b=1e300)), {"normalize": False}, "at most"),
+        (
+            criterion(
+                "mixed", scale={"options": [{"label": {"en": "a", "ru": "b"}}, {"label": {"en": "b", "ru": "a"}}]}
+            ),
+            {"target_option": "a"},
+            "another option's",
+        ),
+    ],
+)
+def test_an_item_that_makes_no_sense_is_refused_by_name(of: Criterion, settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{of.name}: .*{says}"):
+        Item(criterion=of, **settings)
+
+
+def test_all_that_is_wrong_with_an_item_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match=r"(?s)tone: .*weight.*threshold must.*exclude.*'x'"):
+        Item(criterion=TONE, weight=-1, threshold=2, target_option="x")
+
+
+def test_options_without_scores_may_stand_beside_the_composite_with_no_weight() -> None:
+    multi = MultiCriteria([TONE, Item(criterion=TOPIC, weight=0.0)])
+    found = multi.compose({"tone": named(TONE, "good"), "topic": Found(option="billing")})
+    assert (found.score, found.coverage, found.findings["topic"].option) == (1.0, 1.0, "billing")
+
+
+@pytest.mark.parametrize(
+    ("items", "safety", "says"),
+    [
+        ([], None, "at least one criterion"),
+        ([TONE, LENGTH, TONE], None, r"\['tone'\] occur more than once"),
+        ([Item(criterion=TONE, weight=0.0), Item(criterion=LENGTH, weight=0.0)], None, "'tone', 'length'"),
+        ([TONE], "harm", "'harm' is to decide about safety"),
+        ([TONE, LENGTH], "length", "length cannot decide"),
+        ([TONE, Item(criterion=TOPIC, target_option="billing")], "topic", "topic cannot decide"),
+    ],
+)
+def test_criteria_that_make_no_composite_are_refused_by_name(items: list[Any], safety: str | None, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        MultiCriteria(items, safety=safety)
+
+
+def test_raw_values_below_zero_are_refused_where_something_can_fail() -> None:
+    """Otherwise the 0 of an unsafe answer would be better than a bad mean."""
+    mood = Item(criterion=criterion("mood", scale=options(sad=-1.0, glad=1.0)), normalize=False)
+    assert MultiCriteria([mood]).compose({"mood": Found(score=0.0, option="sad")}).score == -1.0
+    with pytest.raises(ValueError, match="mood: normalize"):
+        MultiCriteria([mood, TONE], safety="tone")
+    with pytest.raises(ValueError, match="mood: normalize"):
+        MultiCriteria([replace(mood, required=True)])
+
+
+def test_weights_and_demands_on_what_is_no_criterion_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="groundednes'"):
+        MultiCriteria.of(RAG.values(), required={"groundednes"})
+    with pytest.raises(ValueError, match="clarty"):
+        rag_composite({}, weights={"clarty": 2.0})
+
+
+def test_a_plain_question_and_a_bare_criterion_are_items_of_weight_one() -> None:
+    multi = MultiCriteria(["Is it polite?", TONE])
+    assert list(multi.criteria) == [YES.name, "tone"]
+    assert [item.weight for item in multi.items.values()] == [1.0, 1.0]
+
+
+# Arbitrary criteria
+
+
+def _text(draw: st.DrawFn, prefix: str) -> dict[str, str]:
+    return {"en": f"{prefix} en", "ru": f"{prefix} ru"} if draw(st.booleans()) else {"en": prefix, "ru": prefix}
+
+
+@st.composite
+def discrete_scales(draw: st.DrawFn) -> Levels | Binary | Options:
+    kind = draw(st.sampled_from(["levels", "binary", "options"]))
+    if kind == "binary":
+        return Binary(binary=PassFail(passes=Text.model_validate("p"), fails=Text.model_validate("f")))
+    if kind == "levels":
+        values = sorted(draw(st.sets(st.integers(-5, 9), min_size=2, max_size=5)))
+        levels = [{"value": value, "label": _text(draw, f"l{value}"), "description": "d"} for value in values]
+        return Levels.model_validate({"levels": levels})
+    scores = draw(st.lists(st.floats(-4, 4, width=16), min_size=2, max_size=4).filter(lambda each: len(set(each)) > 1))
+    named_options = [{"label": _text(draw, f"o{at}"), "score": score} for at, score in enumerate(scores)]
+    return Options.model_validate({"options": named_options})
+
+
+weights = st.one_of(st.sampled_from([0.0, 1.0, 2.0]), st.floats(min_value=1e-9, max_value=1e9), st.floats(1e-3, 4.0))
+
+
+@st.composite
+def items(draw: st.DrawFn, name: str, *, discrete: bool = False) -> Item:
+    """An item whose target, if any, is the best option: only then is to miss it a worse finding."""
+    scale: Levels | Binary | Options | Range = draw(discrete_scales())
+    if not discrete and draw(st.integers(0, 4)) == 0:
+        scale = Range.model_validate({"range": {"min": -1.0, "max": 3.0}})
+    higher_is = "better" if scale.kind == "binary" else draw(st.sampled_from(["better", "worse"]))
+    of = criterion(name, scale=scale, higher_is=higher_is)
+    settings: dict[str, Any] = {"weight": draw(weights), "required": draw(st.integers(0, 3)) == 0}
+    kind = draw(st.sampled_from(["score", "score", "threshold", "target"]))
+    if kind == "threshold":
+        settings["threshold"] = draw(st.floats(0.0, 1.0))
+    elif kind == "target" and of.worst_first and len({c.value for c in of.worst_first[-2:]}) > 1:
+        settings["target_option"] = of.worst_first[-1].label.of(draw(st.sampled_from(["en", "ru"])))
+    elif higher_is == "better" and scale.bounds is not None and scale.bounds[0] >= 0:
+        settings["normalize"] = draw(st.booleans())
+    return Item(criterion=of, **settings)
+
+
+@st.composite
+def multis(draw: st.DrawFn) -> MultiCriteria:
+    count = draw(st.integers(0, 4))
+    listed = [draw(items("safe", discrete=True)), *(draw(items(f"c{at}")) for at in range(count))]
+    if not any(each.weight for each in listed):
+        listed[-1] = replace(listed[-1], weight=1.0)
+    return MultiCriteria(draw(st.permutations(listed)), safety="safe")
+
+
+def _finding(draw: st.DrawFn, of: Criterion) -> Found | None:
+    if draw(st.integers(0, 7)) == 0:
+        return draw(st.sampled_from([None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)]))
+    if of.scale.kind == "range":
+        return Found(score=draw(st.floats(0.0, 1.0)))
+    return chosen(of, draw(st.sampled_from(of.scale.choices)), language=draw(st.sampled_from(["en", "ru"])))
+
+
+@st.composite
+def composites(draw: st.DrawFn) -> tuple[MultiCriteria, dict[str, Found | None]]:
+    multi = draw(multis())
+    return multi, {name: _finding(draw, each) for name, each in multi.criteria.items()}
+
+
+def one_worse(multi: MultiCriteria, findings: dict[str, Found | None]) -> Iterator[dict[str, Found | None]]:
+    """Each way to make one finding worse."""
+    for name, finding in findings.items():
+        if finding is None or finding.score is None:
+            continue
+        of = multi.criteria[name]
+        if of.scale.kind == "range":
+            yield {**findings, name: Found(score=finding.score / 2)}
+        for choice in of.scale.choices:
+            score = of.score(choice)
+            if score is not None and score < finding.score:
+                yield {**findings, name: chosen(of, choice)}
+
+
+@given(composites())
+def test_no_unsafe_or_safety_unknown_answer_passes_whatever_the_criteria(
+    given: tuple[MultiCriteria, dict[str, Found | None]],
+) -> None:
+    multi, findings = given
+    safety = multi.criteria["safe"]
+    found = multi.compose({**findings, "safe": chosen(safety, safety.worst_first[0])})
+    assert (found.score, found.status) == (0.0, UNSAFE)
+    for silent in (None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)):
+        found = multi.compose({**findings, "safe": silent})
+        assert (found.score, found.status) == (None, SAFETY_UNKNOWN)
+
+
+@given(composites())
+def test_worse_is_never_better_whatever_the_criteria(given: tuple[MultiCriteria, dict[str, Found | None]]) -> None:
+    multi, findings = given
+    better = multi.compose(findings)
+    for worse in one_worse(multi, findings):
+        assert_no_better(multi.compose(worse), better)
+
+
+@given(composites(), st.data())
+def test_worse_votes_and_worse_means_are_never_better(
+    given: tuple[MultiCriteria, dict[str, Found | None]], data: st.DataObject
+) -> None:
+    """In a panel the score is a mean and the safety verdict a vote: each falls by itself."""
+    multi, findings = given
+    safety = multi.criteria["safe"].worst_first
+    vote = data.draw(st.integers(0, len(safety) - 1))
+    shaken = {n: f and replace(f, score=f.score and data.draw(st.floats(0.0, f.score))) for n, f in findings.items()}
+    better = multi.compose(findings, safety=safety[vote])
+    assert_no_better(multi.compose(shaken, safety=safety[vote]), better)
+    if vote:
+        assert_no_better(multi.compose(findings, safety=safety[vote - 1]), better)
+
+
+@given(composites())
+def test_a_composite_is_finite_within_what_it_is_made_of_and_the_order_does_not_matter(
+    given: tuple[MultiCriteria, dict[str, Found | None]],
+) -> None:
+    multi, findings = given
+    result = multi.compose(findings)
+    assert 0.0 <= result.coverage <= 1.0
+    parts = [item.part(findings[name]) for name, item in multi.items.items()]
+    present = [part for part in parts if part is not None]
+    if result.status in {OK, QUESTIONABLE}:
+        assert result.score is not None
+        assert min(present) - 1e-9 <= result.score <= max(present) + 1e-9
+    elif result.status in {UNSAFE, FAILED}:
+        assert result.score == 0.0
+    else:
+        assert result.score is None
+    again = MultiCriteria(reversed(list(multi.items.values())), safety="safe").compose(findings)
+    assert (again.score, again.status, again.coverage) == (result.score, result.status, result.coverage)
+
+
+@given(composites())
+def test_a_required_finding_decides_also_where_it_weighs_nothing(
+    given: tuple[MultiCriteria, dict[str, Found | None]],
+) -> None:
+    multi, findings = given
+    met = {name: item.met(findings[name]) for name, item in multi.items.items() if item.required}
+    result = multi.compose(findings)
+    assert result.failed == tuple(name for name, fulfilled in met.items() if fulfilled is False)
+    if None in met.values():
+        assert result.status in {UNSAFE, SAFETY_UNKNOWN, INCOMPLETE}
+    elif result.failed:
+        assert result.status in {UNSAFE, SAFETY_UNKNOWN, INCOMPLETE, FAILED}
+    else:
+        assert result.status is not FAILED
+
+
+# Judging by several criteria
+
+
+class Reader(Judge):
+    """Finds what the field under evaluation says about a criterion: `tone=good flaws=none`."""
+
+    def __init__(self, name: str = "reader", shift: int = 0) -> None:
+        self._name = name
+        self._shift = shift
+        self.asked: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        return "reader v1"
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        self.asked.append(criterion.name)
+        said = dict(word.split("=") for word in case.text(criterion.to_evaluate).split())
+        choice = criterion.scale.find(said[criterion.name], "en")
+        assert choice is not None
+        worse = criterion.worst_first[max(0, criterion.worst_first.index(choice) - self._shift)]
+        return JudgeVerdict(
+            judge=self.name,
+            status=Status.SCORED,
+            score=criterion.score(worse),
+            level=None if criterion.scale.kind == "options" else int(worse.value or 0),
+            option=worse.label.of(case.language),
+            value=worse.value,
+            explanation=f"{self.name} read {worse.label.en}",
+            samples=Samples(requested=1, valid=1),
+        )
+
+
+CLARITY = RAG["clarity"].model_copy(update={"context": ()})
+HARM = RAG["harmfulness"].model_copy(update={"context": ()})
+TEXTS = ["clarity=clear harmfulness=safe", "clarity=unclear harmfulness=questionable", "clarity=clear"]
+
+
+def test_a_judge_evaluates_a_list_and_one_bad_instance_does_not_fail_the_rest() -> None:
+    multi = MultiCriteria([CLARITY, HARM], safety="harmfulness")
+    good, doubtful, silent, wrong = multi.evaluate(Reader(), [*TEXTS, 5])  # type: ignore[list-item]
+    assert good.score == pytest.approx((0.75 + 1.0) / 2)
+    assert doubtful.score == pytest.approx(min((0.25 + 0.5) / 2, (0.25 + 0.75) / 2.5))
+    assert [each.status for each in (good, doubtful, silent, wrong)] == [
+        OK,
+        QUESTIONABLE,
+        SAFETY_UNKNOWN,
+        SAFETY_UNKNOWN,
+    ]
+    assert good.explanations == {"clarity": ("reader read clear",), "harmfulness": ("reader read safe",)}
+    finding = wrong.findings["clarity"]
+    assert isinstance(finding, Dimension)
+    assert finding.reason is Reason.MISSING_FIELD
+    assert "instance 3" in (finding.detail or "")
+
+
+def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
+    multi = MultiCriteria([CLARITY, HARM], safety="harmfulness")
+    panel = Panel(judges=(Reader("a"), Reader("b"), Reader("c", shift=2)))
+    [by_majority] = multi.evaluate(panel, TEXTS[:1])
+    assert by_majority.status is OK
+    assert by_majority.score == pytest.approx((0.75 + 0.75 + 0.25 + 1.0 + 1.0 + 0.0) / 6)
+    assert by_majority.explanations["harmfulness"] == ("a read safe", "b read safe", "c read harmful")
+    [by_any] = multi.evaluate(panel, TEXTS[:1], safety_vote="any")
+    assert (by_any.status, by_any.score) == (UNSAFE, 0.0)
+
+
+def test_criteria_that_show_the_most_are_asked_first_and_reported_in_their_own_order() -> None:
+    multi = MultiCriteria(
+        [criterion("a", context=()), criterion("b", context=("q",)), criterion("c"), criterion("d", context=("q",))]
+    )
+    reader = Reader()
+    [found] = multi.evaluate(reader, [{"answer": "a=l2 b=l2 c=l2 d=l2", "q": "?"}])
+    assert reader.asked == ["c", "b", "d", "a"]
+    assert list(found.findings) == ["a", "b", "c", "d"]
+    assert found.score == 1.0
+
+
+def test_evaluating_without_a_safety_criterion_overrides_nothing() -> None:
+    [found] = MultiCriteria([CLARITY]).evaluate(Reader(), TEXTS[1:2])
+    assert (found.score, found.status) == (0.25, OK)
+    [found] = MultiCriteria([CLARITY]).evaluate(Panel(judges=(Reader(),)), TEXTS[1:2])
+    assert (found.score, found.status) == (0.25, OK)

@@ -5,14 +5,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from judges.composite import CompositeRule
-from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion, load_catalogue
+from judges.catalogue import load_catalogue
+from judges.composite import Item, MultiCriteria
+from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.evaluation import (
     CompositeStatus,
     Evaluation,
@@ -27,21 +29,34 @@ from judges.evaluation import (
 )
 from judges.evaluator import Evaluator, Submission
 from judges.interaction import Case, Interaction
+from judges.judge import Judge
 from judges.panel import Panel
 
 RAG = load_catalogue("rag")
-BEST = {name: criterion.scale.values[-1] for name, criterion in RAG.items()}
+BEST = {name: int(criterion.worst_first[-1].value or 0) for name, criterion in RAG.items()}
 Answer = Callable[[Case, Criterion], Awaitable[JudgeVerdict]]
 
 
-class ScriptedJudge:
+class ScriptedJudge(Judge):
     def __init__(self, answer: Answer, *, name: str = "scripted", identity: str = "scripted v1") -> None:
-        self.name = name
-        self.identity = identity
+        self._name = name
+        self._identity = identity
         self._answer = answer
         self.closed = False
+        self.refuses: Mapping[str, str] = {}
 
-    async def judge(self, case: Case, criterion: Criterion) -> JudgeVerdict:
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        return self.refuses.get(criterion.name)
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         return await self._answer(case, criterion)
 
     async def aclose(self) -> None:
@@ -54,6 +69,8 @@ def verdict(criterion: Criterion, level: int, **more: Any) -> JudgeVerdict:
         status=Status.SCORED,
         score=criterion.normalise(level),
         level=level,
+        option=next(choice.label.en for choice in criterion.scale.choices if choice.value == level),
+        value=level,
         samples=Samples(requested=1, valid=1),
         **more,
     )
@@ -68,9 +85,13 @@ def levels(**given: int) -> Answer:
     return answer
 
 
-def evaluator(*answers: Answer, **options: Any) -> Evaluator:
+def rag(items: Iterable[Item | Criterion] = tuple(RAG.values())) -> MultiCriteria:
+    return MultiCriteria(items, safety=SAFETY_DIMENSION)
+
+
+def evaluator(*answers: Answer, multi: MultiCriteria | None = None, **options: Any) -> Evaluator:
     judges = tuple(ScriptedJudge(answer, name=f"judge-{at}") for at, answer in enumerate(answers or (levels(),)))
-    return Evaluator(RAG, Panel(judges=judges), **{"rule": CompositeRule(), "version": "1.2.3", **options})
+    return Evaluator(multi or rag(), Panel(judges=judges), **{"version": "1.2.3", **options})
 
 
 def submission(**fields: Any) -> Submission:
@@ -162,16 +183,79 @@ def test_the_language_follows_the_interaction_unless_it_is_fixed(language: str, 
     assert heard == {spoken}
 
 
-def test_a_rule_about_something_that_is_no_criterion_is_refused() -> None:
-    with pytest.raises(ValueError, match="groundednes'"):
-        evaluator(rule=CompositeRule(required=frozenset({"groundednes"})))
-    with pytest.raises(ValueError, match="clarty"):
-        evaluator(rule=CompositeRule(weights={"clarty": 2.0}))
+def test_a_criterion_that_no_judge_can_judge_is_refused_with_every_judges_reason() -> None:
+    first, second = (ScriptedJudge(levels(), name=name) for name in ("first", "second"))
+    first.refuses = {"clarity": "reads only numbers", "conciseness": "is terse"}
+    second.refuses = {"clarity": "needs five levels"}
+    with pytest.raises(ValueError, match=r"clarity.*first: reads only numbers; second: needs five levels\)$"):
+        Evaluator(rag(), Panel(judges=(first, second)), version="1")
+
+
+def test_a_criterion_that_too_few_judges_for_the_quorum_can_judge_is_refused() -> None:
+    first, second = (ScriptedJudge(levels(), name=name) for name in ("first", "second"))
+    first.refuses = {"conciseness": "is terse"}
+    with pytest.raises(ValueError, match=r"^conciseness would never have a verdict: .*first: is terse\)$"):
+        Evaluator(rag(), Panel(judges=(first, second), quorum=2), version="1")
+
+
+def test_a_criterion_that_some_judge_can_judge_is_judged() -> None:
+    first, second = (ScriptedJudge(levels(), name=name) for name in ("first", "second"))
+    first.refuses = {"clarity": "reads only numbers"}
+    subject = Evaluator(rag(), Panel(judges=(first, second)), version="1")
+    assert run(subject)[0].dimensions["clarity"].status is Status.SCORED
+
+
+def test_a_composite_that_cannot_be_published_is_refused() -> None:
+    graded = [Item(criterion=each, normalize=each.name != "clarity") for each in RAG.values()]
+    with pytest.raises(ValueError, match="clarity: normalize"):
+        evaluator(multi=rag(graded))
+    with pytest.raises(ValueError, match="no criterion was named to decide about safety"):
+        evaluator(multi=MultiCriteria(RAG.values()))
+
+
+def test_a_required_dimension_that_is_not_the_best_fails_the_composite() -> None:
+    multi = MultiCriteria.of(RAG.values(), required={"groundedness"}, safety=SAFETY_DIMENSION)
+    found, _ = run(evaluator(levels(groundedness=1), multi=multi))
+    assert (found.composite.score, found.composite.status) == (0.0, CompositeStatus.FAILED)
+    found, _ = run(evaluator(levels(groundedness=1), levels(), levels(), multi=multi))
+    assert (found.composite.status, found.dimensions["groundedness"].option) == (CompositeStatus.OK, "fully supported")
+
+
+def test_any_criterion_with_ordered_choices_can_decide_about_safety() -> None:
+    flaws = Criterion.model_validate(
+        {
+            "name": "flaws",
+            "title": "Flaws",
+            "question": "?",
+            "scale": {"options": [{"label": "none", "score": 0}, {"label": "fatal", "score": 9}]},
+            "higher_is": "worse",
+        }
+    )
+
+    async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        return verdict(criterion, 9).model_copy(update={"level": None})
+
+    found, [notice] = run(evaluator(answer, multi=MultiCriteria([flaws], safety="flaws")))
+    assert (found.composite.score, found.composite.status) == (0.0, CompositeStatus.UNSAFE)
+    assert (notice.safety.level, notice.safety.status) == (None, SafetyStatus.UNSAFE)
+    assert notice.dimension.option == "fatal"
+
+
+def test_criteria_that_show_the_most_are_asked_first_and_published_in_their_own_order() -> None:
+    asked: list[str] = []
+
+    async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        asked.append(criterion.name)
+        return verdict(criterion, BEST[criterion.name])
+
+    found, _ = run(evaluator(answer))
+    assert asked == ["completeness", "harmfulness", "groundedness", "answer_relevance", "clarity", "conciseness"]
+    assert tuple(found.dimensions) == found.evaluator.criteria == RAG_DIMENSIONS
 
 
 def test_closing_an_evaluator_closes_its_judges() -> None:
     judge = ScriptedJudge(levels())
-    asyncio.run(Evaluator(RAG, Panel(judges=(judge,)), rule=CompositeRule(), version="1").aclose())
+    asyncio.run(Evaluator(rag(), Panel(judges=(judge,)), version="1").aclose())
     assert judge.closed
 
 
@@ -323,11 +407,81 @@ def test_the_safety_vote_decides_about_the_notice() -> None:
     assert found.composite.safety.level == notices[0].safety.level == 0
 
 
-def test_criteria_without_safety_are_never_safe() -> None:
-    subject = Evaluator(
-        {"clarity": RAG["clarity"]}, Panel(judges=(ScriptedJudge(levels()),)), rule=CompositeRule(), version="1"
-    )
-    assert run(subject)[0].composite.status is CompositeStatus.SAFETY_UNKNOWN
+async def _noticed_while_open(*harm: int | None, **options: Any) -> tuple[list[SafetyNotice], Evaluation]:
+    """What is noticed on these levels of harmfulness, in this order, while a last judge waits to be let go."""
+    gate = asyncio.Event()
+    notices: list[SafetyNotice] = []
+
+    def saying(level: int | None, order: int) -> Answer:
+        async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
+            if criterion.name != SAFETY_DIMENSION:
+                return verdict(criterion, BEST[criterion.name])
+            await asyncio.sleep(0.005 * order)
+            if level is None:
+                raise ConnectionError("away")
+            return verdict(criterion, level)
+
+        return answer
+
+    async def slow(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        if criterion.name == SAFETY_DIMENSION:
+            await gate.wait()
+        return verdict(criterion, BEST[criterion.name])
+
+    subject = evaluator(*(saying(level, at) for at, level in enumerate(harm)), slow, **options)
+    task = asyncio.create_task(subject.evaluate(submission(), deadline=5, on_unsafe=notices.append))
+    await asyncio.sleep(0.1)
+    early = list(notices)
+    gate.set()
+    found = await task
+    assert notices[: len(early)] == early
+    assert len(notices) == (found.composite.status is CompositeStatus.UNSAFE), "one notice of what is unsafe"
+    return early, found
+
+
+@pytest.mark.parametrize(
+    ("harm", "vote", "certain"),
+    [
+        ((0, 0), "majority", True),
+        ((0, 2), "majority", False),
+        ((2, 0), "majority", False),
+        ((1, 1), "majority", False),
+        ((2, 2), "majority", False),
+        ((0, 2), "any", True),
+        ((2, 0), "any", True),
+        ((2, 1), "any", False),
+        ((None, 0), "any", True),
+    ],
+)
+def test_a_notice_goes_out_as_soon_as_no_open_judge_can_change_it_and_only_once(
+    harm: tuple[int | None, ...], vote: str, certain: bool
+) -> None:
+    early, found = asyncio.run(_noticed_while_open(*harm, safety_vote=vote))
+    assert len(early) == certain
+    if certain:
+        [notice] = early
+        assert (notice.safety.level, notice.safety.status) == (0, SafetyStatus.UNSAFE)
+        assert len(notice.dimension.judges) < len(found.dimensions[SAFETY_DIMENSION].judges)
+        assert found.composite.status is CompositeStatus.UNSAFE
+
+
+def test_an_early_notice_that_cannot_be_sent_fails_the_evaluation_at_once() -> None:
+    async def hanging(_case: Case, _criterion: Criterion) -> JudgeVerdict:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    def refuse(_notice: SafetyNotice) -> None:
+        raise ConnectionError("away")
+
+    async def failed() -> None:
+        subject = evaluator(levels(harmfulness=0), hanging, safety_vote="any")
+        with pytest.raises(ConnectionError):
+            await subject.evaluate(submission(), deadline=30, on_unsafe=refuse)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left behind"
+
+    started = time.monotonic()
+    asyncio.run(failed())
+    assert time.monotonic() - started < 10
 
 
 # Names
@@ -338,27 +492,38 @@ def fingerprint(
     *,
     judges: tuple[tuple[str, str], ...] = (("a", "model-1 t=0"), ("b", "model-2 t=0")),
     panel: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
+    required: Iterable[str] = (),
+    safety: str = SAFETY_DIMENSION,
+    clarity: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> str:
+    """Of the six dimensions and two judges, but for what is given; `clarity` are the options of that item."""
     asked = tuple(ScriptedJudge(levels(), name=name, identity=identity) for name, identity in judges)
-    basis = {"rule": CompositeRule(), "version": "1"}
-    return Evaluator(criteria, Panel(judges=asked, **(panel or {})), **{**basis, **options}).info.fingerprint
+    multi = MultiCriteria.of(criteria.values(), weights=weights, required=frozenset(required), safety=safety)
+    items = [replace(item, **clarity) if clarity and name == "clarity" else item for name, item in multi.items.items()]
+    changed = MultiCriteria(items, safety=safety)
+    return Evaluator(changed, Panel(judges=asked, **(panel or {})), **{"version": "1", **options}).info.fingerprint
 
 
 def reworded() -> Mapping[str, Criterion]:
-    level = RAG["clarity"].scale.levels[0]
-    changed = level.model_copy(update={"description": level.description.model_copy(update={"ru": "Иначе."})})
-    scale = RAG["clarity"].scale.model_copy(update={"levels": (changed, *RAG["clarity"].scale.levels[1:])})
-    return {**RAG, "clarity": RAG["clarity"].model_copy(update={"scale": scale})}
+    document = RAG["clarity"].model_dump()
+    document["scale"]["levels"][0]["description"]["ru"] = "Иначе."
+    return {**RAG, "clarity": Criterion.model_validate(document)}
 
 
 DIFFERENT: Mapping[str, Callable[[], str]] = {
     "a wording": lambda: fingerprint(reworded()),
     "a dimension less": lambda: fingerprint({name: each for name, each in RAG.items() if name != "clarity"}),
-    "a weight": lambda: fingerprint(rule=CompositeRule(weights={"clarity": 2.0})),
-    "another weight": lambda: fingerprint(rule=CompositeRule(weights={"conciseness": 2.0})),
-    "a required dimension": lambda: fingerprint(rule=CompositeRule(required=frozenset({"clarity"}))),
-    "another required one": lambda: fingerprint(rule=CompositeRule(required=frozenset({"groundedness"}))),
+    "a weight": lambda: fingerprint(weights={"clarity": 2.0}),
+    "another weight": lambda: fingerprint(weights={"conciseness": 2.0}),
+    "a required dimension": lambda: fingerprint(required={"clarity"}),
+    "another required one": lambda: fingerprint(required={"groundedness"}),
+    "a target": lambda: fingerprint(clarity={"target_option": "clear"}),
+    "another target": lambda: fingerprint(clarity={"target_option": "average"}),
+    "a threshold": lambda: fingerprint(clarity={"threshold": 0.5}),
+    "another threshold": lambda: fingerprint(clarity={"threshold": 0.6}),
+    "who decides about safety": lambda: fingerprint(safety="groundedness"),
     "a judge's identity": lambda: fingerprint(judges=(("a", "model-1 t=0"), ("b", "model-2 t=1"))),
     "a judge's name": lambda: fingerprint(judges=(("a", "model-1 t=0"), ("c", "model-2 t=0"))),
     "a judge less": lambda: fingerprint(judges=(("a", "model-1 t=0"),)),
@@ -383,8 +548,9 @@ def test_different_changes_have_different_fingerprints() -> None:
     [
         {"version": "2"},
         {"excerpt_chars": 500},
-        {"rule": CompositeRule(weights={"clarity": 1.0})},
-        {"rule": CompositeRule(weights={"clarity": 1})},
+        {"weights": {"clarity": 1.0}},
+        {"weights": {"clarity": 1}},
+        {"criteria": dict(reversed(list(RAG.items())))},
         {"panel": {"quorum": 2}},
         {"panel": {"combine": "mean"}},
         {"safety_vote": "majority"},
@@ -396,28 +562,37 @@ def test_a_fingerprint_stays_with_whatever_cannot(options: dict[str, Any]) -> No
 
 
 def test_the_order_in_which_weights_are_written_does_not_matter() -> None:
-    one = CompositeRule(weights={"clarity": 2.0, "groundedness": 3.0})
-    other = CompositeRule(weights={"groundedness": 3.0, "clarity": 2.0})
-    assert fingerprint(rule=one) == fingerprint(rule=other)
+    one = fingerprint(weights={"clarity": 2.0, "groundedness": 3.0})
+    assert one == fingerprint(weights={"groundedness": 3.0, "clarity": 2.0}) != fingerprint()
+
+
+def test_the_language_in_which_a_target_is_named_does_not_matter() -> None:
+    assert fingerprint(clarity={"target_option": "clear"}) == fingerprint(clarity={"target_option": "Ясно "})
 
 
 IN_ANOTHER_PROCESS = """
-from judges.composite import CompositeRule
-from judges.criteria import load_catalogue
+from judges.catalogue import load_catalogue
+from judges.composite import MultiCriteria
 from judges.evaluator import Evaluator
+from judges.judge import Judge
 from judges.panel import Panel
 
-class Judge:
+class Silent(Judge):
     name, identity = "a", "model-1 t=0"
 
-rule = CompositeRule(weights={"clarity": 2.0}, required=frozenset({"clarity", "groundedness", "harmfulness"}))
-print(Evaluator(load_catalogue("rag"), Panel(judges=(Judge(),)), rule=rule, version="1").info.fingerprint)
+    async def verdict(self, case, criterion, *, reverse):
+        raise NotImplementedError
+
+required = frozenset({"clarity", "groundedness", "harmfulness"})
+criteria = load_catalogue("rag").values()
+multi = MultiCriteria.of(criteria, weights={"clarity": 2.0}, required=required, safety="harmfulness")
+print(Evaluator(multi, Panel(judges=(Silent(),)), version="1").info.fingerprint)
 """
 
 
 def test_a_fingerprint_is_the_same_in_every_process() -> None:
     names = frozenset({"harmfulness", "groundedness", "clarity"})
-    here = fingerprint(judges=(("a", "model-1 t=0"),), rule=CompositeRule(weights={"clarity": 2.0}, required=names))
+    here = fingerprint(judges=(("a", "model-1 t=0"),), weights={"clarity": 2.0}, required=names)
     for seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(

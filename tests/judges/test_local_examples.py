@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from judges.criteria import RAG_DIMENSIONS, load_catalogue
+from judges.catalogue import load_catalogue
+from judges.criteria import RAG_DIMENSIONS
 from judges.evaluation import JudgeVerdict, Status
 from judges.interaction import Case, language_of
 from judges.local import LocalJudge

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from judges.criteria import RAG_DIMENSIONS, Criterion, load_catalogue
+from judges.catalogue import load_catalogue
+from judges.criteria import RAG_DIMENSIONS, Criterion
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case, Language, language_of
 from judges.judge import Judge
 from judges.local import LocalJudge
+from judges.scale import PASS_FAIL, YES_NO
 
 CATALOGUE = load_catalogue()
 JUDGE: Judge = LocalJudge()
@@ -55,7 +57,9 @@ def with_levels(dimension: str, *values: int) -> Criterion:
 
 class TestContract:
     def test_a_good_answer_has_the_best_level_of_every_dimension(self) -> None:
-        assert levels(case()) == {dimension: CATALOGUE[dimension].scale.values[-1] for dimension in RAG_DIMENSIONS}
+        assert levels(case()) == {
+            dimension: CATALOGUE[dimension].scale.choices[-1].value for dimension in RAG_DIMENSIONS
+        }
 
     @pytest.mark.parametrize("dimension", RAG_DIMENSIONS)
     def test_a_verdict_carries_score_option_samples_and_latency(self, dimension: str) -> None:
@@ -63,7 +67,8 @@ class TestContract:
         assert verdict.judge == "local"
         assert verdict.status is Status.SCORED
         assert verdict.score == 1.0
-        assert verdict.option == CATALOGUE[dimension].scale.levels[-1].label.en
+        assert verdict.value == verdict.level
+        assert verdict.option == CATALOGUE[dimension].scale.choices[-1].label.en
         assert verdict.samples == Samples(requested=1, valid=1)
         assert verdict.latency_ms > 0.0
         assert verdict.explanation.endswith(".")
@@ -83,6 +88,7 @@ class TestContract:
         assert verdict.reason is Reason.UNSUPPORTED
         assert verdict.score is None
         assert verdict.detail is not None
+        assert verdict.detail == JUDGE.why_not(changed("clarity", name="humour"))
         assert "humour" in verdict.detail
         assert all(dimension in verdict.detail for dimension in RAG_DIMENSIONS)
 
@@ -91,6 +97,16 @@ class TestContract:
         verdict = asyncio.run(JUDGE.judge(case(), with_levels("groundedness", *values)))
         assert verdict.reason is Reason.UNSUPPORTED
         assert verdict.level is None
+
+    @pytest.mark.parametrize("dimension", RAG_DIMENSIONS)
+    def test_the_dimensions_of_the_catalogue_are_supported(self, dimension: str) -> None:
+        assert JUDGE.why_not(CATALOGUE[dimension]) is None
+
+    @pytest.mark.parametrize("scale", [YES_NO, PASS_FAIL], ids=["options", "binary"])
+    def test_another_kind_of_scale_under_a_known_name_is_unsupported(self, scale: Any) -> None:
+        criterion = changed("conciseness", scale=scale)
+        assert scale.kind in (JUDGE.why_not(criterion) or "")
+        assert asyncio.run(JUDGE.judge(case(), criterion)).reason is Reason.UNSUPPORTED
 
     def test_a_scale_turned_around_is_unsupported(self) -> None:
         verdict = asyncio.run(JUDGE.judge(case(), changed("harmfulness", higher_is="worse")))
@@ -106,13 +122,15 @@ class TestContract:
             ("clarity", "answer"),
         ],
     )
-    def test_a_missing_field_leaves_nothing_to_judge_and_is_named(self, dimension: str, field: str) -> None:
+    def test_a_missing_field_is_an_error_that_names_it_and_the_record(self, dimension: str, field: str) -> None:
         fields = {name: value for name, value in case().fields.items() if name != field}
         verdict = judge(Case(id="case", fields=fields, language="en"), dimension)
         assert verdict.status is Status.INSUFFICIENT
-        assert verdict.reason is Reason.NOTHING_TO_JUDGE
+        assert verdict.reason is Reason.MISSING_FIELD
         assert verdict.detail is not None
-        assert field in verdict.detail
+        assert repr(field) in verdict.detail
+        assert "record case" in verdict.detail
+        assert verdict.samples == Samples(requested=0)
 
     @pytest.mark.parametrize("contexts", [(), ("",), None])
     def test_groundedness_does_not_apply_without_contexts(self, contexts: tuple[str, ...] | None) -> None:
@@ -134,7 +152,7 @@ class TestContract:
         assert judge(subject, "clarity").level == 4
 
     def test_a_defect_in_a_rule_costs_the_verdict_and_is_named(self) -> None:
-        verdict = judge(Case(id="case", fields={"answer": 5}, language="en"), "clarity")  # type: ignore[dict-item]
+        verdict = judge(case(answer=5), "clarity")
         assert verdict.status is Status.INSUFFICIENT
         assert verdict.reason is Reason.UNAVAILABLE
         assert verdict.detail is not None
@@ -195,7 +213,8 @@ class TestEveryText:
             verdict = judge(subject, dimension)
             assert verdict.reason is not Reason.UNAVAILABLE, verdict.detail
             if verdict.status is Status.SCORED:
-                assert verdict.level in criterion.scale.values
+                assert verdict.level is not None
+                assert verdict.level in [choice.value for choice in criterion.scale.choices]
                 assert verdict.score == criterion.normalise(verdict.level)
                 assert verdict.explanation
             else:
@@ -208,7 +227,7 @@ class TestEveryText:
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(cases)
     def test_the_same_case_gets_the_same_verdict_from_every_judge(self, subject: Case) -> None:
-        copy = Case(id="copy", fields=dict(subject.fields), language=subject.language)
+        copy = Case(id=subject.id, fields=dict(subject.fields), language=subject.language)
         for dimension in RAG_DIMENSIONS:
             first, second = judge(subject, dimension), judge(copy, dimension, _SECOND)
             assert first.model_copy(update={"latency_ms": 0.0}) == second.model_copy(update={"latency_ms": 0.0})
@@ -278,7 +297,8 @@ class TestHugeTexts:
     @pytest.mark.parametrize("field", ["answer", "question", "contexts"])
     @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
     def test_a_million_characters_take_about_a_second_at_most(self, text: str, field: str) -> None:
-        subject = case(**{field: (text,) if field == "contexts" else text})
+        fields: dict[str, Any] = {field: (text,) if field == "contexts" else text}
+        subject = case(**fields)
         started = time.process_time()
         for dimension in RAG_DIMENSIONS:
             assert judge(subject, dimension).reason is not Reason.UNAVAILABLE

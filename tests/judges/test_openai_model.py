@@ -24,6 +24,7 @@ from judges.models import (
     ModelUnavailable,
     OpenAIModel,
 )
+from judges.models.base import Token
 from judges.models.openai import MAX_RESPONSE_BYTES, RETRIES
 from tests.parts.judge_endpoint import (
     Body,
@@ -79,6 +80,100 @@ def eventually(condition: Callable[[], bool]) -> bool:
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()
+
+
+def samples(endpoint: JudgeEndpoint, *numbers: int | None, **options: Any) -> list[Body]:
+    """The requests for these samples."""
+
+    async def each(model: OpenAIModel) -> None:
+        for number in numbers:
+            await model.complete(ASK, schema=None, sample=number)
+
+    using(endpoint, each, **options)
+    return endpoint.calls
+
+
+class TestSamples:
+    def test_each_has_a_seed_of_its_own_and_the_sampling_temperature(self, endpoint: JudgeEndpoint) -> None:
+        calls = samples(endpoint, 0, 1, 2, seed=40, sampling_temperature=0.9)
+        assert [(call["seed"], call["temperature"]) for call in calls] == [(40, 0.9), (41, 0.9), (42, 0.9)]
+
+    def test_the_only_one_has_the_temperature_of_the_model(self, endpoint: JudgeEndpoint) -> None:
+        [call] = samples(endpoint, None, seed=40)
+        assert (call["seed"], call["temperature"]) == (40, 0.0)
+
+    def test_a_model_that_is_not_at_zero_keeps_its_temperature(self, endpoint: JudgeEndpoint) -> None:
+        assert [call["temperature"] for call in samples(endpoint, None, 1, temperature=0.3)] == [0.3, 0.3]
+
+    def test_what_is_not_set_is_not_sent_for_samples_either(self, endpoint: JudgeEndpoint) -> None:
+        """Models that refuse every temperature but their own have one that makes samples differ."""
+        [call] = samples(endpoint, 1, temperature=None, seed=None)
+        assert set(call) == {"model", "messages", "max_tokens"}
+
+
+def scored_tokens(*tokens: object) -> Response:
+    choice = {"message": {"content": "fine"}, "logprobs": {"content": list(tokens)}}
+    return json_response({"choices": [choice]})
+
+
+ALTERNATIVES = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2}]
+YES = {"token": "Yes", "logprob": -0.1, "top_logprobs": ALTERNATIVES}
+
+
+class TestLikelihoods:
+    def tokens(self, endpoint: JudgeEndpoint) -> tuple[Token, ...]:
+        return using(endpoint, lambda model: model.complete(ASK, schema=None, likelihoods=True)).tokens
+
+    def test_they_are_asked_for_only_where_they_are_wanted(self, endpoint: JudgeEndpoint) -> None:
+        self.tokens(endpoint)
+        ask(endpoint)
+        assert [call.get("logprobs") for call in endpoint.calls] == [True, None]
+        assert endpoint.calls[0]["top_logprobs"] == 10
+
+    def test_each_token_has_its_alternatives(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = lambda _: scored_tokens(YES, {"token": ".", "logprob": 0})
+        assert self.tokens(endpoint) == (
+            Token(text="Yes", likelihoods={"Yes": -0.1, "No": -2.0}),
+            Token(text=".", likelihoods={".": 0.0}),
+        )
+
+    @pytest.mark.parametrize(
+        "bad", [None, 3, {}, {"token": 3, "logprob": -1}, {"token": "a"}, {"token": "a", "logprob": True}]
+    )
+    def test_a_list_that_is_not_as_it_should_be_ends_there(self, endpoint: JudgeEndpoint, bad: object) -> None:
+        endpoint.respond = lambda _: scored_tokens(YES, bad, YES)
+        assert [token.text for token in self.tokens(endpoint)] == ["Yes"]
+
+    @pytest.mark.parametrize("logprobs", [None, [], {"content": None}, {"content": "Yes"}, {}])
+    def test_an_endpoint_without_them_gives_none(self, endpoint: JudgeEndpoint, logprobs: object) -> None:
+        endpoint.respond = lambda _: json_response({"choices": [{"message": {"content": "a"}, "logprobs": logprobs}]})
+        assert self.tokens(endpoint) == ()
+
+    def test_an_endpoint_that_refuses_them_is_asked_without_from_then_on(self, endpoint: JudgeEndpoint) -> None:
+        def refuses(body: Body) -> Response:
+            return error_response(400, "logprobs are not supported") if "logprobs" in body else FINE
+
+        endpoint.respond = refuses
+
+        async def twice(model: OpenAIModel) -> list[str | None]:
+            return [(await model.complete(ASK, schema=SCHEMA, likelihoods=True)).text for _ in range(2)]
+
+        assert using(endpoint, twice) == ["fine", "fine"]
+        assert ["logprobs" in call for call in endpoint.calls] == [True, False, False]
+        assert all("response_format" in call for call in endpoint.calls)
+
+    def test_one_that_refuses_schemas_too_is_asked_without_both(self, endpoint: JudgeEndpoint) -> None:
+        def refuses(body: Body) -> Response:
+            refused = next((key for key in ("response_format", "logprobs") if key in body), None)
+            return error_response(400, f"unknown field {refused}") if refused else FINE
+
+        endpoint.respond = refuses
+
+        async def twice(model: OpenAIModel) -> list[str | None]:
+            return [(await model.complete(ASK, schema=SCHEMA, likelihoods=True)).text for _ in range(2)]
+
+        assert using(endpoint, twice) == ["fine", "fine"]
+        assert len(endpoint.calls) == 4
 
 
 class TestRequest:
@@ -493,7 +588,7 @@ class TestSettings:
         base: dict[str, Any] = {"model": "tiny", "base_url": "https://example.test/v1"}
         changes: list[dict[str, Any]] = [
             {}, {"model": "large"}, {"base_url": "https://other.test/v1"}, {"temperature": 0.7}, {"temperature": None},
-            {"seed": 1}, {"max_tokens": 64}, {"structured": False},
+            {"seed": 1}, {"max_tokens": 64}, {"structured": False}, {"sampling_temperature": 1.0},
         ]  # fmt: skip
         identities = {OpenAIModel(**{**base, **change}).identity for change in changes}
         assert len(identities) == len(changes)

@@ -26,7 +26,8 @@ def why_unavailable() -> str | None:
 class LlamaServer:
     """An OpenAI-compatible endpoint that lives as long as the `with` block, or until this process ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, parallel: int = _PARALLEL) -> None:
+        self._parallel = parallel
         self._process: subprocess.Popen[str] | None = None
         self.base_url = ""
 
@@ -34,7 +35,7 @@ class LlamaServer:
         with tempfile.TemporaryFile("w+") as log:
             # The child holds the read end of our pipe: it reads end-of-file when we are gone, even by SIGKILL.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.parts.llama"],
+                [sys.executable, "-m", "tests.parts.llama", str(self._parallel)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -97,7 +98,7 @@ def _serve() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = _CONTEXT_TOKENS
-    params.n_parallel = _PARALLEL
+    params.n_parallel = int(sys.argv[1])
     # One thread that does not spin: beside other tests on two cores, two threads mostly wait for each other.
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads, cpu.poll = 1, 0

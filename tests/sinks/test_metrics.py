@@ -18,6 +18,7 @@ from judges.evaluation import (
     Evaluation,
     EvaluatorInfo,
     JudgeVerdict,
+    Path,
     Safety,
     SafetyStatus,
     Samples,
@@ -131,6 +132,19 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
     assert scraped("evaluation_seconds_sum") == pytest.approx(1.5)
 
 
+def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> None:
+    first = dimension(1.0, verdict("cheap")).model_copy(update={"path": Path.FIRST, "calls_saved": 10})
+    full = dimension(0.5, verdict("cheap"), verdict("reserve")).model_copy(update={"path": Path.FULL_THRESHOLD})
+    for found in (first, first, full):
+        scraped.pipeline.judged(evaluation(dimensions={"clarity": found, "tone": dimension(1.0, verdict("cheap"))}))
+    assert scraped("judge_calls_saved_total", criterion="clarity") == 20
+    assert scraped("judge_calls_saved_total", criterion="tone") == 0
+    assert scraped("cascade_paths_total", criterion="clarity", path="first") == 2
+    assert scraped("cascade_paths_total", criterion="clarity", path="full:near_threshold") == 1
+    assert scraped("cascade_paths_total", criterion="tone", path="first") is None
+    assert scraped("judge_verdicts_total", judge="reserve", criterion="clarity", status="scored") == 1
+
+
 # Scores
 
 weighted_scores = st.lists(
@@ -225,6 +239,24 @@ def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: S
     assert scraped("evaluations_total", app="other", status="ok") == 450
 
 
+def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
+    names = [f"criterion_{at}" for at in range(200)]
+    scraped.scores.write(evaluation(dimensions={name: dimension(1.0) for name in names}))
+    for name in names:
+        scraped.scores.recent("shop", name, 0.5)
+    assert len(scraped.values("dimension")) == 51
+    assert scraped("score_recent", app="shop", dimension="other") == 0.5
+    for name in names:
+        scraped.scores.no_longer_recent("shop", name)
+    assert scraped("score_recent", app="shop", dimension="other") is None
+
+
+def test_a_vote_for_an_option_without_a_score_is_counted_and_moves_no_mean(scraped: Scraped) -> None:
+    scraped.scores.write(evaluation(dimensions={"tone": Dimension(status=Status.SCORED, option="warm")}))
+    assert scraped("dimension_results_total", app="shop", dimension="tone", status="scored") == 1
+    assert scraped("score_weight_total", app="shop", dimension="tone") is None
+
+
 def test_an_app_that_was_known_first_keeps_its_name(scraped: Scraped) -> None:
     for name in ["early", *map(str, range(100)), "early"]:
         scraped.scores.write(evaluation(app=name))
@@ -253,7 +285,8 @@ def test_a_bounded_label_has_at_most_its_limit_of_values_and_other(names: list[s
 def everything() -> Scraped:
     """Every metric with at least one series."""
     scraped = Scraped()
-    judged = evaluation(0.5, dimensions={"clarity": dimension(0.5, verdict("local"))}, latency_ms=10.0)
+    found = dimension(0.5, verdict("local")).model_copy(update={"path": Path.FIRST})
+    judged = evaluation(0.5, dimensions={"clarity": found}, latency_ms=10.0)
     scraped.scores.write(judged)
     scraped.scores.recent("shop", "clarity", 0.5)
     scraped.pipeline.judged(judged)

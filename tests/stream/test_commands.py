@@ -361,6 +361,21 @@ class TestTexts:
         best = {"clarity": Dimension(status=Status.SCORED, score=1.0, judges=(verdict(1.0, "clear", "reads well"),))}
         assert evaluation_text(on_the_wire(evaluation(dimensions=best))).plain.endswith(" ok  clarity✓  i-1")
 
+    def test_an_option_without_a_score_is_shown_by_its_name(self) -> None:
+        tone = {"tone": Dimension(status=Status.SCORED, option="very warm")}
+        text = evaluation_text(on_the_wire(evaluation(dimensions=tone))).plain
+        assert text.endswith(" ok  tone=very-warm  i-1")
+
+    def test_an_unsafe_answer_shows_why_by_the_criterion_that_decides_about_safety(self) -> None:
+        dimensions = {
+            "clarity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "unclear", "muddled"),)),
+            "toxicity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "yes", "an insult"),)),
+        }
+        safety = Safety(status=SafetyStatus.UNSAFE)
+        composite = Composite(score=0.0, status=CompositeStatus.UNSAFE, coverage=1.0, safety=safety)
+        record = on_the_wire(evaluation(dimensions=dimensions, composite=composite))
+        assert evaluation_text(record, "toxicity").plain.endswith("toxicity: an insult")
+
     def test_a_withheld_composite_is_a_dash_with_its_status(self) -> None:
         composite = Composite(
             score=None,

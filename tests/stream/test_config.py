@@ -20,7 +20,6 @@ from pydantic.fields import FieldInfo
 from judges.criteria import RAG_DIMENSIONS
 from judges.interaction import Interaction
 from stream.config import (
-    CompositeConfig,
     Config,
     InputConfig,
     KafkaConfig,
@@ -38,14 +37,25 @@ SECRET = "hunter2-hunter2"
 FULL: dict[str, Any] = {
     "kafka": {"options": {"sasl.password": SECRET, "linger.ms": 5}},
     "sampling": {"rules": [{"name": "shop", "match": {"app": ["shop"]}, "rate": 0.5}]},
+    "criteria": {"use": ["rag", "aspects.factuality"]},
     "judges": {
         "panel": [
-            {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1", "api_key": SECRET},
+            {
+                "kind": "openai",
+                "name": "gpt",
+                "model": "m",
+                "base_url": "http://localhost/v1",
+                "api_key": SECRET,
+                "samples": 5,
+            },
             {"kind": "local", "name": "local"},
-        ]
+            # Whatever becomes of the first two, this one can judge by every criterion.
+            {"kind": "openai", "name": "qwen", "model": "m", "base_url": "http://localhost/v1"},
+        ],
+        "cascade": {"first": ["qwen"]},
     },
 }
-"""A configuration with everything in it that may be there several times."""
+"""A configuration with everything in it that may be there several times, or not at all."""
 
 quick = settings(deadline=None, max_examples=50)
 
@@ -330,13 +340,20 @@ def test_keys_are_not_replaced(read: Load) -> None:
 
 # Overrides
 
+GPT: Loc = ("judges", "panel", 0)
 LIMITS: dict[Loc, tuple[Any, Any]] = {
     ("judges", "quorum"): (1, 2),
+    (*GPT, "samples"): (1, 32),
+    (*GPT, "min_pass"): (1, 5),
+    (*GPT, "min_valid"): (1, 5),
     ("worker", "concurrency"): (1, 256),
     ("worker", "run_ahead"): (64, 65_536),
     ("worker", "deadline_seconds"): (0.001, 59.9),
 }
 """Keys that depend on another: the range that fits FULL."""
+
+BESIDE: dict[str, tuple[str, Any]] = {"on_bias": ("check_position", True), "min_certainty": ("method", "guardian")}
+"""Keys of a judge that are read only beside another."""
 
 
 def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
@@ -347,6 +364,8 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
     if loc == ("input", "adapter"):
         return st.just("streamjury")
+    if loc == ("composite", "safety"):
+        return st.sampled_from([*RAG_DIMENSIONS, "factuality"])
     if get_origin(kinds[0]) is Literal:
         return st.sampled_from(get_args(kinds[0]))
     if bool in kinds:
@@ -367,7 +386,9 @@ def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, dat
     value = at(Config.model_validate(FULL), loc) if loc[-1] == "kind" else data.draw(values_of(loc, field))
     variable = "STREAMJURY__" + "__".join(map(str, loc)).upper()
     variable = data.draw(st.sampled_from([variable, variable.lower(), variable.title()]))
-    config = read(FULL, {variable: value if isinstance(value, str) else json.dumps(value)})
+    key, needed = BESIDE.get(str(loc[-1]), (None, None))
+    base = FULL if key is None else nested((*loc[:-1], key), needed, FULL)
+    config = read(base, {variable: value if isinstance(value, str) else json.dumps(value)})
     assert at(config, loc) == value
     untouched = next(other for other in ("http", "logging") if other != loc[0])
     assert getattr(config, untouched) == getattr(Config(), untouched)
@@ -549,12 +570,12 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("judges", "panel", 0, "max_tokens"), 1.5, "must be a whole number, not 1.5"),
         (("judges", "panel", 0, "structured"), "perhaps", "must be true or false, not 'perhaps'"),
         (("judges", "panel", 0, "timeout_seconds"), 0, "must be above 0, not 0"),
-        (("judges", "combine"), "avg", "must be 'mean', 'median', 'min' or 'max', not 'avg'"),
-        (("judges", "quorum"), 3, "must be at most 2, the number of judges in the panel, not 3"),
+        (("judges", "combine"), "avg", "must be 'mean', 'median', 'min', 'max', 'majority' or 'weighted', not 'avg'"),
+        (("judges", "quorum"), 4, "must be at most 3, the number of judges in the panel, not 4"),
         (("composite", "weights", "clarity"), -1, "must be at least 0, not -1"),
         (("composite", "weights", "clarity"), True, "must be a number, not true"),
-        (("composite", "weights", "clarty"), 1, "unknown dimension; did you mean 'clarity'?"),
-        (("composite", "required"), ["clarity", "clarity"], "must name each dimension once; [0] and [1] have the same"),
+        (("composite", "weights", "clarty"), 1, "unknown criterion; did you mean 'clarity'?"),
+        (("composite", "required"), ["clarity", "clarity"], "must name each criterion once; [0] and [1] have the same"),
         (("worker", "concurrency"), 300, None),
         (("http", "port"), 65536, "must be at most 65535, not 65536"),
         (("topics", "sampled"), "a/b", "must be 1 to 249 letters, digits, '.', '_' and '-', not 'a/b'"),
@@ -688,8 +709,164 @@ def test_the_mapping_belongs_to_its_adapter_and_names_known_fields(read: Load) -
 def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
     zeros = dict.fromkeys(RAG_DIMENSIONS, 0.0)
     some = {name: zeros[name] for name in RAG_DIMENSIONS[1:]}
-    assert CompositeConfig(weights=some).weights == some
-    assert "at least one dimension" in problems(read, {"composite": {"weights": zeros}})["composite.weights"]
+    assert read({"composite": {"weights": some}}).composite.weights == some
+    assert problems(read, {"composite": {"weights": zeros}}) == {
+        "composite.weights": "must leave at least one criterion a weight above 0"
+    }
+
+
+# What is judged, by whom, and what becomes of it
+
+JUDGE = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
+
+
+def judged_by(*judges: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"judges": {"panel": list(judges), **more}}
+
+
+def as_gpt(**keys: Any) -> dict[str, Any]:
+    """A panel of one model, with these keys."""
+    return judged_by({**JUDGE, **keys})
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"criteria": {"use": ["rag", "writing.empthy"]}}, {"criteria.use[1]": "did you mean 'writing.empathy'?"}),
+        ({"criteria": {"use": ["rag", "zzz"]}}, {"criteria.use[1]": "`streamjury criteria list`"}),
+        ({"criteria": {"use": ["rag", "fluency"]}}, {"criteria.use[1]": "say which: writing.fluency, summary.fluency"}),
+        ({"criteria": {"use": ["rag", "rag.clarity"]}}, {"criteria.use[1]": "both bring a criterion called 'clarity'"}),
+        ({"criteria": {"use": ["rag", "aspects"]}}, {"criteria.use[1]": "'conciseness'"}),
+        (
+            {"criteria": {"use": ["rag", "summary.relevance"]}},
+            {"criteria.use[1]": "summary, source, which no interact"},
+        ),
+        ({"criteria": {"use": ["aspects"]}}, {"composite.safety": "is 'harmfulness' unless another is named"}),
+        ({"criteria": {"use": ["rag.clarity"]}, "composite": {"safety": "clarty"}}, {"composite.safety": "'clarity'?"}),
+        ({"composite": {"weights": {"clarty": 1}}}, {"composite.weights.clarty": "did you mean 'clarity'?"}),
+        ({"composite": {"thresholds": {"clarty": 1}}}, {"composite.thresholds.clarty": "did you mean 'clarity'?"}),
+        ({"composite": {"required": ["clarity", "x"]}}, {"composite.required[1]": "unknown criterion; known here:"}),
+        (
+            {"composite": {"thresholds": {"clarity": 0.5}, "target_options": {"clarity": "clear"}}},
+            {"composite.target_options.clarity": "threshold and target_option exclude each other"},
+        ),
+        (
+            {"composite": {"target_options": {"clarity": "limpid"}}},
+            {"composite.target_options.clarity": "no option is called 'limpid'"},
+        ),
+        (judged_by({"kind": "local"}, cascade={"first": ["locla"]}), {"judges.cascade.first[0]": "mean 'local'?"}),
+        (judged_by({"kind": "local"}, cascade={"first": ["local"]}), {"judges.cascade.first": "leave out some"}),
+        (judged_by({"kind": "local"}, reserves=[{"kind": "local"}]), {"judges.reserves": "'local' is in the panel"}),
+        (judged_by({"kind": "local"}, combine="weighted", weights={"gpt": 1}), {"judges.weights.gpt": "unknown judge"}),
+        (judged_by({"kind": "local"}, combine="weighted", weights={"local": 0}), {"judges.weights.local": "above 0"}),
+        (judged_by({"kind": "local"}, weights={"local": 1}), {"judges.weights": "only read with 'combine: weighted'"}),
+        (as_gpt(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
+        (as_gpt(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),
+        (as_gpt(samples=3, min_valid=4), {"judges.panel[0].min_valid": "must be at most samples (3), not 4"}),
+        (as_gpt(combine="mean", min_pass=1), {"judges.panel[0].min_pass": "takes the place of combine"}),
+        (as_gpt(method="rubric", min_pass=1), {"judges.panel[0].min_pass": "not for rubric"}),
+        (as_gpt(method="guardian", feedback=True), {"judges.panel[0].feedback": "not for guardian"}),
+        (as_gpt(method="guardian", check_position=True), {"judges.panel[0].check_position": "not for guardian"}),
+        (as_gpt(on_bias="abstain"), {"judges.panel[0].on_bias": "is only read with 'check_position: true'"}),
+        (as_gpt(min_certainty=0.5), {"judges.panel[0].min_certainty": "is only read with 'method: guardian'"}),
+        (as_gpt(persona="  "), {"judges.panel[0].persona": "must be a description"}),
+        (as_gpt(model="a\nb"), {"judges.panel[0].model": "printable"}),
+    ],
+)
+def test_what_does_not_go_together_is_told_at_its_place(
+    read: Load, content: dict[str, Any], expected: dict[str, str]
+) -> None:
+    found = problems(read, content)
+    assert found.keys() == expected.keys()
+    for path, words in expected.items():
+        assert words in found[path]
+        assert len(found[path]) < 250
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "words"),
+    [
+        ({"criteria": {"use": ["rag", "writing.empathy"]}}, "judges.panel", "empathy would never have a verdict"),
+        (as_gpt(criteria=["clarity"]), "judges.panel", "it is kept for clarity"),
+        (as_gpt(method="rubric", criteria=["clarity", "harmfulness"]), "judges.panel[0].criteria[1]", "five levels"),
+        (judged_by(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}}, "judges.panel[1]", "by none of"),
+        (judged_by({"kind": "local"}, reserves=[{**JUDGE, "method": "aspect"}]), "judges.reserves[0]", "by none of"),
+        (judged_by({**JUDGE, "criteria": ["clarity"]}, {"kind": "local"}, quorum=2), "judges.quorum", "groundedness"),
+        (as_gpt(min_pass=1), "judges.panel", "min_pass is for pass/fail"),
+    ],
+)
+def test_what_would_never_have_a_verdict_is_a_problem_before_anything_starts(
+    read: Load, content: dict[str, Any], path: str, words: str
+) -> None:
+    if content.get("criteria") == {"use": ["aspects"]}:
+        content = {**content, "composite": {"safety": "harmlessness"}}
+    assert words in problems(read, content)[path]
+
+
+def test_such_a_problem_names_the_variable_that_brought_it(read: Load) -> None:
+    found = problems(read, "", STREAMJURY__CRITERIA__USE="[writing.empathy, rag.harmfulness]", STREAMJURY__JUDGES="{}")
+    assert found["judges.panel"].endswith("(set by STREAMJURY__JUDGES)")
+
+
+def test_the_check_asks_nobody(read: Load) -> None:
+    """The endpoint's port is closed and its host does not exist."""
+    for address in ("http://127.0.0.1:1/v1", "https://no.such.host.invalid/v1"):
+        assert read(as_gpt(base_url=address, persona="generate")).judges.panel[0].name == "gpt"
+
+
+OWN = """\
+criteria:
+  - name: tone
+    title: Tone
+    question: Is the tone right?
+    scale:
+      options: [{label: warm}, {label: cold}]
+  - name: %s
+    title: Brand
+    question: Is the brand named?
+    scale:
+      range: {min: %s, max: 10}
+"""
+
+
+def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(OWN % ("brand", 0))
+    own = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand"]}}
+    assert read({**own, **as_gpt()}).criteria.use == ("rag.harmfulness", "brand")
+    both = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand", "tone"]}, **as_gpt(samples=3)}
+    assert problems(read, both) == {"composite.target_options": "options without scores count only by a target_option"}
+    counted = {**both, "composite": {"target_options": {"tone": "warm"}}}
+    assert "combine by majority" in problems(read, counted)["judges.combine"]
+    voted = {**counted, "judges": {**both["judges"], "combine": "majority"}}
+    assert "numbers have no majority" in problems(read, voted)["judges.combine"], "the brand is a range"
+    light = {**both, "composite": {"weights": {"tone": 0}, "safety": "brand"}}
+    assert "cannot decide about safety" in problems(read, light)["composite.safety"]
+
+
+def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: Path) -> None:
+    right, wrong, same = (tmp_path / name for name in ("right.yaml", "wrong.yaml", "same.yaml"))
+    right.write_text(OWN % ("brand", 0))
+    wrong.write_text(OWN % ("Brand", 10))
+    same.write_text(OWN % ("name", 0))
+    files = [str(right), str(wrong), str(same), str(tmp_path / "none.yaml")]
+    with pytest.raises(ConfigError) as caught:
+        read({"criteria": {"files": files}})
+    said = [str(problem) for problem in caught.value.problems]
+    assert said[0].startswith(f"criteria.files[1]: {wrong}: criteria[1].")
+    assert [line.split(": ", 1)[0] for line in said] == ["criteria.files[1]"] * 2 + [
+        "criteria.files[2]",
+        "criteria.files[3]",
+    ]
+    assert "has a criterion called 'tone' too" in said[2]
+    assert "no such file" in said[3]
+
+
+def test_no_criterion_may_have_the_name_of_the_composite(read: Load, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(OWN % ("composite", 0))
+    found = problems(read, {"criteria": {"files": [str(file)], "use": ["rag", "composite"]}})
+    assert "published under that name" in found["criteria.use[1]"]
 
 
 def test_judges_and_rules_must_have_different_names(read: Load) -> None:
@@ -813,13 +990,13 @@ def test_secrets_are_not_quoted_from_what_is_no_yaml(read: Load, line: str) -> N
 
 @pytest.mark.parametrize("loc", [loc for loc, _ in SCALARS], ids=path_of)
 def test_a_value_from_the_environment_is_in_no_error_wherever_it_was_put(read: Load, loc: Loc) -> None:
-    for secret in (f"{SECRET} {SECRET}", SECRET, f"http://{SECRET}@host"):
+    for secret in (f"{SECRET} {SECRET}", SECRET, f"http://{SECRET}@host", SECRET.replace("-", "_")):
         try:
             read(nested(loc, "${S}", FULL), S=secret)
             said = ""
         except ConfigError as error:
             said = everything_said(error)
-        assert SECRET not in said
+        assert "hunter2" not in said
 
 
 @pytest.mark.parametrize("option", ["sasl.password", "ssl.key.password"])

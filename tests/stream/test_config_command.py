@@ -92,7 +92,7 @@ def test_the_examples_in_the_starter_file_are_valid(section: str, name: str, exa
 def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
     text = starter().replace("  rules: []\n  # For example:\n", "")
     begin = text.index("  # rules:")
-    end = text.index("# Who judges")
+    end = text.index("# What is judged")
     uncommented = text[begin:end].replace("  # ", "  ")
     Path("streamjury.yaml").write_text(text[:begin] + uncommented + text[end:])
     assert [rule.name for rule in load(Path("streamjury.yaml"), {}).sampling.rules] == ["checkout"]
@@ -119,8 +119,30 @@ def test_check_says_ok_and_what_will_be_done() -> None:
         "gpt (m at http://h/v1)",
         "rag.interactions -> chosen",
         "localhost:9092",
+        "rag; harmfulness decides about safety",
     ):
         assert part in said
+
+
+def test_check_says_who_stands_in_who_is_asked_first_and_what_decides_about_safety() -> None:
+    judges = [f"{{kind: openai, name: {name}, model: m, base_url: 'http://h/v1'}}" for name in ("one", "two", "three")]
+    Path("a.yaml").write_text(
+        f"judges: {{panel: [{judges[0]}, {judges[1]}], reserves: [{judges[2]}], cascade: {{first: [one]}}}}\n"
+        "criteria: {use: [rag.clarity, safety.toxicity]}\ncomposite: {safety: toxicity}\n"
+    )
+    said = run("check", "-c", "a.yaml").stdout
+    assert "rag.clarity, safety.toxicity; toxicity decides about safety" in said
+    assert "three (m at http://h/v1)" in said
+    assert "one first" in said
+
+
+def test_check_finds_that_nobody_can_judge_without_asking_anybody() -> None:
+    Path("a.yaml").write_text("criteria: {use: [rag, writing.empathy]}\n")
+    result = run("check", "-c", "a.yaml")
+    assert result.exit_code == 2
+    first, second = result.stderr.splitlines()
+    assert first == "a.yaml: 1 problem"
+    assert second.startswith("judges.panel: empathy would never have a verdict: ")
 
 
 def test_check_without_a_file_checks_the_defaults_under_the_environment() -> None:
@@ -181,7 +203,10 @@ def test_the_schema_is_valid_and_accepts_the_defaults() -> None:
         {"judges": {"panel": []}},
         {"judges": {"panel": [{"name": "x"}]}},
         {"judges": {"panel": [{"kind": "openai", "name": "x"}]}},
-        {"composite": {"weights": {"clarty": 1}}},
+        {"composite": {"weights": {"clarity": -1}}},
+        {"criteria": {"use": []}},
+        {"judges": {"cascade": {}}},
+        {"judges": {"combine": "average"}},
         {"topics": {"sampled": "a b"}},
         {"logging": {"level": "loud"}},
     ],
@@ -269,3 +294,10 @@ def test_the_page_has_every_key_and_its_file_is_valid() -> None:
     Path("page.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b"})
     assert loaded.judges.panel[0].name == "gpt"
+
+
+def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:
+    brand = "{name: brand, title: Brand, question: Is the brand named, scale: {range: {min: 0, max: 10}}}"
+    Path("mine.yaml").write_text(f"criteria: [{brand}]")
+    Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
+    assert load(Path("page.yaml"), {"OPENAI_API_KEY": "b"}).judges.reserves[0].name == "spare"

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from judges.composite import CompositeRule, compose
-from judges.criteria import RAG_DIMENSIONS, load_catalogue
+from judges.catalogue import load_catalogue
+from judges.composite import MultiCriteria
+from judges.criteria import RAG_DIMENSIONS
 from judges.evaluation import (
     CompositeStatus,
     Dimension,
@@ -32,7 +33,7 @@ from stream.monitor import Monitor, finding_of
 from stream.rolling import SeriesMean
 
 RAG = load_catalogue("rag")
-BEST = {name: criterion.scale.values[-1] for name, criterion in RAG.items()}
+BEST = {name: int(criterion.worst_first[-1].value or 0) for name, criterion in RAG.items()}
 INFO = EvaluatorInfo(fingerprint="0123456789abcdef", criteria=RAG_DIMENSIONS, judges=("scripted",), version="1")
 START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
@@ -65,7 +66,6 @@ def evaluation(
 ) -> Evaluation:
     """The best levels, but for those given."""
     found = {name: dimension(name, level) for name, level in {**BEST, **levels}.items()}
-    scores = {name: each.score for name, each in found.items()}
     return Evaluation(
         evaluation_id=identity,
         interaction_id=f"id-of-{identity}",
@@ -74,7 +74,7 @@ def evaluation(
         evaluator=INFO,
         sampling=Sampling(probability=probability),
         dimensions=found,
-        composite=compose(scores, found["harmfulness"].level, CompositeRule()),
+        composite=MultiCriteria.of(RAG.values(), safety="harmfulness").compose(found).composite,
         excerpt=Excerpt(question="Why?", answer="So."),
     )
 
@@ -353,6 +353,38 @@ def test_the_lowest_judge_speaks_for_a_dimension() -> None:
         changed(basis, dimensions={**basis.dimensions, "clarity": clarity.model_copy(update={"judges": judges})})
     )
     assert (found.dimension, found.reason) == ("clarity", "muddled")
+
+
+def test_an_option_without_a_score_is_not_the_worst() -> None:
+    basis = evaluation(clarity=2)
+    tone = Dimension(status=Status.SCORED, option="warm", judges=basis.dimensions["clarity"].judges)
+    found = finding_of(changed(basis, dimensions={"tone": tone, **basis.dimensions}))
+    assert found.dimension == "clarity"
+
+
+def test_an_unsafe_finding_is_about_the_criterion_that_decides_about_safety() -> None:
+    basis = evaluation(answer_relevance=0, harmfulness=0)
+    toxic = dimension("harmfulness", 0, explanations=("an insult",))
+    others = {name: found for name, found in basis.dimensions.items() if name != "harmfulness"}
+    unsafe = changed(basis, dimensions={**others, "toxicity": toxic})
+    found = finding_of(unsafe, "toxicity")
+    assert (found.dimension, found.reason) == ("toxicity", "an insult")
+    assert finding_of(unsafe).dimension == "answer_relevance", "of another configuration's results, the worst"
+
+
+def test_the_monitor_knows_which_criterion_decides_about_safety() -> None:
+    registry = CollectorRegistry()
+    monitor = Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry), safety="groundedness")
+    monitor.observe(evaluation(groundedness=0, harmfulness=0).model_dump_json().encode())
+    [incident] = monitor.snapshot().incidents
+    assert incident.dimension == "groundedness"
+
+
+def test_the_criteria_of_the_window_are_known_whether_they_were_scored_or_not(world: World) -> None:
+    world.observe(evaluation(clarity=None))
+    assert world.monitor.snapshot().criteria == list(RAG_DIMENSIONS)
+    world.later(minutes=20)
+    assert world.monitor.snapshot().criteria == []
 
 
 def test_an_evaluation_without_any_score_or_excerpt_is_a_finding_too() -> None:

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judges.interaction import Interaction
+from judges.problems import path_text
 from stream.config import InputConfig
 from stream.errors import RecordError
-from stream.paths import path_text
 from stream.reading import InteractionReader, Reading, strict_json
 
 LEAST: dict[str, Any] = {"id": "id-1", "question": "Why?", "answer": "So."}

@@ -27,14 +27,15 @@ from judges.evaluation import (
     Sampling,
     Status,
 )
-from sinks.metrics import COMPOSITE, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from sinks.base import COMPOSITE
+from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import MonitorConfig
 from stream.monitor import Finding, Monitor, Snapshot
 from stream.rolling import SeriesMean
 from stream.view import Funnel, LiveView, Moment, Picture, PlainView, View, make_view, printable, score_style, shortened
 
 ADDRESSES = (("metrics", "http://127.0.0.1:9464/metrics"), ("health", "http://127.0.0.1:9464/healthz"))
-NOTHING = Snapshot(series=(), worst=(), incidents=(), statuses=Counter())
+NOTHING = Snapshot(series=(), criteria=(), worst=(), incidents=(), statuses=Counter())
 
 
 def funnel(**counts: int) -> Funnel:
@@ -73,12 +74,14 @@ def snapshot(
     series: Sequence[SeriesMean] | None = None,
     worst: Sequence[Finding] = (),
     incidents: Sequence[Finding] = (),
+    criteria: Sequence[str] = RAG_DIMENSIONS,
     **statuses: int,
 ) -> Snapshot:
     counted = Counter({CompositeStatus.OK: 100, CompositeStatus.UNSAFE: len(incidents)})
     counted.update({CompositeStatus(name): number for name, number in statuses.items()})
     return Snapshot(
         series=means("support-bot", 0.9) if series is None else series,
+        criteria=criteria,
         worst=worst,
         incidents=incidents,
         statuses=counted,
@@ -157,6 +160,27 @@ class TestPicture:
     def test_a_dimension_without_scores_is_a_dash(self) -> None:
         only = [mean for mean in means("support-bot", 0.9) if mean.dimension != "groundedness"]
         assert re.search(r"support-bot( +0\.90 \(40\)){5} +– +0\.90", drawn(snapshot(series=only)))
+
+    def test_only_what_is_judged_has_a_column_and_criteria_of_ones_own_come_after_the_rag_dimensions(self) -> None:
+        names = ("tone", COMPOSITE, "harmfulness", "brand")
+        series = [SeriesMean(app="shop", dimension=name, mean=0.5, count=4, effective=4) for name in names]
+        text = drawn(snapshot(series=series, criteria=("tone", "clarity", "harmfulness", "brand")))
+        assert re.search(r"app +composite +clarity +harmless +tone +brand +│", text)
+        assert re.search(r"shop +0\.50 \(4\) +– +0\.50", text), "what is judged and has no score is a dash"
+
+    @pytest.mark.parametrize("width", [80, 100, 140])
+    def test_of_many_criteria_the_lowest_are_shown_and_the_others_counted(self, width: int) -> None:
+        names = [f"criterion_{number:02}_with_a_long_name" for number in range(30)]
+        series = [
+            SeriesMean(app="support-bot", dimension=name, mean=mean, count=4, effective=4)
+            for name, mean in [(COMPOSITE, 0.9), *((name, 1.0 - at / 40) for at, name in enumerate(names))]
+        ]
+        text = drawn(snapshot(series=series, criteria=names), width=width)
+        shown = int(re.search(r"and (\d+) more criteria, with better scores", text)[1])  # type: ignore[index]
+        assert 16 <= shown <= 24
+        assert re.search(r"support-bot +0\.90.* +0\.28", text), "the composite, and in its order the lowest of all"
+        assert "0.95" not in text
+        assert max(map(len, text.splitlines())) <= width
 
     def test_of_many_apps_the_worst_are_shown_and_the_others_counted(self) -> None:
         series = [mean for number in range(12) for mean in means(f"app-{number:02}", 1.0 - number / 20)]
@@ -354,7 +378,11 @@ class TestPlain:
         view = PlainView(console)
         self.show(view, snapshot(incidents=[incident(1), incident(2)]), 0)
         moved_on = Snapshot(
-            series=(), worst=(), incidents=[incident(2), incident(3)], statuses=Counter({CompositeStatus.UNSAFE: 3})
+            series=(),
+            criteria=(),
+            worst=(),
+            incidents=[incident(2), incident(3)],
+            statuses=Counter({CompositeStatus.UNSAFE: 3}),
         )
         self.show(view, moved_on, 1)
         assert re.findall(r"id=sj-0+(\d)", file.getvalue()) == ["1", "2", "3"]

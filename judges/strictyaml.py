@@ -3,18 +3,25 @@
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
-from stream.configfile.draft import Draft
-from stream.configfile.problems import Problem
-from stream.paths import Loc
+from judges.problems import Loc, Problem
 
 # Far above any real file, and low enough that a hostile one (aliases of aliases) is refused in a moment.
 _MAX_BYTES = 262_144
 _MAX_VALUES = 10_000
 _MAX_DEPTH = 32
+
+
+class Reports(Protocol):
+    """Takes the problems that leave the rest of a text readable."""
+
+    def report(self, loc: Loc, message: str) -> None: ...
+
+    def report_unread(self, loc: Loc, message: str) -> None:
+        """Reports a value that None stands in for from now on."""
 
 
 class UnreadableError(Exception):
@@ -25,27 +32,27 @@ class UnreadableError(Exception):
         super().__init__(message)
 
 
-def read_file(path: Path, draft: Draft) -> Any:
-    """The plain data in a file; problems that leave the rest readable go to the draft."""
+def read_file(path: Path, reports: Reports) -> Any:
+    """The plain data in a file; problems that leave the rest readable are reported."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UnreadableError("", f"cannot be read: {(error.strerror or 'unknown error').lower()}") from None
     if len(content) > _MAX_BYTES:
-        raise UnreadableError("", f"is larger than {_MAX_BYTES} bytes, too large for a configuration")
+        raise UnreadableError("", f"is larger than {_MAX_BYTES} bytes, too large for a file that people write")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"line {line}", "is not UTF-8 text") from None
-    return read_yaml(text, (), draft)
+    return read_yaml(text, (), reports)
 
 
-def read_yaml(text: str, loc: Loc, draft: Draft) -> Any:
-    """The plain data in a text; problems that leave the rest readable go to the draft."""
+def read_yaml(text: str, loc: Loc, reports: Reports) -> Any:
+    """The plain data in a text; problems that leave the rest readable are reported."""
     try:
-        return _Plain(draft).value(_Loader(text).get_single_node(), loc)
+        return _Plain(reports).value(_Loader(text).get_single_node(), loc)
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
@@ -73,7 +80,7 @@ def _cause(error: yaml.MarkedYAMLError) -> str:
     begun = error.context_mark
     where = f" begun in line {begun.line + 1}" if begun else ""
     said = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
-    return re.sub(r""" (['"])(?!<).{2,}?\1""", "", said)
+    return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", said)
 
 
 # From text to nodes, and from data to text
@@ -136,8 +143,8 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
 class _Plain:
     """Turns YAML nodes into dicts, lists and scalars, and counts them: aliases can make a small file huge."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
         self._left = _MAX_VALUES
 
     def value(self, node: yaml.Node | None, loc: Loc) -> Any:
@@ -150,13 +157,13 @@ class _Plain:
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
             return self._scalar(node, loc)
         if node is not None:
-            self._draft.report_unread(loc, "has a YAML tag, and no tags are read here")
+            self._reports.report_unread(loc, "has a YAML tag, and no tags are read here")
         return None
 
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a configuration")
+            raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a file that people write")
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -166,11 +173,11 @@ class _Plain:
             line = key.start_mark.line + 1
             name = key.value
             if not isinstance(name, str) or key.tag != _TAG + "str":
-                self._draft.report(loc, f"the key in line {line} must be text; put it in quotes")
+                self._reports.report(loc, f"the key in line {line} must be text; put it in quotes")
             elif name == "<<":
-                self._draft.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
+                self._reports.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
             elif name in data:
-                self._draft.report((*loc, name), f"is there twice, in the lines {lines[name]} and {line}")
+                self._reports.report((*loc, name), f"is there twice, in the lines {lines[name]} and {line}")
             else:
                 lines[name] = line
                 data[name] = self.value(value, (*loc, name))
@@ -180,5 +187,5 @@ class _Plain:
         try:
             return _SCALARS[node.tag](node.value)
         except (ValueError, KeyError):
-            self._draft.report_unread(loc, "is not what its YAML tag says, or too long a number")
+            self._reports.report_unread(loc, "is not what its YAML tag says, or too long a number")
             return None

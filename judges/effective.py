@@ -1,0 +1,88 @@
+"""The effective number of votes: how many independent judges a panel is worth, after Kish.
+
+Judges that err together say the same thing several times. What is true is not known, but it is the same for all judges
+of a case and so cancels in the difference of two of them: with errors of equal variance, the variance of that
+difference is 2 sigma^2 (1 - rho). The pair that differs most is taken to err independently, which gives every other
+pair its correlation and the panel n^2 / sum(rho) votes.
+
+The limits: an error that all judges share cannot be seen without labels, so that the number is an upper bound (but for
+the noise of a finite window, which makes one pair look more independent than the others and lowers it a little). A
+judge much noisier than the rest makes the rest look alike. And where the whole panel is asked only in doubt (a cascade,
+early stopping), the number is that of the doubtful cases.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import combinations
+
+# Scores are counted in whole grains: what leaves the window then takes back exactly what it had added, for ever.
+_GRAINS = 1 << 20
+
+# Criteria can be made up on the fly, and each has a window: of many, those seen first are forgotten.
+_MAX_CRITERIA = 256
+
+
+class Window:
+    """The latest cases that all judges scored, as running sums over each pair of judges."""
+
+    def __init__(self, judges: int, *, cases: int = 500, minimum: int = 30) -> None:
+        if judges < 1 or not 1 <= minimum <= cases:
+            raise ValueError(f"a window needs judges and 1 <= minimum <= cases, not {judges}, {minimum} and {cases}")
+        self._judges = judges
+        self._cases = cases
+        self._minimum = minimum
+        self._pairs = tuple(combinations(range(judges), 2))
+        self._sums = [0] * len(self._pairs)
+        self._squares = [0] * len(self._pairs)
+        self._seen: deque[tuple[int, ...]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def add(self, scores: Sequence[float]) -> None:
+        """One case: a score of each judge, always in the same order."""
+        if len(scores) != self._judges:
+            raise ValueError(f"one score of each of the {self._judges} judges, not {len(scores)}")
+        grains = tuple(round(score * _GRAINS) for score in scores)
+        self._seen.append(grains)
+        self._count(grains, 1)
+        if len(self._seen) > self._cases:
+            self._count(self._seen.popleft(), -1)
+
+    def _count(self, grains: tuple[int, ...], sign: int) -> None:
+        for at, (one, other) in enumerate(self._pairs):
+            difference = grains[one] - grains[other]
+            self._sums[at] += sign * difference
+            self._squares[at] += sign * difference * difference
+
+    @property
+    def votes(self) -> float | None:
+        """Between 1 and the number of judges; None until enough was seen."""
+        if len(self._seen) < self._minimum:
+            return None
+        count = len(self._seen)
+        # The variances of the differences, all times the same number, which cancels below.
+        variances = [count * square - total**2 for total, square in zip(self._sums, self._squares, strict=True)]
+        largest = max(variances, default=0)
+        if largest == 0:
+            return 1.0
+        correlations = self._judges + 2 * sum(1 - variance / largest for variance in variances)
+        return self._judges**2 / correlations
+
+
+class EffectiveVotes:
+    """A window for each criterion."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+
+    def add(self, criterion: str, scores: Sequence[float]) -> None:
+        if criterion not in self._windows:
+            if len(self._windows) >= _MAX_CRITERIA:
+                del self._windows[next(iter(self._windows))]
+            self._windows[criterion] = Window(len(scores))
+        self._windows[criterion].add(scores)
+
+    def votes(self, criterion: str) -> float | None:
+        window = self._windows.get(criterion)
+        return None if window is None else window.votes

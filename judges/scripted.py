@@ -1,0 +1,122 @@
+"""A judge that says what it is told to: for tests of criteria, panels and pipelines, without a model."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from judges.criteria import Criterion
+from judges.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.interaction import Case
+from judges.judge import Judge, unscored
+from judges.scale import Choice
+
+Answer = str | float | None | Reason | Exception | JudgeVerdict
+"""A label, a level, a number of the range; None: the criterion does not apply; a reason or an exception: it fails with
+that; a whole verdict: as it is, right or wrong."""
+
+Script = Mapping[str, Answer] | Callable[[Case, Criterion], Answer | Awaitable[Answer]]
+"""Answers by the name of the criterion, or a function that gives them, waiting or not."""
+
+
+class Asked(NamedTuple):
+    """A question as it was put to the judge."""
+
+    case: str
+    criterion: str
+    reverse: bool
+
+
+class ScriptedJudge(Judge):
+    """Answers from a script, and remembers what it was asked.
+
+    >>> [verdict] = ScriptedJudge({"polite": "Yes"}).evaluate(["Thank you!"], Criterion.of("Is it polite?").model_copy(
+    ...     update={"name": "polite"}))
+    >>> verdict.option, verdict.score
+    ('Yes', 1.0)
+    """
+
+    def __init__(
+        self, verdicts: Script, name: str = "scripted", delay_seconds: float = 0, *, family: str | None = None
+    ) -> None:
+        self._script = verdicts
+        self._name = name
+        self._delay_seconds = delay_seconds
+        self.family = family
+        self.asked: list[Asked] = []
+        self.closed = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        if callable(self._script):
+            return f"scripted by {getattr(self._script, '__qualname__', type(self._script).__name__)}"
+        return f"scripted {dict(self._script)!r}"
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        if callable(self._script) or criterion.name in self._script:
+            return None
+        return f"the script has no answer on {criterion.name!r}, only on {', '.join(self._script) or 'nothing'}"
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        self.asked.append(Asked(case.id, criterion.name, reverse))
+        if self._delay_seconds:
+            await asyncio.sleep(self._delay_seconds)
+        answer = await self._answer(case, criterion)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, JudgeVerdict):
+            return answer
+        if isinstance(answer, Reason):
+            return self._failed(answer, "as the script says")
+        if answer is None:
+            return JudgeVerdict(judge=self._name, status=Status.NOT_APPLICABLE, samples=Samples(requested=1, valid=1))
+        return self._scored(answer, case, criterion)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def _answer(self, case: Case, criterion: Criterion) -> Answer:
+        if not callable(self._script):
+            return self._script[criterion.name]
+        answer = self._script(case, criterion)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    def _scored(self, answer: str | float, case: Case, criterion: Criterion) -> JudgeVerdict:
+        """What a model's judge would make of the answer; one that is not on the scale is invalid."""
+        choice = _choice(answer, case, criterion)
+        value = choice.value if choice else _number(answer, criterion)
+        if choice is None and value is None:
+            return self._failed(Reason.INVALID_OUTPUT, f"{answer!r} is not on the scale of {criterion.name!r}")
+        leveled = criterion.scale.kind in ("levels", "binary")
+        return JudgeVerdict(
+            judge=self._name,
+            status=Status.SCORED,
+            score=None if value is None else criterion.normalise(value),
+            level=int(value) if leveled and value is not None else None,
+            option=choice.label.of(case.language) if choice else None,
+            value=value,
+            explanation="as the script says",
+            samples=Samples(requested=1, valid=1),
+        )
+
+    def _failed(self, reason: Reason, detail: str) -> JudgeVerdict:
+        invalid = reason is Reason.INVALID_OUTPUT
+        samples = Samples(requested=1, invalid=int(invalid), error=int(not invalid))
+        return unscored(self._name, reason, detail, samples=samples)
+
+
+def _choice(answer: str | float, case: Case, criterion: Criterion) -> Choice | None:
+    if isinstance(answer, str):
+        return criterion.scale.find(answer, case.language)
+    return next((choice for choice in criterion.scale.choices if choice.value == answer), None)
+
+
+def _number(answer: str | float, criterion: Criterion) -> float | None:
+    """A number of a range."""
+    if isinstance(answer, str) or criterion.scale.kind != "range" or criterion.scale.bounds is None:
+        return None
+    low, high = criterion.scale.bounds
+    return float(answer) if low <= answer <= high else None

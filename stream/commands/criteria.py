@@ -1,0 +1,152 @@
+"""`streamjury criteria`: the criteria that come with the package, and a check of one's own."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from judges.catalogue import (
+    CATALOGUES,
+    CriteriaError,
+    UnknownCriterionError,
+    dump_criteria,
+    find_criterion,
+    load_catalogue,
+    load_criteria,
+)
+from judges.criteria import Criterion
+from judges.interaction import Language
+from judges.scale import LANGUAGES, Range
+
+_HEADINGS = ("criterion", "scale", "fields", "title")
+
+_language_option = click.option(
+    "--language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the wordings."
+)
+
+
+@click.group()
+def criteria() -> None:
+    """List and show the criteria that come with the package, and check your own.
+
+    A criterion is one question put to a judge about one field, on one scale. Your own stand in a YAML file with the
+    same keys as the shipped ones, under `criteria:`; begin with one that is near to what you want.
+
+    \b
+    Example:
+      streamjury criteria list
+      streamjury criteria show writing.empathy > mine.yaml
+      streamjury criteria check mine.yaml
+    """
+
+
+@criteria.command("list")
+@_language_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
+def list_command(language: Language, as_json: bool) -> None:
+    """List the criteria that come with the package.
+
+    A scale is given with its answers, the best one marked with *. Of the fields, the first is evaluated and those
+    after the colon are shown beside it.
+
+    \b
+    Example:
+      streamjury criteria list --language ru
+      streamjury criteria list --json | jq -r '.[].name'
+    """
+    known = {f"{source}.{name}": each for source in CATALOGUES for name, each in load_catalogue(source).items()}
+    if as_json:
+        rows = [_as_json(name, criterion, language) for name, criterion in known.items()]
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        click.echo(_table(known, language))
+
+
+@criteria.command("show")
+@click.argument("name")
+def show_command(name: str) -> None:
+    """Print a criterion as YAML, to read or to begin a file of your own with.
+
+    NAME is as `criteria list` has it; the part before the dot may be left out where no other criterion has that name.
+
+    \b
+    Example:
+      streamjury criteria show rag.groundedness
+      streamjury criteria show toxicity > mine.yaml
+    """
+    try:
+        click.echo(dump_criteria([find_criterion(name)]), nl=False)
+    except UnknownCriterionError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@criteria.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+@_language_option
+def check_command(file: Path, language: Language) -> None:
+    """Say whether a file of criteria is right, with all its problems if it is not.
+
+    \b
+    Example:
+      streamjury criteria check mine.yaml
+    """
+    try:
+        found = load_criteria(file)
+    except CriteriaError as error:
+        count = len(error.problems)
+        click.echo(f"{count} problem{'s' if count > 1 else ''}", err=True)
+        click.echo(error, err=True)
+        raise SystemExit(1) from None
+    click.echo(f"ok: {file}, {len(found)} {'criterion' if len(found) == 1 else 'criteria'}")
+    click.echo(_table(found, language))
+
+
+def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str, Any]:
+    scale = criterion.scale
+    return {
+        "name": name,
+        "title": criterion.title.of(language),
+        "question": criterion.question.of(language),
+        "scale": scale.kind,
+        "choices": [{"label": choice.label.of(language), "value": choice.value} for choice in scale.choices],
+        "bounds": scale.bounds,
+        "higher_is": criterion.higher_is,
+        "to_evaluate": criterion.to_evaluate,
+        "context": criterion.context,
+        "needs": criterion.needs,
+    }
+
+
+# The table for people
+
+
+def _table(known: Mapping[str, Criterion], language: Language) -> str:
+    rows = [_HEADINGS, *(_row(name, criterion, language) for name, criterion in known.items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(cells: Sequence[str], widths: Iterable[int]) -> str:
+    return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _row(name: str, criterion: Criterion, language: Language) -> tuple[str, str, str, str]:
+    return name, _scale(criterion, language), _fields(criterion), criterion.title.of(language)
+
+
+def _scale(criterion: Criterion, language: Language) -> str:
+    """`3 levels: verbose … concise*`: few words, and which end is good."""
+    scale = criterion.scale
+    if isinstance(scale, Range):
+        low, high = (f"{bound:g}{'*' * (criterion.normalise(bound) == 1)}" for bound in scale.bounds)
+        return f"{low} … {high}"
+    best = criterion.worst_first[-1:]
+    names = [choice.label.of(language) + "*" * (choice in best) for choice in scale.choices]
+    return f"{len(names)} levels: {names[0]} … {names[-1]}" if scale.kind == "levels" else " / ".join(names)
+
+
+def _fields(criterion: Criterion) -> str:
+    beside = "all others" if criterion.context is None else ", ".join(criterion.context)
+    return f"{criterion.to_evaluate}: {beside}" if beside else criterion.to_evaluate

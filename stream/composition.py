@@ -1,0 +1,173 @@
+"""What a configuration says about criteria, as the judges' own values: which are judged, and how they combine."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from judges.catalogue import CATALOGUES, CriteriaError, UnknownCriterionError, find_criterion, load_catalogue
+from judges.catalogue import load_criteria as load_file
+from judges.composite import Item, MultiCriteria
+from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.interaction import Context, Interaction, Turn, case_of
+from judges.problems import InconsistentError, Loc, unknown
+from sinks.base import COMPOSITE
+
+# An interaction with everything that one can have.
+_FULL_CASE = case_of(
+    Interaction(
+        id="full",
+        question="question",
+        answer="answer",
+        history=(Turn(role="user", text="history"),),
+        contexts=(Context(text="context"),),
+        reference="reference",
+    )
+)
+
+
+class CompositeSettings(Protocol):
+    """The part of the configuration that says how criteria become one score."""
+
+    @property
+    def weights(self) -> Mapping[str, float]: ...
+    @property
+    def required(self) -> Sequence[str]: ...
+    @property
+    def thresholds(self) -> Mapping[str, float]: ...
+    @property
+    def target_options(self) -> Mapping[str, str]: ...
+    @property
+    def safety(self) -> str: ...
+
+
+def own_criteria(files: Sequence[str]) -> Mapping[str, Criterion]:
+    """The criteria of the user's files; raises with all that is wrong with them, each problem at its file."""
+    found: dict[str, Criterion] = {}
+    origin: dict[str, str] = {}
+    problems: list[tuple[Loc, str]] = []
+    for number, file in enumerate(files):
+        try:
+            criteria = load_file(file)
+        except CriteriaError as error:
+            problems += [((number,), f"{file}: {problem}") for problem in error.problems]
+            continue
+        for name in criteria:
+            if name in found:
+                problems.append(((number,), f"{file}: {origin[name]} has a criterion called {name!r} too"))
+        origin |= dict.fromkeys(criteria, file)
+        found |= criteria
+    if problems:
+        raise InconsistentError(problems)
+    return found
+
+
+def chosen_criteria(use: Sequence[str], files: Sequence[str]) -> Mapping[str, Criterion]:
+    """The criteria that the names stand for, in their order; a name of the user's files comes before a shipped one."""
+    own = own_criteria(files)
+    found: dict[str, Criterion] = {}
+    origin: dict[str, str] = {}
+    problems: list[tuple[Loc, str]] = []
+    for number, name in enumerate(use):
+        try:
+            criteria = _named(name, own)
+        except UnknownCriterionError as error:
+            problems.append(((number,), str(error)))
+            continue
+        problems += [((number,), problem) for problem in _unusable(criteria)]
+        for each in criteria:
+            if each in found:
+                problems.append(((number,), f"{name!r} and {origin[each]!r} both bring a criterion called {each!r}"))
+        origin |= dict.fromkeys(criteria, name)
+        found |= criteria
+    if problems:
+        raise InconsistentError(problems)
+    return found
+
+
+def _named(name: str, own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
+    if name in own:
+        return {name: own[name]}
+    if name in CATALOGUES:
+        return load_catalogue(name)
+    shipped = {f"{catalogue}.{each}": each for catalogue in CATALOGUES for each in load_catalogue(catalogue)}
+    if name not in {*shipped, *shipped.values()}:
+        raise UnknownCriterionError(_instead(name, [*own, *CATALOGUES, *shipped, *shipped.values()]))
+    criterion = find_criterion(name)
+    return {criterion.name: criterion}
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`streamjury criteria list` shows all there are"
+    return f"unknown criterion; {hint}"
+
+
+def _unusable(criteria: Mapping[str, Criterion]) -> Iterator[str]:
+    """What a criterion may be in the library, and not in the stream."""
+    for name, criterion in criteria.items():
+        missing = dict.fromkeys([*criterion.missing(_FULL_CASE), *criterion.unmet(_FULL_CASE)])
+        if missing:
+            fields = f"{', '.join(missing)}, which no interaction has (only {', '.join(_FULL_CASE.fields)})"
+            yield f"{name} would never have a verdict: it reads {fields}"
+        if name == COMPOSITE:
+            yield f"no criterion may be called {name!r}: results of the composite are published under that name"
+
+
+def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> MultiCriteria:
+    """The criteria with their parts in the composite; raises with everything that does not fit them."""
+    problems = [*_strangers(criteria, settings), *_unsafe(criteria, settings), *_weightless(criteria, settings)]
+    items = []
+    for name, criterion in criteria.items():
+        try:
+            items.append(_item(criterion, settings))
+        except ValueError as error:
+            problems.append((_place(name, settings), str(error).removeprefix(f"{name}: ")))
+    if problems:
+        raise InconsistentError(problems)
+    return MultiCriteria(items, safety=settings.safety)
+
+
+def _item(criterion: Criterion, settings: CompositeSettings) -> Item:
+    return Item(
+        criterion=criterion,
+        weight=settings.weights.get(criterion.name, 1.0),
+        required=criterion.name in settings.required,
+        threshold=settings.thresholds.get(criterion.name),
+        target_option=settings.target_options.get(criterion.name),
+    )
+
+
+def _place(name: str, settings: CompositeSettings) -> Loc:
+    """The key that says most about a criterion's part; without any, the one that is missing."""
+    for key in ("target_options", "thresholds"):
+        if name in getattr(settings, key):
+            return (key, name)
+    return ("target_options",)
+
+
+def _strangers(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+    """Names in the settings that no criterion has."""
+    for key in ("weights", "thresholds", "target_options"):
+        for name in getattr(settings, key):
+            if name not in criteria:
+                yield (key, name), unknown("criterion", name, criteria)
+    for number, name in enumerate(settings.required):
+        if name not in criteria:
+            yield ("required", number), unknown("criterion", name, criteria)
+
+
+def _unsafe(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+    """An answer whose safety nobody judges must not pass, so that a stream cannot be without a criterion for it."""
+    criterion = criteria.get(settings.safety)
+    if criterion is None and settings.safety == SAFETY_DIMENSION:
+        what = f"is {SAFETY_DIMENSION!r} unless another is named, and that is not among the criteria"
+        yield ("safety",), f"{what}; name the one that stands for safety, or add rag.{SAFETY_DIMENSION} to criteria.use"
+    elif criterion is None:
+        yield ("safety",), unknown("criterion", settings.safety, criteria)
+    elif not criterion.worst_first:
+        yield ("safety",), "cannot decide about safety: only levels, pass or fail, and options with scores can"
+
+
+def _weightless(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+    if not any(settings.weights.get(name, 1.0) for name in criteria):
+        yield ("weights",), "must leave at least one criterion a weight above 0"

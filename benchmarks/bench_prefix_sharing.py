@@ -18,7 +18,7 @@ from rich.table import Table
 
 from judges import Criterion, DirectJudge, Interaction, MultiCriteria, OpenAIModel, load_catalogue
 from judges.interaction import Case, Context, case_of
-from judges.model_judge import Task
+from judges.llm.base import Task
 from tests.parts.llama import LlamaServer, why_unavailable
 
 SECONDS = 900.0

@@ -1,22 +1,22 @@
 """Judges for RAG answers: criteria, verdicts and how they combine; usable without the stream around it."""
 
-from judges.aspect import AspectCritic, QualitativeCriterion, QuantitativeCriterion
-from judges.cascade import Cascade
 from judges.catalogue import CriteriaError, find_criterion, load_catalogue, load_criteria
-from judges.comparison import Comparison
 from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
 from judges.criteria import RAG_DIMENSIONS, Criterion
-from judges.direct import DirectJudge
 from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Status
 from judges.evaluator import Evaluator, Submission
-from judges.guardian import GuardianJudge
 from judges.interaction import Case, Interaction, case_of
 from judges.judge import Judge
+from judges.llm.aspect import AspectCritic, QualitativeCriterion, QuantitativeCriterion
+from judges.llm.comparison import Comparison
+from judges.llm.direct import DirectJudge
+from judges.llm.guardian import GuardianJudge
+from judges.llm.pairwise import PairwiseJudge
+from judges.llm.rubric import RelativeRubricJudge, RubricJudge
 from judges.local import LocalJudge
 from judges.models.openai import OpenAIModel
-from judges.pairwise import PairwiseJudge
 from judges.panel import Panel
-from judges.rubric import RelativeRubricJudge, RubricJudge
+from judges.panel.cascade import Cascade
 from judges.scripted import ScriptedJudge
 
 __all__ = [

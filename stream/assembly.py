@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from judges.aspect import AspectCritic
-from judges.cascade import Cascade
 from judges.composite import MultiCriteria
 from judges.criteria import Criterion
-from judges.direct import DirectJudge
 from judges.evaluator import Evaluator
-from judges.guardian import GuardianJudge
 from judges.judge import Judge
+from judges.llm.aspect import AspectCritic
+from judges.llm.direct import DirectJudge
+from judges.llm.guardian import GuardianJudge
+from judges.llm.rubric import RubricJudge
 from judges.local import LocalJudge
 from judges.models.openai import OpenAIModel
 from judges.panel import Panel
+from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
-from judges.rubric import RubricJudge
 from stream.composition import chosen_criteria, composed
 from stream.config import CascadeConfig, Config, JudgeConfig, JudgesConfig, OpenAIJudgeConfig
 

@@ -14,10 +14,10 @@ import pytest
 from judges.batch import as_case
 from judges.catalogue import load_catalogue
 from judges.criteria import Criterion
-from judges.direct import DirectJudge
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case, Context, Interaction
 from judges.judge import Judge
+from judges.llm.direct import DirectJudge
 from judges.local import LocalJudge
 from judges.models import OpenAIModel
 from judges.sync import wait_for

@@ -131,7 +131,7 @@ def test_every_criterion_goes_the_way_that_the_configuration_says(world: World) 
     assert {name: each.path for name, each in found.dimensions.items()} == {
         "clarity": CascadePath.FIRST,
         "harmfulness": CascadePath.FULL_SAFETY,
-        "factuality": CascadePath.FULL_FAILED,
+        "factuality": CascadePath.FULL_UNABLE,
         "brand": CascadePath.FULL_THRESHOLD,
         "tone": CascadePath.FIRST,
     }

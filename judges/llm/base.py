@@ -1,0 +1,311 @@
+"""What all judges that ask a chat model share: samples, repairs, the vote, and the check of the order of options.
+
+    verdict ── _checked ── _voted ── ask ── model.complete
+               both orders  samples  repairs
+
+A judge of this kind says how a case is put to the model (`task`); the rest is here.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Literal
+
+from judges.criteria import Criterion
+from judges.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
+from judges.family import family_of
+from judges.interaction import Case, Language
+from judges.judge import Judge, unscored
+from judges.llm.completion import Invalid, Valid
+from judges.llm.vote import Finding, VoteRule
+from judges.models.base import ChatModel, Completion, Message
+from judges.models.errors import ModelError, ModelTimeout
+
+OnBias = Literal["keep", "average", "abstain"]
+
+_ENDINGS = {
+    "length": "it was cut off at the token limit",
+    "content_filter": "the endpoint's content filter stopped it",
+    "refusal": "the model refused",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One question to a model: what it is sent, how its reply is read, and what it is told of a bad one."""
+
+    messages: Sequence[Message]
+    read: Callable[[Completion], Valid | Invalid]
+    repair: Callable[[str | None, str], Sequence[Message]]
+    schema: Mapping[str, object] | None = None
+    likelihoods: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A sample that the model did not give."""
+
+    reason: Reason
+    detail: str
+
+
+class ModelJudge(Judge):
+    """Asks a model, `rule.samples` times, and once more in the other order where `check_position` says so."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        name: str | None = None,
+        repairs: int = 2,
+        rule: VoteRule | None = None,
+        check_position: bool = False,
+        on_bias: OnBias = "keep",
+        family: str | None = None,
+    ) -> None:
+        if repairs < 0:
+            raise ValueError(f"repairs must not be negative, not {repairs}")
+        if on_bias not in ("keep", "average", "abstain"):
+            raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
+        self._model = model
+        self._name = name or model.name
+        self._repairs = repairs
+        self._rule = rule or VoteRule()
+        self._check_position = check_position
+        self._on_bias = on_bias
+        self.family = family or family_of(model.name)
+
+    @abstractmethod
+    async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
+        """How the case is put to the model."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """The kind of judge with the version of its prompt and of its reading, for the identity."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
+        return f"{self.method} repairs={self._repairs} {self._rule} {position} model=({self._model.identity})"
+
+    @property
+    def calls(self) -> int:
+        return self._rule.samples * (2 if self._check_position else 1)
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        return self._rule.why_not(criterion)
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        forward = await self._voted(case, criterion, reverse=reverse)
+        if not self._check_position or forward.status is not Status.SCORED or not criterion.scale.choices:
+            return forward
+        backward = await self._voted(case, criterion, reverse=not reverse)
+        return _checked(forward, backward, self._on_bias)
+
+    async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        """Asks for samples, as few as decide, and makes one verdict of them."""
+        task = await self.task(case, criterion, reverse=reverse)
+        ballot = Ballot()
+        while wanted := self._rule.wanted(criterion, ballot.valid, ballot.asked):
+            numbers = range(ballot.asked, ballot.asked + wanted)
+            ballot.outcomes += await asyncio.gather(*(self._sampled(task, number, ballot) for number in numbers))
+        return self._concluded(ballot, criterion, case.language)
+
+    async def _sampled(self, task: Task, number: int, ballot: "Ballot") -> Valid | Invalid | Failed:
+        sample = number if self._rule.samples > 1 else None
+        return await ask(self._model, task, ballot, repairs=self._repairs, sample=sample)
+
+    def _concluded(self, ballot: "Ballot", criterion: Criterion, language: Language) -> JudgeVerdict:
+        samples = ballot.samples(self._rule.samples)
+        found = self._rule.find(criterion, ballot.valid)
+        if isinstance(found, Reason):
+            reason, detail = ballot.why(found)
+            missing = unscored(self._name, reason, detail, samples=samples)
+            return missing.model_copy(update={"tokens": ballot.tokens})
+        voice = _voice(found, ballot.valid)
+        return JudgeVerdict(
+            judge=self._name,
+            status=Status.SCORED if found.applies else Status.NOT_APPLICABLE,
+            score=found.score,
+            level=level_of(found, criterion),
+            option=found.choice.label.of(language) if found.choice else None,
+            value=found.value,
+            tie=found.tie,
+            agreement=_agreement(found, ballot.valid),
+            certainty=voice.certainty,
+            explanation=voice.explanation,
+            feedback=None if found.score == 1.0 or not found.applies else voice.feedback,
+            samples=samples,
+            tokens=ballot.tokens,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Ballot:
+    """What one verdict's samples were, and what they cost, whether or not they became a vote."""
+
+    outcomes: list[Valid | Invalid | Failed] = field(default_factory=list)
+    tokens: Tokens | None = None
+
+    @property
+    def asked(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def valid(self) -> list[Valid]:
+        return [outcome for outcome in self.outcomes if isinstance(outcome, Valid)]
+
+    def samples(self, requested: int) -> Samples:
+        invalid = sum(isinstance(outcome, Invalid) for outcome in self.outcomes)
+        error = sum(isinstance(outcome, Failed) for outcome in self.outcomes)
+        valid = self.asked - invalid - error
+        return Samples(requested=requested, valid=valid, invalid=invalid, error=error, saved=requested - self.asked)
+
+    def why(self, found: Reason) -> tuple[Reason, str]:
+        """What most of the failed samples failed of, in the words of the first of them."""
+        if found is Reason.NO_MAJORITY:
+            return found, "no option has more than half of the votes"
+        bad = [outcome for outcome in self.outcomes if not isinstance(outcome, Valid)]
+        if not bad:
+            return found, "too few samples"
+        [(reason, _)] = Counter(_reason(outcome) for outcome in bad).most_common(1)
+        first = next(outcome for outcome in bad if _reason(outcome) is reason)
+        return reason, first.detail if isinstance(first, Failed) else first.reason
+
+    def count(self, completion: Completion) -> None:
+        if completion.prompt_tokens is None and completion.completion_tokens is None:
+            return
+        before = self.tokens or Tokens()
+        self.tokens = Tokens(
+            prompt=before.prompt + (completion.prompt_tokens or 0),
+            completion=before.completion + (completion.completion_tokens or 0),
+        )
+
+
+async def ask(
+    model: ChatModel, task: Task, ballot: Ballot, *, repairs: int, sample: int | None = None
+) -> Valid | Invalid | Failed:
+    """One sample, whatever happens; the ballot counts what it costs."""
+    try:
+        return await _asked(model, task, ballot, repairs, sample)
+    except ModelTimeout as error:
+        return Failed(reason=Reason.TIMEOUT, detail=str(error))
+    except ModelError as error:
+        return Failed(reason=Reason.UNAVAILABLE, detail=str(error))
+
+
+async def _asked(model: ChatModel, task: Task, ballot: Ballot, repairs: int, sample: int | None) -> Valid | Invalid:
+    """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
+    messages, calls = list(task.messages), 0
+    while True:
+        completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
+        ballot.count(completion)
+        calls += 1
+        parsed = task.read(completion)
+        if isinstance(parsed, Valid):
+            return parsed
+        parsed = _with_ending(parsed, completion.finish_reason)
+        if parsed.final or calls > repairs:
+            return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
+        messages = [*task.messages, *task.repair(completion.text, parsed.reason)]
+
+
+def _reason(outcome: Invalid | Failed) -> Reason:
+    return outcome.reason if isinstance(outcome, Failed) else Reason.INVALID_OUTPUT
+
+
+def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:
+    ending = _ENDINGS.get(finish_reason or "")
+    return parsed if ending is None else replace(parsed, reason=f"{parsed.reason}; {ending}")
+
+
+def level_of(found: Finding, criterion: Criterion) -> int | None:
+    """The number of a level, or of pass and fail; options and ranges have none."""
+    if found.choice is None or found.choice.value is None or criterion.scale.kind == "options":
+        return None
+    return int(found.choice.value)
+
+
+def _voice(found: Finding, answers: Sequence[Valid]) -> Valid:
+    """The sample that speaks for all: the first with the finding's choice, or the one nearest to its number."""
+    if found.choice is None and found.value is not None:
+        value = found.value
+        return min(answers, key=lambda answer: abs(value - answer.value) if answer.value is not None else float("inf"))
+    return next((answer for answer in answers if _agrees(answer, found)), answers[0])
+
+
+def _agreement(found: Finding, answers: Sequence[Valid]) -> float | None:
+    return fmean(_agrees(answer, found) for answer in answers) if len(answers) > 1 else None
+
+
+def _agrees(answer: Valid, found: Finding) -> bool:
+    if found.choice is None and found.value is not None:
+        return answer.value == found.value
+    return answer.choice == found.choice and answer.applies == found.applies
+
+
+def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> JudgeVerdict:
+    """The verdict of the first order, with what the reversed order made of it."""
+    both = forward.model_copy(
+        update={
+            "samples": sum_of_samples(forward.samples, backward.samples),
+            "tokens": sum_of_tokens(forward.tokens, backward.tokens),
+        }
+    )
+    if backward.status is Status.INSUFFICIENT:
+        # Whether the order matters stays unknown: a failed check is not a passed one.
+        return both.model_copy(update={"detail": f"the order of options could not be checked: {backward.detail}"})
+    biased = backward.option != forward.option
+    seen = Reversed(score=backward.score, option=backward.option)
+    both = both.model_copy(update={"position_bias": biased, "reversed": seen})
+    if not biased:
+        return both
+    became = backward.option if backward.option is not None else backward.status.value
+    both = both.model_copy(
+        update={"detail": f"{forward.option!r} became {became!r} when the options stood in reverse order"}
+    )
+    if on_bias == "keep":
+        return both
+    return (_averaged(both, forward, backward) if on_bias == "average" else None) or _abstained(both)
+
+
+def _abstained(both: JudgeVerdict) -> JudgeVerdict:
+    empty = {"score": None, "option": None, "level": None, "value": None, "feedback": None}
+    return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": Reason.POSITION_BIAS})
+
+
+def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) -> JudgeVerdict | None:
+    """The mean of both scores, and the worse of both options with its words; None where there is no mean."""
+    if forward.score is None or backward.score is None or forward.value is None or backward.value is None:
+        return None
+    worse = min(forward, backward, key=lambda verdict: verdict.score or 0.0)
+    mean = {
+        "score": (forward.score + backward.score) / 2,
+        "value": (forward.value + backward.value) / 2,
+        "option": worse.option,
+        "level": worse.level,
+        "explanation": worse.explanation,
+        "feedback": worse.feedback,
+    }
+    return both.model_copy(update=mean)
+
+
+def sum_of_samples(one: Samples, other: Samples) -> Samples:
+    return Samples(**{name: getattr(one, name) + getattr(other, name) for name in Samples.model_fields})
+
+
+def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
+    if one is None or other is None:
+        return one or other
+    return Tokens(prompt=one.prompt + other.prompt, completion=one.completion + other.completion)

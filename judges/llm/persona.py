@@ -1,0 +1,62 @@
+"""Personas: whom a judge is to judge as, described by the model itself once for each criterion."""
+
+import asyncio
+import logging
+
+from judges.criteria import Criterion
+from judges.interaction import Language
+from judges.llm.completion import is_refusal, visible
+from judges.llm.prompts.layout import template
+from judges.models.base import ChatModel, Message
+from judges.models.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+GENERATE = "generate"
+_MAX_CHARS = 400
+
+
+class Personas:
+    """One call per criterion and language for as long as the process lives, shared by all who wait for it."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self._known: dict[tuple[str, str], str] = {}
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def of(self, criterion: Criterion, language: Language) -> str:
+        """The persona for a criterion; the default one where the model gives none."""
+        key = (criterion.question.of(language), language)
+        if key not in self._known:
+            async with self._lock(key):
+                if key not in self._known:
+                    self._known[key] = await self._generate(criterion, language)
+        return self._known[key]
+
+    def _lock(self, key: tuple[str, str]) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            # Locks of a loop that has ended cannot be waited for in the next.
+            self._locks, self._loop = {}, loop
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    async def _generate(self, criterion: Criterion, language: Language) -> str:
+        user = template("persona", language, "user").substitute(question=criterion.question.of(language))
+        messages = [
+            Message(role="system", content=template("persona", language, "system").template),
+            Message(role="user", content=user),
+        ]
+        try:
+            completion = await self._model.complete(messages, schema=None)
+            text = _one_line(visible(completion.text or ""))
+        except ModelError as error:
+            logger.warning("no persona for %s, the default one serves: %s", criterion.name, error)
+            text = ""
+        if not text or is_refusal(text):
+            return template("persona", language, "default").template
+        return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_CHARS]

@@ -1,0 +1,107 @@
+"""The prompt of the judges that give one verdict on one field: the case, then the task, then the form of the reply."""
+
+import json
+from collections.abc import Iterator
+
+from judges.criteria import Criterion, Example
+from judges.interaction import Case, Language
+from judges.llm.completion import NOT_APPLICABLE
+from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template
+from judges.models.base import Message
+from judges.scale import Choice
+
+
+def direct_messages(
+    case: Case,
+    criterion: Criterion,
+    *,
+    judge: str = "direct",
+    reverse: bool = False,
+    feedback: bool = False,
+    persona: str | None = None,
+) -> list[Message]:
+    """The task of judging one field of a case by one criterion."""
+    language, code = case.language, boundary(case.fields)
+    part = "reply_with_feedback" if feedback else "reply"
+    verdict = "number" if criterion.scale.kind == "range" else "verdict"
+    user = template(judge, language, "user").substitute(
+        code=code,
+        data=blocks(case, shown_fields(case, criterion), code),
+        task="\n".join(_task(case, criterion, judge, persona)),
+        verdicts="\n".join(_verdicts(criterion, language, reverse=reverse)),
+        reply=template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
+    )
+    system = template(judge, language, "system").template
+    return [Message(role="system", content=system), Message(role="user", content=user)]
+
+
+def repair_messages(
+    output: str | None, reason: str, criterion: Criterion, language: Language, *, judge: str = "direct"
+) -> list[Message]:
+    """What follows the task after an output that could not be used."""
+    labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
+    if criterion.scale.kind == "range":
+        labels.insert(0, _number(criterion, language))
+    repair = template(judge, language, "repair").substitute(reason=reason, labels=", ".join(labels))
+    return again(output, repair, language)
+
+
+def allowed_labels(criterion: Criterion, language: Language) -> tuple[str, ...]:
+    """The verdicts that the judge may give by name, in the scale's order."""
+    labels = tuple(choice.label.of(language) for choice in criterion.scale.choices)
+    return labels if criterion.not_applicable is None else (*labels, NOT_APPLICABLE)
+
+
+def _task(case: Case, criterion: Criterion, judge: str, persona: str | None) -> Iterator[str]:
+    language = case.language
+    if persona:
+        yield template(judge, language, "persona").substitute(persona=persona)
+    title, question = criterion.title.of(language), criterion.question.of(language)
+    yield template(judge, language, "task").substitute(
+        target=field_title(criterion.to_evaluate, language),
+        question=question if title == question else f"{title}: {question}",
+    )
+    if criterion.ignore is not None:
+        yield criterion.ignore.of(language)
+    for example in criterion.examples:
+        yield template(judge, language, "example").substitute(example=_example(example, criterion, language))
+
+
+def _verdicts(criterion: Criterion, language: Language, *, reverse: bool) -> Iterator[str]:
+    if criterion.scale.kind == "range":
+        yield f"- {_number(criterion, language)}"
+    choices = criterion.scale.choices
+    for choice in reversed(choices) if reverse else choices:
+        yield f"- {described(choice, language)}"
+    if criterion.not_applicable is not None:
+        yield f"- {NOT_APPLICABLE}: {criterion.not_applicable.of(language)}"
+
+
+def described(choice: Choice, language: Language) -> str:
+    """A choice with what it means."""
+    label = choice.label.of(language)
+    return label if choice.description is None else f"{label}: {choice.description.of(language)}"
+
+
+def _number(criterion: Criterion, language: Language) -> str:
+    if criterion.scale.kind != "range":
+        return ""
+    bounds = criterion.scale.range
+    words = template("direct", language, "range").substitute(low=f"{bounds.min:g}", high=f"{bounds.max:g}")
+    ends = [
+        f"{number:g}: {meaning.of(language)}"
+        for number, meaning in ((bounds.min, bounds.low), (bounds.max, bounds.high))
+        if meaning is not None
+    ]
+    return f"{words} ({'; '.join(ends)})" if ends else words
+
+
+def _example(example: Example, criterion: Criterion, language: Language) -> str:
+    verdict = example.verdict
+    choice = criterion.scale.find(verdict, language) if isinstance(verdict, str) else None
+    said = {
+        "explanation": example.explanation.of(language) if example.explanation else "…",
+        "verdict": choice.label.of(language) if choice else verdict,
+    }
+    fields = {field_title(name, language): value for name, value in example.fields.items()}
+    return f"{json.dumps(fields, ensure_ascii=False)} -> {json.dumps(said, ensure_ascii=False)}"

@@ -1,0 +1,124 @@
+"""How a case stands in a prompt: its fields in a fixed order, each under a line with a code that no text contains."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+from string import Template
+
+from judges.criteria import Criterion
+from judges.interaction import Case, FieldValue, Language
+from judges.models.base import Message
+from judges.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Range, Text
+
+# What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
+_ORDER = ("question", "answer", "contexts", "history", "reference")
+_NAMES: Mapping[str, Text] = {
+    "question": Text(en="question", ru="вопрос"),
+    "answer": Text(en="answer", ru="ответ"),
+    "history": Text(en="history", ru="история"),
+    "contexts": Text(en="contexts", ru="контексты"),
+    "reference": Text(en="reference", ru="эталон"),
+}
+EMPTY = Text(en="(empty)", ru="(пусто)")
+_END = Text(en="end", ru="конец")
+_MAX_QUOTED_CHARS = 1000
+
+
+def shown_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
+    """The fields of the case that this criterion may see, the ones that most criteria share first."""
+    wanted = set(case.fields) if criterion.context is None else {criterion.to_evaluate, *criterion.context}
+    ranks = {name: rank for rank, name in enumerate(_ORDER)}
+    return tuple(sorted(wanted & set(case.fields), key=lambda name: (ranks.get(name, len(ranks)), name)))
+
+
+def boundary(fields: Mapping[str, FieldValue]) -> str:
+    """A code that occurs in no field: the same for the same case, and for every criterion of it."""
+    return absent_code(json.dumps(dict(fields), sort_keys=True), "\n".join(_texts(fields)))
+
+
+def absent_code(seed: str, text: str) -> str:
+    """The first code of the seed's series that does not occur in the text, in capitals or not."""
+    digest, haystack = hashlib.sha256(seed.encode()).hexdigest(), text.casefold()
+    while digest[:6] in haystack:
+        digest = hashlib.sha256(digest.encode()).hexdigest()
+    return digest[:6]
+
+
+def _texts(fields: Mapping[str, FieldValue]) -> Iterator[str]:
+    for name, value in fields.items():
+        yield name
+        yield from (value,) if isinstance(value, str) else value
+
+
+def blocks(case: Case, names: Iterable[str], code: str) -> str:
+    """The fields, each item under its line."""
+    empty = EMPTY.of(case.language)
+    return "\n".join(f"### {title} {code}\n{text or empty}" for title, text in _items(case, names, field_title))
+
+
+def field_title(field: str, language: Language) -> str:
+    return _NAMES[field].of(language) if field in _NAMES else field
+
+
+Titled = Callable[[str, Language], str]
+
+
+def fenced(case: Case, names: Iterable[str], code: str, titled: Titled = field_title) -> str:
+    """The fields, each item between two lines, for prompts in which the task does not stand apart from the data."""
+    return "\n".join(fence(title, text, code, case.language) for title, text in _items(case, names, titled))
+
+
+def fence(title: str, text: str, code: str, language: Language) -> str:
+    return f"--- {title} {code}\n{text or EMPTY.of(language)}\n--- {_END.of(language)} {code}"
+
+
+def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[str, str]]:
+    for name in names:
+        title, value = titled(name, case.language), case.fields[name]
+        if isinstance(value, str):
+            yield title, value
+        elif not value:
+            yield title, ""
+        else:
+            yield from ((f"{title} {number}", item) for number, item in enumerate(value, 1))
+
+
+def again(output: str | None, request: str, language: Language) -> list[Message]:
+    """An output that could not be used, and the request that follows it."""
+    # Some endpoints refuse an assistant's message without content.
+    said = (output or "").strip()[:_MAX_QUOTED_CHARS] or EMPTY.of(language)
+    return [Message(role="assistant", content=said), Message(role="user", content=request)]
+
+
+@cache
+def template(judge: str, language: Language, part: str) -> Template:
+    """One part of a judge's template file; parts begin with a line `--- name`."""
+    text = resources.files("judges.llm.prompts").joinpath(f"{judge}.{language}.md").read_text(encoding="utf-8")
+    _, *pieces = re.split(r"^--- (\w+)\n", text, flags=re.MULTILINE)
+    return Template(dict(zip(pieces[::2], pieces[1::2], strict=True))[part].strip())
+
+
+def prompt_hash(build: Callable[[Case, Criterion], Iterable[Message]]) -> str:
+    """Changes whenever the wording or the layout that `build` gives does: it builds prompts of every kind."""
+    digest = hashlib.sha256()
+    fields: Mapping[str, FieldValue] = {name: (name, "") for name in _ORDER} | {"answer": "", "other": ()}
+    for language in LANGUAGES:
+        case = Case(id="probe", fields=fields, language=language)
+        for criterion in _probes():
+            messages = build(case, criterion)
+            digest.update("\0".join(f"{message.role}\0{message.content}" for message in messages).encode())
+    return digest.hexdigest()[:12]
+
+
+def _probes() -> Iterator[Criterion]:
+    """Criteria that between them show every part of a prompt."""
+    word = Text(en="en", ru="ru")
+    levels = tuple(Level(value=value, label=Text(en=f"e{value}", ru=f"r{value}"), description=word) for value in (0, 1))
+    common = {"name": "probe", "title": word, "question": word}
+    yield Criterion(**common, ignore=word, scale=Levels(levels=levels), not_applicable=word, risk=word)
+    yield Criterion(**common, scale=Range(range=Bounds(min=0, max=1, low=word, high=word)))
+    example = {"fields": {"answer": "a"}, "verdict": "yes", "explanation": word}
+    yield Criterion(**common, scale=YES_NO, risk=word, examples=(example,))

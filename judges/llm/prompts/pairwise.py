@@ -1,0 +1,108 @@
+"""The prompt of the judge that compares answers: what they answer first, then the answers by letters, then the task."""
+
+from collections.abc import Iterator, Sequence
+
+from judges.criteria import Criterion
+from judges.interaction import Case, Language
+from judges.llm.prompts.direct import described
+from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template
+from judges.models.base import Message
+from judges.scale import YES_NO, Option, Options, Text
+
+TIE = Text(en="tie", ru="ничья")
+
+
+def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *, ties: bool) -> list[Message]:
+    """The task of naming the best of several texts; the case holds what is shown beside them, and all texts at once.
+
+    The texts go by letters, so that the names of those who wrote them cannot speak for them.
+    """
+    language, code = case.language, boundary(case.fields)
+    titles = [answer_title(letter, criterion, language) for letter in letters(len(texts))]
+    answers = Case(id=case.id, fields=dict(zip(titles, texts, strict=True)), language=language)
+    data = [blocks(case, context_fields(case, criterion), code), blocks(answers, titles, code)]
+    user = template("pairwise", language, "user").substitute(
+        code=code,
+        data="\n".join(filter(None, data)),
+        task="\n".join(_task(titles, criterion, language)),
+        verdicts="\n".join(f"- {verdict}" for verdict in _verdicts(titles, language, ties=ties)),
+        reply=template("pairwise", language, "reply").template,
+    )
+    system = template("pairwise", language, "system").template
+    return [Message(role="system", content=system), Message(role="user", content=user)]
+
+
+def repair_messages(output: str | None, reason: str, verdicts: Options, language: Language) -> list[Message]:
+    """What follows the task after an output that could not be used."""
+    labels = ", ".join(f'"{choice.label.of(language)}"' for choice in verdicts.choices)
+    return again(output, template("pairwise", language, "repair").substitute(reason=reason, labels=labels), language)
+
+
+def verdicts_on(count: int, *, ties: bool) -> Options:
+    """What may be said of so many answers."""
+    labels = [Text(en=letter, ru=letter) for letter in letters(count)]
+    return Options(options=tuple(Option(label=label) for label in ([*labels, TIE] if ties else labels)))
+
+
+def letters(count: int) -> list[str]:
+    """A to Z, then AA to AZ, and so on."""
+    return [_letter(number) for number in range(count)]
+
+
+def _letter(number: int) -> str:
+    before, last = divmod(number, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def answer_title(letter: str, criterion: Criterion, language: Language) -> str:
+    return f"{field_title(criterion.to_evaluate, language)} {letter}"
+
+
+def context_fields(case: Case, criterion: Criterion) -> list[str]:
+    """What is shown beside the texts under evaluation."""
+    return [name for name in shown_fields(case, criterion) if name != criterion.to_evaluate]
+
+
+def question_lines(criterion: Criterion, language: Language) -> Iterator[str]:
+    """What the texts are compared by: the question, which way is up, and what does not count."""
+    title, question = criterion.title.of(language), criterion.question.of(language)
+    yield question if title == question else f"{title}: {question}"
+    ends = _ends(criterion, language)
+    if ends is not None:
+        yield template("pairwise", language, "ends").substitute(worst=ends[0], best=ends[1])
+    if criterion.ignore is not None:
+        yield criterion.ignore.of(language)
+
+
+def _task(titles: Sequence[str], criterion: Criterion, language: Language) -> Iterator[str]:
+    question, *more = question_lines(criterion, language)
+    targets = ", ".join(f'"{title}"' for title in titles)
+    yield template("pairwise", language, "task").substitute(targets=targets, question=question)
+    yield from more
+    yield template("pairwise", language, "order").template
+
+
+def _verdicts(titles: Sequence[str], language: Language, *, ties: bool) -> Iterator[str]:
+    for letter, title in zip(letters(len(titles)), titles, strict=True):
+        yield template("pairwise", language, "choice").substitute(letter=letter, target=title)
+    if ties:
+        yield template("pairwise", language, "tie").substitute(label=TIE.of(language))
+
+
+def _ends(criterion: Criterion, language: Language) -> tuple[str, str] | None:
+    """The worst and the best on the scale; without them "more" could be taken for "better" where it is worse."""
+    if criterion.scale == YES_NO and criterion.higher_is == "better":
+        # A question in plain words, perhaps one that asks "which": yes and no would not be answers to it.
+        return None
+    if criterion.worst_first:
+        worst, best = criterion.worst_first[0], criterion.worst_first[-1]
+        return described(worst, language), described(best, language)
+    if criterion.scale.kind != "range":
+        return None
+    bounds = criterion.scale.range
+    low, high = _end(bounds.min, bounds.low, language), _end(bounds.max, bounds.high, language)
+    return (low, high) if criterion.higher_is == "better" else (high, low)
+
+
+def _end(number: float, meaning: Text | None, language: Language) -> str:
+    return f"{number:g}" if meaning is None else f"{number:g}: {meaning.of(language)}"

@@ -1,0 +1,185 @@
+"""The vote: how several answers become one finding, and when further answers cannot change it.
+
+Only valid answers vote. A tie, and every case in which no choice has more than half, goes to the worse side: the
+finding is the choice at which at least half of the voters say "this, or worse". Counting the most frequent choice
+instead would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter ([0, 0, 1, 1, 1])
+lifts it.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.criteria import Criterion
+from judges.evaluation import Reason
+from judges.llm.completion import Valid
+from judges.scale import Choice
+
+Combine = Literal["majority", "mean", "median", "min", "max"]
+ScoreFrom = Literal["winner", "mean"]
+
+NUMBERS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "min": min,
+    "max": max,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What several answers amount to. Neither choice nor value means that the criterion does not apply."""
+
+    choice: Choice | None = None
+    value: float | None = None
+    score: float | None = None
+    tie: bool = False
+
+    @property
+    def applies(self) -> bool:
+        return self.choice is not None or self.value is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRule:
+    """How many samples one judge takes, and how they combine."""
+
+    samples: int = 1
+    combine: Combine | None = None
+    """None: `majority` for pass/fail and options, `mean` for levels and ranges."""
+
+    min_pass: int | None = None
+    """For pass/fail, instead of `combine`: passes with at least so many."""
+
+    min_valid: int | None = None
+    """Valid samples without which there is no verdict; None: more than half of all."""
+
+    score_from: ScoreFrom = "winner"
+    stop_early: bool = True
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
+        if self.combine is not None and self.combine not in (*NUMBERS, "majority"):
+            raise ValueError(f"combine must be one of {', '.join(('majority', *NUMBERS))}, not {self.combine!r}")
+        if self.score_from not in ("winner", "mean"):
+            raise ValueError(f"score_from must be winner or mean, not {self.score_from!r}")
+        for name in ("min_pass", "min_valid"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= self.samples:
+                raise ValueError(f"{name} must be between 1 and the {self.samples} samples, not {value}")
+        if self.min_pass is not None and self.combine is not None:
+            raise ValueError("min_pass takes the place of combine; give one of them")
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        """Why this rule makes no sense for a criterion, or None."""
+        scale = criterion.scale
+        if self.min_pass is not None and scale.kind != "binary":
+            return f"min_pass is for pass/fail, and {criterion.name!r} has {scale.kind}"
+        if self.combine == "majority" and scale.kind == "range":
+            return f"numbers have no majority, and {criterion.name!r} has a range"
+        if self.combine in NUMBERS and scale.bounds is None:
+            return f"{self.combine} needs scores, and the options of {criterion.name!r} have none"
+        return None
+
+    @property
+    def needed(self) -> int:
+        """Valid samples that a verdict takes."""
+        return self.min_valid or self.samples // 2 + 1
+
+    def combination(self, criterion: Criterion) -> Combine:
+        return self.combine or ("majority" if criterion.scale.kind in ("binary", "options") else "mean")
+
+    def find(self, criterion: Criterion, answers: Sequence[Valid]) -> Finding | Reason:
+        """The finding of valid answers, or why there is none."""
+        if len(answers) < self.needed:
+            return Reason.QUORUM
+        applicable = [answer for answer in answers if answer.applies]
+        if 2 * len(applicable) < len(answers):
+            return Finding()
+        choices = [answer.choice for answer in applicable if answer.choice is not None]
+        if self.min_pass is not None:
+            return self._pass_or_fail(criterion, choices, self.samples - len(answers))
+        numbers = [answer.value for answer in applicable if answer.value is not None]
+        if self.combination(criterion) != "majority":
+            return _of_numbers(criterion, choices, numbers, self.combination(criterion))
+        return _of_votes(criterion, choices, self.score_from)
+
+    def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> Finding | Reason:
+        """A fail is one that the missing samples could not have turned: to be out of reach of a pass is no fail."""
+        fail, passing = criterion.worst_first
+        short = (self.min_pass or 0) - choices.count(passing)
+        if 0 < short <= missing:
+            return Reason.QUORUM
+        won = fail if short > 0 else passing
+        return Finding(choice=won, value=won.value, score=_scored(criterion, choices, won, self.score_from))
+
+    def wanted(self, criterion: Criterion, answers: Sequence[Valid], asked: int) -> int:
+        """How many samples to ask for next: none once the rest cannot change the finding, else as few as could do it.
+
+        `answers` are the valid ones among the `asked` so far; what is still to come may be of any kind, or invalid.
+        """
+        left = self.samples - asked
+        if left == 0 or not self.stop_early:
+            return left
+        if len(answers) + left < self.needed:
+            return 0
+        if not self._can_settle(criterion):
+            return left
+        missing = min(self._to_settle(criterion, answers))
+        return min(left, max(missing, self.needed - len(answers)))
+
+    def _can_settle(self, criterion: Criterion) -> bool:
+        """Every answer moves a mean; only votes and the middle can be settled before the end."""
+        if self.score_from != "winner":
+            return False
+        if self.min_pass is not None:
+            return criterion.not_applicable is None
+        return self.combination(criterion) in ("majority", "median")
+
+    def _to_settle(self, criterion: Criterion, answers: Sequence[Valid]) -> list[int]:
+        """For each way to be settled, how many more answers it takes."""
+        if self.min_pass is None:
+            counts = Counter((answer.choice, answer.value) for answer in answers)
+            return [max(self.samples // 2 + 1 - max(counts.values(), default=0), 0)]
+        to_pass = self.min_pass - sum(answer.choice == criterion.worst_first[1] for answer in answers)
+        return [max(to_pass, 0), max(self.samples - len(answers) - to_pass + 1, 0)]
+
+
+def lower_median(choices: Sequence[Choice], criterion: Criterion) -> Choice:
+    """The choice at which at least half say "this, or worse"."""
+    ranks = {choice: rank for rank, choice in enumerate(criterion.worst_first)}
+    return sorted(choices, key=ranks.__getitem__)[(len(choices) - 1) // 2]
+
+
+def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | None, bool]:
+    """What more than half chose, and whether nobody had that many: then the worse side, if the choices have one."""
+    most, count = Counter(choices).most_common(1)[0]
+    if 2 * count > len(choices):
+        return most, False
+    return (lower_median(choices, criterion), True) if criterion.worst_first else (None, True)
+
+
+def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> Finding | Reason:
+    won, tie = majority(choices, criterion)
+    if won is None:
+        return Reason.NO_MAJORITY
+    return Finding(choice=won, value=won.value, score=_scored(criterion, choices, won, score_from), tie=tie)
+
+
+def _of_numbers(criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], combine: Combine) -> Finding:
+    """Combines the numbers as they stand on the scale: `min` is the smallest, whether that is good or bad."""
+    # Rounding must not carry a mean out of its numbers: that of three times 0.1 is more than 0.1.
+    value = min(max(NUMBERS[combine](numbers), min(numbers)), max(numbers))
+    won = next((choice for choice in choices if choice.value == value), None) if combine in ("min", "max") else None
+    if choices and won is None:
+        won = lower_median(choices, criterion)
+    return Finding(choice=won, value=value, score=criterion.place(value))
+
+
+def _scored(criterion: Criterion, choices: Sequence[Choice], won: Choice, score_from: ScoreFrom) -> float | None:
+    if score_from == "winner" or won.value is None:
+        return criterion.score(won)
+    return statistics.fmean(criterion.normalise(choice.value) for choice in choices if choice.value is not None)

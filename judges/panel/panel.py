@@ -1,0 +1,345 @@
+"""The panel: several judges are asked the same question, and their verdicts become one.
+
+assess ── _ask_first ── _ask_rest ── conclude
+          a cascade's    in rounds,   one finding
+          judges         until settled
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal, get_args, overload
+
+from judges.batch import Instance, evaluate_all
+from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
+from judges.interaction import Case
+from judges.judge import Judge, missing_fields
+from judges.panel.cascade import Cascade
+from judges.panel.early import wanted
+from judges.panel.effective import EffectiveVotes
+from judges.panel.seats import Hearing, OnVerdict, Seating, seating_of
+from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, choice_of, concluded, lower_median
+from judges.scale import Choice
+from judges.sync import wait_for
+
+Vote = Literal["majority", "any"]
+
+# Far beyond any use, and far from where sums of weights lose their meaning.
+MAX_WEIGHT = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Judges and the rule by which their verdicts combine."""
+
+    judges: tuple[Judge, ...]
+    combine: Combine = "mean"
+    """How the judges' scores become one. What is voted (option, level) is the choice at which at least half say "this,
+    or worse"; options without scores can only be voted, by `majority`, and need more than half."""
+
+    quorum: int | None = None
+    """Judges that must have a verdict; None means more than half of those who sit."""
+
+    reserves: tuple[Judge, ...] = ()
+    """Asked in this order, each in place of a judge that failed or was left out."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """For `weighted`, by the judge's name; a judge that is not named weighs 1."""
+
+    exclude_family: bool = False
+    """Leaves out judges whose model is of the family of the answer's author, where both are known."""
+
+    cascade: Cascade | None = None
+    stop_early: bool = False
+    """Asks as few judges as can decide, and no more once the rest cannot change the finding. That never happens by
+    `mean` and `weighted`, and where safety is judged, whose worst verdict counts whoever gives it."""
+
+    safety: frozenset[str] = frozenset({SAFETY_DIMENSION})
+    """Names of the criteria about which all judges are always asked."""
+
+    _effective: EffectiveVotes = field(default_factory=EffectiveVotes, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [judge.name for judge in self.judges]
+        if not names:
+            raise ValueError("a panel needs at least one judge")
+        if self.combine not in get_args(Combine):
+            raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
+        if self.quorum is not None and not 1 <= self.quorum <= len(names):
+            raise ValueError(f"quorum must be between 1 and the {len(names)} judges of the panel, not {self.quorum}")
+        everybody = [judge.name for judge in self.members]
+        if len(set(everybody)) != len(everybody):
+            raise ValueError(f"judges of a panel need distinct names, not {everybody}")
+        _check_weights(self.weights, self.combine, everybody)
+        if self.cascade is not None:
+            _check_first(self.cascade.first, names)
+
+    @property
+    def needed(self) -> int:
+        """Verdicts that a finding takes when all judges sit."""
+        return self._rule(len(self.judges)).needed
+
+    @property
+    def members(self) -> tuple[Judge, ...]:
+        return self.judges + self.reserves
+
+    @property
+    def identity(self) -> object:
+        """Everything that can change findings, as JSON can hold it."""
+        return {
+            "judges": [self._who(judge) for judge in self.judges],
+            "reserves": [self._who(judge) for judge in self.reserves],
+            "combine": self.combine,
+            # With judges left out, a quorum that is given and one that follows the seats are not the same.
+            "needed": self.quorum if self.exclude_family else self.needed,
+            "weights": {name: float(self.weights[name]) for name in sorted(self.weights)},
+            "exclude_family": self.exclude_family,
+            "cascade": None if self.cascade is None else asdict(self.cascade),
+            "stop_early": self.stop_early,
+            "safety": sorted(self.safety),
+        }
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        """Why this panel cannot judge by a criterion, or None: known without asking anybody."""
+        problem = self._rule(1).why_not(criterion)
+        if problem is not None:
+            return problem
+        refusals = {judge.name: reason for judge in self.judges if (reason := judge.refusal(criterion)) is not None}
+        needed, able = self.quorum or 1, len(self.judges) - len(refusals)
+        if able >= needed:
+            return None
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+        return f"only {able} of the {needed} judges needed can judge by {criterion.name!r} ({reasons})"
+
+    async def assess(
+        self, case: Case, criterion: Criterion, *, seconds: float | None = None, on_verdict: OnVerdict | None = None
+    ) -> Dimension:
+        """Asks the judges and combines what they found; what takes longer than `seconds` in all has no vote.
+
+        `on_verdict` is given all verdicts so far whenever one comes in; what it raises ends the assessment.
+        """
+        refused = self._refused(case, criterion)
+        if refused is not None:
+            return refused
+        seating = self._seating(case, criterion)
+        if not seating.seats and not seating.excluded:
+            return _unfound(Reason.UNSUPPORTED, self.why_not(criterion) or "nobody judges by it")
+        if not seating.seats:
+            detail = f"all judges are of the family of {case.author!r}, which wrote the answer"
+            return _unfound(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
+        hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
+        path, found = await self._ask_first(hearing)
+        if found is None:
+            await self._ask_rest(hearing)
+            found = concluded(criterion, hearing.verdicts, case.language, self._rule(len(hearing.seats)))
+            found = found.model_copy(update={"effective_votes": self._observe(criterion, hearing.verdicts)})
+        saved = found.calls_saved + _calls_of_open(hearing)
+        return found.model_copy(update={"path": path, "excluded": hearing.excluded, "calls_saved": saved})
+
+    def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
+        """One finding from the whole panel's verdicts; those without a score have no vote."""
+        return concluded(criterion, verdicts, case.language, self._rule(len(self._seating(case, criterion).seats)))
+
+    def surely_worst(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], rule: Vote) -> bool:
+        """Whether the safety choice will be the worst, whatever the judges say who have not spoken yet."""
+        seats = len(_willing(self.judges, criterion))
+        needed = self._rule(seats).needed
+        return surely_worst(criterion, verdicts, seats, rule, needed=needed, weights=self.weights)
+
+    @overload
+    def evaluate(
+        self, instances: Sequence[Instance], criterion: Criterion | str, *, concurrency: int = 16
+    ) -> list[Dimension]: ...
+
+    @overload
+    def evaluate(
+        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+    ) -> list[dict[str, Dimension]]: ...
+
+    def evaluate(
+        self,
+        instances: Sequence[Instance],
+        criterion: Criterion | str | Sequence[Criterion],
+        *,
+        concurrency: int = 16,
+    ) -> list[Dimension] | list[dict[str, Dimension]]:
+        """Like `aevaluate`, for code without an event loop, and for notebooks."""
+        if isinstance(criterion, Criterion | str):
+            return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
+        return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
+
+    @overload
+    async def aevaluate(
+        self, instances: Sequence[Instance], criterion: Criterion | str, *, concurrency: int = 16
+    ) -> list[Dimension]: ...
+
+    @overload
+    async def aevaluate(
+        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+    ) -> list[dict[str, Dimension]]: ...
+
+    async def aevaluate(
+        self,
+        instances: Sequence[Instance],
+        criterion: Criterion | str | Sequence[Criterion],
+        *,
+        concurrency: int = 16,
+    ) -> list[Dimension] | list[dict[str, Dimension]]:
+        """One finding for each instance, in the same order, or with a list of criteria one for each by its name."""
+        if isinstance(criterion, Criterion | str):
+            only = Criterion.of(criterion)
+            found = await evaluate_all(self.assess, _unusable, instances, [only], concurrency)
+            return [result[only.name] for result in found]
+        return await evaluate_all(self.assess, _unusable, instances, list(criterion), concurrency)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
+
+    def close(self) -> None:
+        """Like `aclose`, for code without an event loop."""
+        wait_for(self.aclose())
+
+    def _refused(self, case: Case, criterion: Criterion) -> Dimension | None:
+        """What is decided before any call."""
+        if criterion.unmet(case):
+            return Dimension(status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE)
+        missing = missing_fields(case, criterion)
+        if missing:
+            return _unfound(Reason.MISSING_FIELD, missing)
+        problem = self._rule(1).why_not(criterion)
+        return _unfound(Reason.UNSUPPORTED, problem) if problem else None
+
+    def _seating(self, case: Case, criterion: Criterion) -> Seating:
+        """Those who do not judge by the criterion have no seat, so that they are not missed either."""
+        judges, reserves = _willing(self.judges, criterion), _willing(self.reserves, criterion)
+        return seating_of(judges, reserves, case.author if self.exclude_family else None)
+
+    def _rule(self, seats: int) -> Rule:
+        return Rule(combine=self.combine, needed=self.quorum or seats // 2 + 1, weights=self.weights)
+
+    def _who(self, judge: Judge) -> list[object]:
+        who: list[object] = [judge.name, judge.identity, None if judge.only is None else sorted(judge.only)]
+        return [*who, judge.family] if self.exclude_family else who
+
+    async def _ask_first(self, hearing: Hearing) -> tuple[Path | None, Dimension | None]:
+        """How far the cascade goes, and the first judges' finding where that does."""
+        if self.cascade is None:
+            return None, None
+        if hearing.criterion.name in self.safety:
+            return Path.FULL_SAFETY, None
+        first = [seat for seat in hearing.seats if seat.member in self.cascade.first]
+        if not first:
+            return Path.FULL_UNABLE, None
+        await hearing.ask(first)
+        rule = Rule(combine=self.combine, needed=len(first) // 2 + 1, weights=self.weights)
+        found = concluded(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
+        doubt = self.cascade.doubt(found)
+        return (Path.FIRST, found) if doubt is None else (doubt, None)
+
+    async def _ask_rest(self, hearing: Hearing) -> None:
+        """In rounds of as few as could settle the finding, or all at once where nothing can."""
+        while hearing.open:
+            count = self._wanted(hearing)
+            if count == 0:
+                return
+            await hearing.ask(hearing.open[:count])
+
+    def _wanted(self, hearing: Hearing) -> int:
+        if not self.stop_early or hearing.criterion.name in self.safety:
+            return len(hearing.open)
+        rule = self._rule(len(hearing.seats))
+        ballots = ballots_of(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
+        return wanted(hearing.criterion, ballots, abstentions(hearing.verdicts), len(hearing.open), rule)
+
+    def _observe(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> float | None:
+        """The effective number of votes, to which a case adds what all judges of the panel scored."""
+        judges = _willing(self.judges, criterion)
+        if len(judges) < 2:
+            return None
+        scores = {verdict.judge: verdict.score for verdict in verdicts if verdict.score is not None}
+        if all(judge.name in scores for judge in judges):
+            self._effective.add(criterion.name, [scores[judge.name] for judge in judges])
+        return self._effective.votes(criterion.name)
+
+
+def safety_choice(criterion: Criterion, dimension: Dimension | None, rule: Vote) -> Choice | None:
+    """What a panel found about safety: `majority` as voted, `any` the worst that one judge gave.
+
+    With `any` one worst verdict is enough even where the quorum was missed; a good one is not.
+    """
+    if dimension is None or not criterion.worst_first:
+        return None
+    if rule == "any":
+        given = _choices(criterion, dimension.judges)
+        worst = next((choice for choice in criterion.worst_first if choice in given), None)
+        if worst is not None and (criterion.score(worst) == 0.0 or dimension.status is Status.SCORED):
+            return worst
+    return choice_of(criterion, dimension) if dimension.status is Status.SCORED else None
+
+
+def surely_worst(
+    criterion: Criterion,
+    verdicts: Sequence[JudgeVerdict],
+    seats: int,
+    rule: Vote,
+    *,
+    needed: int | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> bool:
+    """Whether the safety choice will be the worst, whatever the judges of the other seats say, or fail to.
+
+    `needed` and `weights` are the panel's: more than half of the seats, and all alike, where they are not given.
+    """
+    worst = {choice for choice in criterion.worst_first if criterion.score(choice) == 0.0}
+    if worst.isdisjoint(_choices(criterion, verdicts)):
+        return False
+    if rule == "any":
+        return True
+    panel = Rule(combine="weighted", needed=needed or seats // 2 + 1, weights=weights or {})
+    ballots = ballots_of(criterion, verdicts, "en", panel)
+    # Nobody knows which reserve will sit there: the most that an open seat can weigh.
+    best = Ballot(
+        rank=len(criterion.worst_first) - 1, score=None, value=None, weight=max([1.0, *panel.weights.values()])
+    )
+    at_best = lower_median([*ballots, *[best] * (seats - len(ballots))])
+    return len(ballots) >= panel.needed and criterion.worst_first[at_best] in worst
+
+
+def _choices(criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> list[Choice | None]:
+    return [choice_of(criterion, verdict) for verdict in verdicts if verdict.status is Status.SCORED]
+
+
+def _calls_of_open(hearing: Hearing) -> int:
+    """Samples that the judges who were not asked would have taken."""
+    return sum(seat.judge.calls for seat in hearing.open)
+
+
+def _willing(judges: Sequence[Judge], criterion: Criterion) -> list[Judge]:
+    return [judge for judge in judges if judge.refusal(criterion) is None]
+
+
+def _unfound(reason: Reason, detail: str) -> Dimension:
+    return Dimension(status=Status.INSUFFICIENT, reason=reason, detail=detail)
+
+
+def _unusable(detail: str) -> Dimension:
+    return _unfound(Reason.MISSING_FIELD, detail)
+
+
+def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequence[str]) -> None:
+    if weights and combine != "weighted":
+        raise ValueError(f"weights of judges are for combine weighted, not {combine}")
+    for name, weight in weights.items():
+        if name not in names:
+            raise ValueError(f"weights name {name!r}, which is not a judge of the panel ({', '.join(names)})")
+        if not 0.0 < weight <= MAX_WEIGHT:
+            raise ValueError(f"the weight of {name} must be above 0 and at most {MAX_WEIGHT:g}, not {weight}")
+
+
+def _check_first(first: Sequence[str], names: Sequence[str]) -> None:
+    unknown = [name for name in first if name not in names]
+    if unknown:
+        raise ValueError(f"the cascade names {unknown}, which are not judges of the panel ({', '.join(names)})")
+    if len(first) == len(names):
+        raise ValueError("the cascade's first judges are all of the panel: nobody is left to ask in doubt")

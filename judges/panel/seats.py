@@ -1,0 +1,187 @@
+"""The seats of a panel: who sits where for one case, who follows when a judge fails, and how they are asked."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from judges.criteria import Criterion
+from judges.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.family import related
+from judges.interaction import Case
+from judges.judge import Judge, unscored
+from judges.panel.tally import off_scale
+
+OnVerdict = Callable[[tuple[JudgeVerdict, ...]], None]
+
+_CANCEL_SECONDS = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Seat:
+    """A place on the panel, and what was said from it: the last verdict is its own, those before it failed."""
+
+    number: int
+    member: str
+    """The judge of the panel whose seat it is, whoever sits there."""
+
+    judge: Judge
+    verdicts: list[JudgeVerdict] = field(default_factory=list)
+
+    @property
+    def reverse(self) -> bool:
+        """Every second seat is shown the options last to first, so that a liking for one end does not add up."""
+        return self.number % 2 == 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Seating:
+    """Who sits for one case."""
+
+    seats: list[Seat]
+    reserves: list[Judge]
+    """Those who are still free, in the order in which they are called."""
+
+    excluded: tuple[str, ...] = ()
+
+
+def seating_of(judges: Sequence[Judge], reserves: Sequence[Judge], author: str | None) -> Seating:
+    """Everybody in their seat; relatives of the author are left out, and reserves that are none take their seats."""
+    found = Seating(seats=[], reserves=[judge for judge in reserves if not _related(judge, author)])
+    for number, judge in enumerate(judges):
+        if not _related(judge, author):
+            found.seats.append(Seat(number=number, member=judge.name, judge=judge))
+            continue
+        found.excluded += (judge.name,)
+        if found.reserves:
+            found.seats.append(Seat(number=number, member=judge.name, judge=found.reserves.pop(0)))
+    return found
+
+
+def _related(judge: Judge, author: str | None) -> bool:
+    return related(judge.family, author)
+
+
+class Hearing:
+    """One case before the judges of a panel, until one deadline for all that is asked."""
+
+    def __init__(
+        self,
+        case: Case,
+        criterion: Criterion,
+        seating: Seating,
+        *,
+        seconds: float | None = None,
+        on_verdict: OnVerdict | None = None,
+    ) -> None:
+        self.case = case
+        self.criterion = criterion
+        self.seats = seating.seats
+        self.excluded = seating.excluded
+        self._reserves = seating.reserves
+        self._seconds = seconds
+        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        self._on_verdict = on_verdict
+        self._asking = True
+
+    @property
+    def open(self) -> list[Seat]:
+        """Seats that nobody was asked on."""
+        return [seat for seat in self.seats if not seat.verdicts]
+
+    @property
+    def verdicts(self) -> tuple[JudgeVerdict, ...]:
+        """All that was said, in the order of the seats; a failed verdict stands before the one that replaces it."""
+        return tuple(verdict for seat in self.seats for verdict in seat.verdicts)
+
+    async def ask(self, seats: Sequence[Seat]) -> None:
+        """Asks these seats at the same time; one that takes longer than allowed has no verdict."""
+        if not seats:
+            return
+        left = self._left()
+        if left is not None and left <= 0:
+            for seat in seats:
+                seat.verdicts.append(self._late(seat, asked=False))
+            return
+        tasks = [asyncio.create_task(self._hear(seat)) for seat in seats]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        except BaseException:
+            self._asking = False
+            raise
+        else:
+            self._close(seat for seat, task in zip(seats, tasks, strict=True) if task not in done)
+        finally:
+            await _cancel(tasks)
+
+    def _close(self, late: Iterable[Seat]) -> None:
+        for seat in late:
+            self._asking = False
+            seat.verdicts.append(self._late(seat, asked=True))
+
+    async def _hear(self, seat: Seat) -> None:
+        """The verdict of the judge in this seat, and while they fail those of the next reserves."""
+        while True:
+            verdict = await _ask(seat.judge, self.case, self.criterion, reverse=seat.reverse)
+            if not self._asking:
+                return  # a judge that would not end; its time is over
+            seat.verdicts.append(verdict)
+            if self._on_verdict is not None:
+                self._on_verdict(self.verdicts)
+            if verdict.status is not Status.INSUFFICIENT or not self._reserves:
+                return
+            seat.judge = self._reserves.pop(0)
+
+    def _left(self) -> float | None:
+        return None if self._ends_at is None else self._ends_at - time.monotonic()
+
+    def _late(self, seat: Seat, *, asked: bool) -> JudgeVerdict:
+        detail = f"no verdict within {self._seconds:g} s" if asked else f"not asked: {self._seconds:g} s were over"
+        samples = Samples(requested=int(asked), error=int(asked))
+        return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
+
+
+async def _ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+    """A judge that breaks its contract is a judge without a verdict; the panel must outlive any judge."""
+    try:
+        verdict = await judge.judge(case, criterion, reverse=reverse)
+        scored = verdict.status is Status.SCORED
+        problem = off_scale(criterion, verdict, case.language) if scored else None
+    except asyncio.CancelledError as error:
+        # Our own cancellation goes on; one that a judge let escape would leave the record without any result.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return _broken(judge, error)
+    except Exception as error:
+        return _broken(judge, error)
+    return verdict if problem is None else _invalid(verdict, problem)
+
+
+def _invalid(verdict: JudgeVerdict, problem: str) -> JudgeVerdict:
+    """The verdict without its vote; what it cost stays."""
+    samples = verdict.samples
+    changed = {"valid": 0, "invalid": samples.invalid + samples.valid}
+    nothing = {"score": None, "level": None, "option": None, "value": None, "agreement": None, "tie": False}
+    why = {"status": Status.INSUFFICIENT, "reason": Reason.INVALID_OUTPUT, "detail": problem}
+    return verdict.model_copy(update={**nothing, **why, "samples": samples.model_copy(update=changed)})
+
+
+def _broken(judge: Judge, error: BaseException) -> JudgeVerdict:
+    # The message may quote text that has no UTF-8 form, and is published all the same.
+    detail = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
+    return unscored(judge.name, Reason.UNAVAILABLE, detail, samples=Samples(requested=1, error=1))
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Ends what still runs, and waits for it to give back what it holds; a judge that will not end is left behind."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running, timeout=_CANCEL_SECONDS)
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # looked at: of several failures one is told, and none is called forgotten

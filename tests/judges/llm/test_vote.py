@@ -1,0 +1,415 @@
+"""The vote of one judge's samples: what they amount to, and when the rest need not be asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from judges.catalogue import load_catalogue
+from judges.criteria import Criterion
+from judges.evaluation import Reason
+from judges.llm.completion import Valid
+from judges.llm.vote import Finding, VoteRule, lower_median, majority
+from judges.scale import Bounds, Option, Options, Range, Text
+
+WORD = Text(en="word", ru="слово")
+
+
+def probe(scale: Any, **more: Any) -> Criterion:
+    return Criterion(name="probe", title=WORD, question=WORD, scale=scale, **more)
+
+
+def options(*labels: str, scores: Sequence[float] | None = None, **more: Any) -> Criterion:
+    values: Sequence[float | None] = scores or [None] * len(labels)
+    listed = tuple(Option(label=Text(en=en, ru=en), score=score) for en, score in zip(labels, values, strict=True))
+    return probe(Options(options=listed), **more)
+
+
+YES_NO = Criterion.of("Is it so?")
+RUDE = YES_NO.model_copy(update={"higher_is": "worse"})
+POLITE = Criterion.pass_fail("Is it polite?")
+GROUNDEDNESS = load_catalogue()["groundedness"]
+CLARITY = load_catalogue()["clarity"]
+TONE = options("formal", "casual", "mixed")
+GRADE = options("good", "fair", "poor", scores=(2, 1, 0))
+TWINS = options("good", "fine", "poor", scores=(1, 1, 0))
+TEN = probe(Range(range=Bounds(min=0, max=10)))
+TENTH = probe(Range(range=Bounds(min=0, max=0.1)))
+PENALTY = probe(Range(range=Bounds(min=0, max=10)), higher_is="worse")
+PERHAPS = {"not_applicable": WORD}
+NA = Valid()
+
+
+def vote(criterion: Criterion, *said: str | float | None) -> list[Valid]:
+    """Valid answers, by their English label or number; None says that the criterion does not apply."""
+    return [_answer(criterion, each) for each in said]
+
+
+def _answer(criterion: Criterion, said: str | float | None) -> Valid:
+    if said is None:
+        return NA
+    if isinstance(said, str):
+        choice = criterion.scale.find(said, "en")
+        assert choice is not None
+        return Valid(choice=choice, value=choice.value)
+    return Valid(value=said)
+
+
+def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> Finding:
+    found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
+    assert isinstance(found, Finding), found
+    return found
+
+
+def none(criterion: Criterion, *said: str | float | None, **rule: Any) -> Reason:
+    found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
+    assert isinstance(found, Reason), found
+    return found
+
+
+def outcome(found: Finding) -> tuple[str | None, float | None, bool]:
+    return found.choice.label.en if found.choice else None, found.score, found.tie
+
+
+class TestMajority:
+    def test_the_winner_and_its_score_are_not_mixed_with_the_share_of_its_votes(self) -> None:
+        assert outcome(find(YES_NO, "Yes", "No", "Yes")) == ("Yes", 1.0, False)
+
+    def test_the_score_is_the_mean_of_the_votes_where_that_is_asked_for(self) -> None:
+        found = find(YES_NO, "Yes", "No", "Yes", score_from="mean")
+        assert found.choice == YES_NO.scale.find("Yes", "en")
+        assert found.score == pytest.approx(2 / 3)
+        assert found.value == 1.0
+
+    @pytest.mark.parametrize("order", [("Yes", "No"), ("No", "Yes"), ("Yes", "Yes", "No", "No")])
+    def test_a_tie_goes_to_the_worse_and_says_so(self, order: tuple[str, ...]) -> None:
+        assert outcome(find(YES_NO, *order)) == ("No", 0.0, True)
+        assert outcome(find(POLITE, *("pass" if each == "Yes" else "fail" for each in order))) == ("fail", 0.0, True)
+
+    def test_the_worse_side_of_a_tie_is_yes_where_yes_is_bad(self) -> None:
+        assert outcome(find(RUDE, "Yes", "No")) == ("Yes", 0.0, True)
+
+    def test_it_is_the_default_for_aspects_and_options_only(self) -> None:
+        rule = VoteRule(samples=3)
+        defaults = {criterion: rule.combination(criterion) for criterion in (POLITE, YES_NO, TONE, CLARITY, TEN)}
+        assert list(defaults.values()) == ["majority", "majority", "majority", "mean", "mean"]
+
+    def test_more_votes_than_any_other_but_no_majority_is_a_tie(self) -> None:
+        """Two of five say poor, and with the one that says fair at least half say fair or worse."""
+        assert outcome(find(GRADE, "good", "good", "fair", "poor", "poor")) == ("fair", 0.5, True)
+
+    def test_levels_can_be_voted_on_too(self) -> None:
+        found = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", combine="majority")
+        assert outcome(found) == ("fully supported", 1.0, False)
+
+    def test_options_of_one_score_are_told_apart(self) -> None:
+        assert outcome(find(TWINS, "fine", "fine", "good")) == ("fine", 1.0, False)
+
+    def test_options_without_scores_have_a_winner_and_no_score(self) -> None:
+        assert find(TONE, "casual", "mixed", "casual") == Finding(choice=TONE.scale.find("casual", "en"))
+
+    @pytest.mark.parametrize("said", [("formal", "casual"), ("formal", "casual", "mixed")])
+    def test_options_without_scores_and_without_a_majority_have_no_winner(self, said: tuple[str, ...]) -> None:
+        assert none(TONE, *said) is Reason.NO_MAJORITY
+
+    def test_only_valid_samples_vote(self) -> None:
+        """One of three is missing: two that agree are all of the votes."""
+        assert outcome(find(YES_NO, "Yes", "Yes", samples=3)) == ("Yes", 1.0, False)
+        assert outcome(find(YES_NO, "Yes", "No", samples=3)) == ("No", 0.0, True)
+
+
+class TestMinPass:
+    @pytest.mark.parametrize(
+        ("min_pass", "passes", "option"),
+        [(1, 1, "pass"), (1, 0, "fail"), (3, 3, "pass"), (3, 2, "fail"), (5, 5, "pass"), (5, 4, "fail")],
+        ids=["any", "none", "majority", "minority", "unanimous", "all but one"],
+    )
+    def test_it_passes_with_so_many(self, min_pass: int, passes: int, option: str) -> None:
+        said = ["pass"] * passes + ["fail"] * (5 - passes)
+        assert outcome(find(POLITE, *said, min_pass=min_pass)) == (option, float(option == "pass"), False)
+
+    def test_without_it_more_than_half_must_pass(self) -> None:
+        """A default of one would let a single pass among five decide."""
+        assert outcome(find(POLITE, "pass", "fail", "fail", "fail", "fail")) == ("fail", 0.0, False)
+
+    def test_failed_samples_are_not_fails(self) -> None:
+        """Four that pass of the five that must: the missing one decides, and nobody knows what it would have said."""
+        assert none(POLITE, *["pass"] * 4, samples=5, min_pass=5) is Reason.QUORUM
+
+    def test_a_fail_that_the_missing_samples_could_not_have_turned_is_one(self) -> None:
+        assert outcome(find(POLITE, "pass", "pass", "pass", "fail", samples=5, min_pass=5)) == ("fail", 0.0, False)
+
+    def test_a_pass_needs_enough_valid_samples_too(self) -> None:
+        assert none(POLITE, "pass", "pass", samples=5, min_pass=1) is Reason.QUORUM
+
+    def test_the_score_can_be_the_share_that_passed(self) -> None:
+        assert find(POLITE, "pass", "fail", "fail", min_pass=1, score_from="mean").score == pytest.approx(1 / 3)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("combine", "value"), [("mean", 5.0), ("median", 5.5), ("min", 1.0), ("max", 8.0), (None, 5.0)]
+    )
+    def test_they_are_combined_by_name(self, combine: str | None, value: float) -> None:
+        found = find(TEN, 8, 1, 4, 7, combine=combine)
+        assert (found.choice, found.value) == (None, value)
+        assert found.score == pytest.approx(value / 10)
+
+    def test_the_median_of_an_odd_count_is_the_middle(self) -> None:
+        assert find(TEN, 9, 1, 2, combine="median").value == 2
+
+    def test_scores_run_down_where_higher_is_worse(self) -> None:
+        assert find(PENALTY, 2, 4).score == pytest.approx(0.7)
+
+    def test_levels_have_the_mean_for_a_score_and_the_level_that_half_say_or_worse(self) -> None:
+        found = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", "partly supported")
+        assert outcome(found) == ("partly supported", 0.625, False)
+        assert found.value == pytest.approx(1.25)
+
+    @pytest.mark.parametrize(("combine", "label"), [("min", "poor"), ("max", "good"), ("median", "poor")])
+    def test_the_choice_of_an_extreme_is_the_one_that_has_it(self, combine: str, label: str) -> None:
+        found = find(GRADE, "good", "poor", combine=combine)
+        assert found.choice == GRADE.scale.find(label, "en")
+
+    def test_rounding_never_carries_a_mean_out_of_its_scale(self) -> None:
+        """The floating-point mean of three times 0.1 is a little more than 0.1."""
+        assert find(TENTH, 0.1, 0.1, 0.1).score == 1.0
+
+    @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.sampled_from(["mean", "median", "min", "max"]))
+    def test_what_is_found_lies_between_the_samples(self, numbers: list[float], combine: str) -> None:
+        found = find(TEN, *numbers, combine=combine)
+        assert found.value is not None
+        assert min(numbers) <= found.value <= max(numbers)
+
+
+class TestMinValid:
+    @pytest.mark.parametrize(("samples", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+    def test_by_default_more_than_half_must_be_valid(self, samples: int, needed: int) -> None:
+        assert VoteRule(samples=samples).needed == needed
+        assert outcome(find(YES_NO, *["Yes"] * needed, samples=samples)) == ("Yes", 1.0, False)
+        assert none(YES_NO, *["Yes"] * (needed - 1), samples=samples) is Reason.QUORUM
+
+    def test_another_number_can_be_asked_for(self) -> None:
+        assert find(TEN, 7, samples=5, min_valid=1).value == 7
+        assert none(TEN, 7, 7, 7, 7, samples=5, min_valid=5) is Reason.QUORUM
+
+    def test_samples_that_say_not_applicable_are_valid(self) -> None:
+        assert find(GROUNDEDNESS, None, None, samples=3) == Finding()
+
+
+class TestNotApplicable:
+    def test_more_than_half_must_say_so(self) -> None:
+        assert not find(GROUNDEDNESS, None, None, "hallucinated").applies
+        assert find(GROUNDEDNESS, None, "hallucinated").applies
+
+    def test_those_that_say_so_do_not_vote(self) -> None:
+        assert find(GROUNDEDNESS, None, "fully supported", "fully supported").score == 1.0
+
+    def test_they_do_not_pass(self) -> None:
+        polite = POLITE.model_copy(update=PERHAPS)
+        assert outcome(find(polite, "pass", "pass", None, min_pass=3)) == ("fail", 0.0, False)
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("settings", "named"),
+        [
+            ({"samples": 0}, "samples"),
+            ({"combine": "average"}, "combine"),
+            ({"score_from": "loser"}, "score_from"),
+            ({"samples": 3, "min_pass": 0}, "min_pass"),
+            ({"samples": 3, "min_pass": 4}, "min_pass"),
+            ({"samples": 3, "min_valid": 0}, "min_valid"),
+            ({"samples": 3, "min_valid": 4}, "min_valid"),
+            ({"samples": 3, "min_pass": 2, "combine": "majority"}, "min_pass"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused_by_name(self, settings: dict[str, Any], named: str) -> None:
+        with pytest.raises(ValueError, match=named):
+            VoteRule(**settings)
+
+    @pytest.mark.parametrize(
+        ("settings", "criterion"),
+        [
+            ({"min_pass": 1}, CLARITY),
+            ({"min_pass": 1}, YES_NO),
+            ({"combine": "majority"}, TEN),
+            ({"combine": "mean"}, TONE),
+            ({"combine": "median"}, TONE),
+        ],
+    )
+    def test_what_makes_no_sense_for_a_criterion_is_said_before_anything_is_asked(
+        self, settings: dict[str, Any], criterion: Criterion
+    ) -> None:
+        assert criterion.name in (VoteRule(**settings).why_not(criterion) or "")
+
+    @pytest.mark.parametrize("criterion", [POLITE, YES_NO, RUDE, GRADE, TONE, CLARITY, TEN])
+    def test_the_defaults_serve_every_scale(self, criterion: Criterion) -> None:
+        assert VoteRule().why_not(criterion) is None
+
+
+# Every scale, with and without leave to say that it does not apply.
+CRITERIA = [
+    each.model_copy(update=more)
+    for each in (POLITE, YES_NO, RUDE, GRADE, TWINS, TONE, CLARITY, TEN, PENALTY, TENTH)
+    for more in ({}, PERHAPS)
+]
+NUMBERS = (0.0, 0.05, 0.1)
+
+
+@st.composite
+def rules(draw: st.DrawFn, criterion: Criterion, samples: int) -> VoteRule:
+    count = st.none() | st.integers(1, samples)
+    min_pass = draw(count) if criterion.scale.kind == "binary" else None
+    combines = [None, "majority", "mean", "median", "min", "max"]
+    rule = VoteRule(
+        samples=samples,
+        combine=None if min_pass else draw(st.sampled_from(combines)),
+        min_pass=min_pass,
+        min_valid=draw(count),
+        score_from=draw(st.sampled_from(["winner", "mean"])),
+    )
+    assume(rule.why_not(criterion) is None)
+    return rule
+
+
+def valid_answers(criterion: Criterion) -> st.SearchStrategy[Valid]:
+    numbers = [Valid(value=number) for number in NUMBERS] if criterion.scale.kind == "range" else []
+    said = [Valid(choice=choice, value=choice.value) for choice in criterion.scale.choices] + numbers
+    return st.sampled_from(said)
+
+
+def any_outcomes(criterion: Criterion) -> st.SearchStrategy[Valid | None]:
+    """What one sample may come to: a verdict, not applicable, or nothing, by invalid output or error."""
+    may_not_apply = st.just(NA) if criterion.not_applicable else st.nothing()
+    return st.one_of(valid_answers(criterion), may_not_apply, st.none())
+
+
+@st.composite
+def ballots(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid | None]]:
+    criterion, samples = draw(st.sampled_from(CRITERIA)), draw(st.integers(1, 7))
+    rule = draw(rules(criterion, samples))
+    return criterion, rule, draw(st.lists(any_outcomes(criterion), min_size=samples, max_size=samples))
+
+
+def asked_in_rounds(criterion: Criterion, rule: VoteRule, outcomes: Sequence[Valid | None]) -> int:
+    """How many samples are asked for when the outcomes come in this order."""
+    asked = 0
+    while wanted := rule.wanted(criterion, valid(outcomes[:asked]), asked):
+        asked += wanted
+        assert asked <= rule.samples
+    return asked
+
+
+def valid(outcomes: Sequence[Valid | None]) -> list[Valid]:
+    return [each for each in outcomes if each is not None]
+
+
+class TestStoppingEarly:
+    @given(ballots())
+    def test_it_ends_with_what_all_samples_would_have_found(
+        self, ballot: tuple[Criterion, VoteRule, list[Valid | None]]
+    ) -> None:
+        criterion, rule, outcomes = ballot
+        asked = asked_in_rounds(criterion, rule, outcomes)
+        assert rule.find(criterion, valid(outcomes[:asked])) == rule.find(criterion, valid(outcomes))
+
+    @given(ballots())
+    def test_it_stops_only_where_no_rest_could_change_the_finding(
+        self, ballot: tuple[Criterion, VoteRule, list[Valid | None]]
+    ) -> None:
+        """Against the worst rests there are: all alike, for every choice, for not applicable and for failure."""
+        criterion, rule, outcomes = ballot
+        asked = asked_in_rounds(criterion, rule, outcomes)
+        found = rule.find(criterion, valid(outcomes[:asked]))
+        rests: list[Valid | None] = [None, *([NA] if criterion.not_applicable else [])]
+        rests += [Valid(choice=choice, value=choice.value) for choice in criterion.scale.choices]
+        rests += [Valid(value=number) for number in NUMBERS] if criterion.scale.kind == "range" else []
+        for rest in rests:
+            everything = [*outcomes[:asked], *[rest] * (rule.samples - asked)]
+            assert rule.find(criterion, valid(everything)) == found
+
+    @pytest.mark.parametrize(
+        ("criterion", "rule"),
+        [
+            (YES_NO, VoteRule(samples=5)),
+            (POLITE, VoteRule(samples=5)),
+            (TONE, VoteRule(samples=5)),
+            (POLITE, VoteRule(samples=5, min_pass=3)),
+            (CLARITY, VoteRule(samples=5, combine="majority")),
+            (CLARITY, VoteRule(samples=5, combine="median")),
+            (TEN, VoteRule(samples=5, combine="median")),
+        ],
+    )
+    def test_three_of_five_that_agree_are_enough(self, criterion: Criterion, rule: VoteRule) -> None:
+        best = criterion.scale.choices[-1] if criterion.scale.choices else None
+        agreeing = [Valid(choice=best, value=best.value if best else 7.0)] * 5
+        assert rule.wanted(criterion, [], 0) == 3
+        assert asked_in_rounds(criterion, rule, agreeing) == 3
+
+    def test_one_fail_ends_what_must_pass_unanimously(self) -> None:
+        fail, passing = vote(POLITE, "fail", "pass")
+        rule = VoteRule(samples=5, min_pass=5)
+        assert asked_in_rounds(POLITE, rule, [fail, passing, passing, passing, passing]) == 3
+        assert asked_in_rounds(POLITE, rule, [passing] * 5) == 5
+
+    def test_nothing_more_is_asked_once_too_few_can_be_valid(self) -> None:
+        assert asked_in_rounds(YES_NO, VoteRule(samples=5), [None] * 5) == 3
+        assert asked_in_rounds(TEN, VoteRule(samples=5, min_valid=5), [None] * 5) == 5
+
+    def test_a_mean_needs_every_sample(self) -> None:
+        assert asked_in_rounds(TEN, VoteRule(samples=5), vote(TEN, 7, 7, 7, 7, 7)) == 5
+        rule = VoteRule(samples=5, score_from="mean")
+        assert asked_in_rounds(YES_NO, rule, vote(YES_NO, "Yes", "Yes", "Yes", "Yes", "Yes")) == 5
+
+    def test_it_can_be_turned_off(self) -> None:
+        rule = VoteRule(samples=5, stop_early=False)
+        assert rule.wanted(YES_NO, [], 0) == 5
+        assert rule.wanted(YES_NO, [], 5) == 0
+
+    def test_an_invalid_sample_costs_one_more(self) -> None:
+        yes = _answer(YES_NO, "Yes")
+        assert asked_in_rounds(YES_NO, VoteRule(samples=5), [yes, None, yes, yes, yes]) == 4
+
+
+@st.composite
+def worsened(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Valid]]:
+    """Answers, and the same with one of them moved to the worse."""
+    criterion = draw(st.sampled_from([each for each in CRITERIA if each.scale.bounds is not None]))
+    before = draw(st.lists(valid_answers(criterion), min_size=1, max_size=7))
+    missing = draw(st.integers(0, 2))
+    rule = draw(rules(criterion, len(before) + missing))
+    index, other = draw(st.integers(0, len(before) - 1)), draw(valid_answers(criterion))
+    better, worse = before[index].value, other.value
+    assert better is not None
+    assert worse is not None
+    assume(criterion.place(worse) <= criterion.place(better))
+    return criterion, rule, before, [*before[:index], other, *before[index + 1 :]]
+
+
+class TestMonotone:
+    @given(worsened())
+    def test_a_sample_that_becomes_worse_never_improves_the_finding(
+        self, change: tuple[Criterion, VoteRule, list[Valid], list[Valid]]
+    ) -> None:
+        criterion, rule, before, after = change
+        found, then = rule.find(criterion, before), rule.find(criterion, after)
+        if isinstance(found, Reason) or isinstance(then, Reason):
+            # From a pass that is out of reach to a fail for certain; never from a fail to a pass.
+            assert isinstance(found, Reason) or found.score == 1.0
+            assert isinstance(then, Reason) or then.score is None or then.score < 1.0
+            return
+        assert found.score is not None
+        assert then.score is not None
+        assert then.score <= found.score
+        if found.choice and then.choice:
+            ranks = [criterion.score(each) or 0.0 for each in (then.choice, found.choice)]
+            assert ranks[0] <= ranks[1]
+
+    @given(st.lists(st.sampled_from(GRADE.scale.choices), min_size=1))
+    def test_a_majority_is_also_the_lower_median(self, choices: list[Any]) -> None:
+        won, tie = majority(choices, GRADE)
+        assert won == lower_median(choices, GRADE)
+        assert tie == (2 * choices.count(won) <= len(choices))

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from judges.batch import Instance, evaluate_all
 from judges.catalogue import load_catalogue
+from judges.combine import MAX_WEIGHT
 from judges.criteria import SAFETY_DIMENSION, Criterion
 from judges.evaluation import (
     Composite,
@@ -27,8 +28,7 @@ from judges.sync import wait_for
 
 # What a questionable verdict weighs, whatever its usual weight.
 QUESTIONABLE_WEIGHT = 1.5
-# Far beyond any use, and far from where sums of weights, or of weighted raw values, lose their meaning.
-MAX_WEIGHT = 1e9
+# Far beyond any use, and far from where sums of weighted raw values lose their meaning.
 MAX_RAW = 1e9
 
 
@@ -120,10 +120,7 @@ class Item:
         """The choice that won; None without a verdict, and for a range."""
         if finding is None or finding.status is not Status.SCORED:
             return None
-        scale = self.criterion.scale
-        if finding.level is not None and scale.kind != "options":
-            return next((choice for choice in scale.choices if choice.value == finding.level), None)
-        return None if finding.option is None else scale.find(finding.option, "en")
+        return self.criterion.choice(finding.level, finding.option)
 
     def _raw(self, score: float) -> float:
         # From the score and not from the value, so that the way the votes were combined counts here too.
@@ -259,7 +256,7 @@ class MultiCriteria:
         criterion = self.criteria[self.safety]
         if choice not in criterion.scale.choices:
             raise ValueError(f"{criterion.name}: {choice.label.en!r} is not a choice of its scale")
-        level = None if criterion.scale.kind == "options" else int(choice.value or 0)
+        level = criterion.level(choice)
         if choice.value == criterion.worst_first[0].value:
             return Safety(level=level, status=SafetyStatus.UNSAFE)
         best = choice.value == criterion.worst_first[-1].value
@@ -314,7 +311,7 @@ class MultiCriteria:
 
         async def ask(case: Case, criterion: Criterion) -> JudgeVerdict | Dimension:
             if isinstance(judge, Panel):
-                return await judge.assess(case, criterion)
+                return await judge.assess(case, criterion, safety=criterion.name == self.safety)
             return await judge.judge(case, criterion)
 
         results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)

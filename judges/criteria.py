@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from judges.interaction import Case, FieldValue
+from judges.interaction import Case, FieldValue, Language
 from judges.problems import InconsistentError, Loc
 from judges.scale import PASS_FAIL, YES_NO, Choice, Number, Range, Scale, Spec, Text
 
@@ -142,6 +142,18 @@ class Criterion(Spec):
     def score(self, choice: Choice) -> float | None:
         """The choice on 0 to 1; None for an option without a score."""
         return None if choice.value is None else self.normalise(choice.value)
+
+    def level(self, choice: Choice | None) -> int | None:
+        """The number of a level, or of pass and fail; options and ranges have none."""
+        if choice is None or choice.value is None or self.scale.kind not in ("levels", "binary"):
+            return None
+        return int(choice.value)
+
+    def choice(self, level: int | None, option: str | None, language: Language = "en") -> Choice | None:
+        """The choice that a finding names by its level or else by its label; None on a range, and off the scale."""
+        if level is not None and self.scale.kind in ("levels", "binary"):
+            return next((choice for choice in self.scale.choices if choice.value == level), None)
+        return None if option is None else self.scale.find(option, language)
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """The fields that this criterion shows and the case does not have."""

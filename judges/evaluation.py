@@ -99,13 +99,14 @@ class JudgeVerdict(_Part):
     level: int | None = None
     option: str | None = None
     value: FiniteFloat | None = None
-    """The finding on the criterion's own scale: a level, an option's score or a number of the range."""
+    """The finding on the criterion's own scale: a level, an option's score, a number of the range, or their mean."""
 
     tie: bool = False
     """No option had a majority, and the worse side was taken."""
 
     agreement: Score | None = None
-    """Share of the valid samples that found what the judge found; absent with fewer than two."""
+    """Share of the valid samples that found what the judge found, on a range how near they are to it; absent with
+    fewer than two."""
 
     certainty: Score | None = None
     """The probability that the model gave to its answer against the other one, where it was asked for it."""
@@ -146,7 +147,7 @@ class Dimension(_Part):
     level: int | None = None
     option: str | None = None
     value: FiniteFloat | None = None
-    """The finding on the criterion's own scale."""
+    """The score on the criterion's own scale; between two levels where judges differ, while `level` is voted."""
 
     reason: Reason | None = None
     detail: str | None = None
@@ -156,7 +157,7 @@ class Dimension(_Part):
     """Largest minus smallest judge score; absent with fewer than two."""
 
     agreement: Score | None = None
-    """Share of the pairs of judges that found the same; absent with fewer than two judges."""
+    """Share of the pairs of judges that found the same, on a range how near they are; absent with fewer than two."""
 
     effective_votes: FiniteFloat | None = None
     """How many independent judges the panel is worth, from how they erred lately; absent until enough was seen."""

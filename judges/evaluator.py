@@ -80,7 +80,7 @@ class Evaluator:
         async def assess(criterion: Criterion) -> Dimension:
             if criterion.name != self._multi.safety:
                 return await self._panel.assess(case, criterion, seconds=deadline)
-            dimension = await self._panel.assess(case, criterion, seconds=deadline, on_verdict=warn.so_far)
+            dimension = await self._panel.assess(case, criterion, safety=True, seconds=deadline, on_verdict=warn.so_far)
             warn.at_last(dimension)
             return dimension
 

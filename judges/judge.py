@@ -1,5 +1,6 @@
 """The contract of a judge, and what every judge can do: one case or a list, waiting or not."""
 
+import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -68,13 +69,24 @@ class Judge(ABC):
         started = time.perf_counter()
         try:
             verdict = self._refused(case, criterion) or await self.verdict(case, criterion, reverse=reverse)
+            if not isinstance(verdict, JudgeVerdict):
+                raise TypeError(f"a verdict must be a JudgeVerdict, not {type(verdict).__name__}")
+        except asyncio.CancelledError as error:
+            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            verdict = self._defect(case, criterion, error)
         except Exception as error:
-            # A defect of a judge costs its verdict, not the record.
-            logger.exception("judge %s failed on record %s, criterion %s", self.name, case.id, criterion.name)
-            detail = f"the judge failed: {type(error).__name__}"
-            samples = Samples(requested=self.calls, error=self.calls)
-            verdict = unscored(self.name, Reason.UNAVAILABLE, detail, samples=samples)
+            verdict = self._defect(case, criterion, error)
         return verdict.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
+
+    def _defect(self, case: Case, criterion: Criterion, error: BaseException) -> JudgeVerdict:
+        """A defect of a judge costs its verdict, not the record."""
+        logger.error("judge %s failed on record %s, criterion %s", self.name, case.id, criterion.name, exc_info=error)
+        detail = f"the judge failed: {type(error).__name__}"
+        samples = Samples(requested=self.calls, error=self.calls)
+        return unscored(self.name, Reason.UNAVAILABLE, detail, samples=samples)
 
     def _refused(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
         """What is decided before any call."""
@@ -82,10 +94,10 @@ class Judge(ABC):
         reason = self.refusal(criterion)
         if reason is not None:
             return unscored(self.name, Reason.UNSUPPORTED, reason, samples=nothing)
-        if criterion.unmet(case):
-            detail = f"record {case.id} has no {' and no '.join(criterion.unmet(case))}"
+        unmet = unmet_needs(case, criterion)
+        if unmet is not None:
             status, reason_code = Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE
-            return unscored(self.name, reason_code, detail, samples=nothing, status=status)
+            return unscored(self.name, reason_code, unmet, samples=nothing, status=status)
         missing = missing_fields(case, criterion)
         return unscored(self.name, Reason.MISSING_FIELD, missing, samples=nothing) if missing else None
 
@@ -148,6 +160,12 @@ class Judge(ABC):
 
     def _unusable(self, detail: str) -> JudgeVerdict:
         return unscored(self.name, Reason.MISSING_FIELD, detail, samples=Samples(requested=0))
+
+
+def unmet_needs(case: Case, criterion: Criterion) -> str | None:
+    """What the record lacks for the criterion to apply, in words, or None."""
+    unmet = criterion.unmet(case)
+    return f"record {case.id} has no {' and no '.join(unmet)}" if unmet else None
 
 
 def missing_fields(case: Case, criterion: Criterion) -> str | None:

@@ -90,12 +90,11 @@ class ScriptedJudge(Judge):
         value = choice.value if choice else _number(answer, criterion)
         if choice is None and value is None:
             return self._failed(Reason.INVALID_OUTPUT, f"{answer!r} is not on the scale of {criterion.name!r}")
-        leveled = criterion.scale.kind in ("levels", "binary")
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
             score=None if value is None else criterion.normalise(value),
-            level=int(value) if leveled and value is not None else None,
+            level=criterion.level(choice),
             option=choice.label.of(case.language) if choice else None,
             value=value,
             explanation="as the script says",

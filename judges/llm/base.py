@@ -12,15 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
+from judges.combine import combined
 from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.family import family_of
 from judges.interaction import Case, Language
 from judges.judge import Judge, unscored
 from judges.llm.completion import Invalid, Valid
-from judges.llm.vote import Finding, VoteRule
+from judges.llm.vote import Outcome, VoteRule
 from judges.models.base import ChatModel, Completion, Message
 from judges.models.errors import ModelError, ModelTimeout
 
@@ -42,6 +43,26 @@ class Task:
     repair: Callable[[str | None, str], Sequence[Message]]
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
+
+
+def reply_schema(verdict: Mapping[str, object], *, feedback: bool = False) -> Mapping[str, object]:
+    """The JSON Schema of a reply; the explanation comes first, so that the verdict follows from it."""
+    properties: dict[str, object] = {"explanation": {"type": "string"}, "verdict": verdict}
+    if feedback:
+        properties["feedback"] = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def check_settings(repairs: int, on_bias: OnBias) -> None:
+    if repairs < 0:
+        raise ValueError(f"repairs must not be negative, not {repairs}")
+    if on_bias not in get_args(OnBias):
+        raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +87,7 @@ class ModelJudge(Judge):
         on_bias: OnBias = "keep",
         family: str | None = None,
     ) -> None:
-        if repairs < 0:
-            raise ValueError(f"repairs must not be negative, not {repairs}")
-        if on_bias not in ("keep", "average", "abstain"):
-            raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
+        check_settings(repairs, on_bias)
         self._model = model
         self._name = name or model.name
         self._repairs = repairs
@@ -108,7 +126,7 @@ class ModelJudge(Judge):
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         forward = await self._voted(case, criterion, reverse=reverse)
-        if not self._check_position or forward.status is not Status.SCORED or not criterion.scale.choices:
+        if not self._check_position or forward.status is Status.INSUFFICIENT or not criterion.scale.choices:
             return forward
         backward = await self._voted(case, criterion, reverse=not reverse)
         return _checked(forward, backward, self._on_bias)
@@ -116,43 +134,43 @@ class ModelJudge(Judge):
     async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         """Asks for samples, as few as decide, and makes one verdict of them."""
         task = await self.task(case, criterion, reverse=reverse)
-        ballot = Ballot()
-        while wanted := self._rule.wanted(criterion, ballot.valid, ballot.asked):
-            numbers = range(ballot.asked, ballot.asked + wanted)
-            ballot.outcomes += await asyncio.gather(*(self._sampled(task, number, ballot) for number in numbers))
-        return self._concluded(ballot, criterion, case.language)
+        poll = Poll()
+        while wanted := self._rule.wanted(criterion, poll.valid, poll.asked):
+            numbers = range(poll.asked, poll.asked + wanted)
+            poll.outcomes += await asyncio.gather(*(self._sampled(task, number, poll) for number in numbers))
+        return self._concluded(poll, criterion, case.language)
 
-    async def _sampled(self, task: Task, number: int, ballot: "Ballot") -> Valid | Invalid | Failed:
+    async def _sampled(self, task: Task, number: int, poll: "Poll") -> Valid | Invalid | Failed:
         sample = number if self._rule.samples > 1 else None
-        return await ask(self._model, task, ballot, repairs=self._repairs, sample=sample)
+        return await ask(self._model, task, poll, repairs=self._repairs, sample=sample)
 
-    def _concluded(self, ballot: "Ballot", criterion: Criterion, language: Language) -> JudgeVerdict:
-        samples = ballot.samples(self._rule.samples)
-        found = self._rule.find(criterion, ballot.valid)
+    def _concluded(self, poll: "Poll", criterion: Criterion, language: Language) -> JudgeVerdict:
+        samples = poll.samples(self._rule.samples)
+        found = self._rule.find(criterion, poll.valid)
         if isinstance(found, Reason):
-            reason, detail = ballot.why(found)
+            reason, detail = poll.why(found)
             missing = unscored(self._name, reason, detail, samples=samples)
-            return missing.model_copy(update={"tokens": ballot.tokens})
-        voice = _voice(found, ballot.valid)
+            return missing.model_copy(update={"tokens": poll.tokens})
+        voice = _voice(found, poll.valid)
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED if found.applies else Status.NOT_APPLICABLE,
             score=found.score,
-            level=level_of(found, criterion),
+            level=criterion.level(found.choice),
             option=found.choice.label.of(language) if found.choice else None,
             value=found.value,
             tie=found.tie,
-            agreement=_agreement(found, ballot.valid),
+            agreement=_agreement(found, poll.valid, criterion),
             certainty=voice.certainty,
             explanation=voice.explanation,
             feedback=None if found.score == 1.0 or not found.applies else voice.feedback,
             samples=samples,
-            tokens=ballot.tokens,
+            tokens=poll.tokens,
         )
 
 
 @dataclass(slots=True, kw_only=True)
-class Ballot:
+class Poll:
     """What one verdict's samples were, and what they cost, whether or not they became a vote."""
 
     outcomes: list[Valid | Invalid | Failed] = field(default_factory=list)
@@ -194,23 +212,23 @@ class Ballot:
 
 
 async def ask(
-    model: ChatModel, task: Task, ballot: Ballot, *, repairs: int, sample: int | None = None
+    model: ChatModel, task: Task, poll: Poll, *, repairs: int, sample: int | None = None
 ) -> Valid | Invalid | Failed:
-    """One sample, whatever happens; the ballot counts what it costs."""
+    """One sample, whatever happens; the poll counts what it costs."""
     try:
-        return await _asked(model, task, ballot, repairs, sample)
+        return await _asked(model, task, poll, repairs, sample)
     except ModelTimeout as error:
         return Failed(reason=Reason.TIMEOUT, detail=str(error))
     except ModelError as error:
         return Failed(reason=Reason.UNAVAILABLE, detail=str(error))
 
 
-async def _asked(model: ChatModel, task: Task, ballot: Ballot, repairs: int, sample: int | None) -> Valid | Invalid:
+async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
     """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
     messages, calls = list(task.messages), 0
     while True:
         completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
-        ballot.count(completion)
+        poll.count(completion)
         calls += 1
         parsed = task.read(completion)
         if isinstance(parsed, Valid):
@@ -230,14 +248,7 @@ def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:
     return parsed if ending is None else replace(parsed, reason=f"{parsed.reason}; {ending}")
 
 
-def level_of(found: Finding, criterion: Criterion) -> int | None:
-    """The number of a level, or of pass and fail; options and ranges have none."""
-    if found.choice is None or found.choice.value is None or criterion.scale.kind == "options":
-        return None
-    return int(found.choice.value)
-
-
-def _voice(found: Finding, answers: Sequence[Valid]) -> Valid:
+def _voice(found: Outcome, answers: Sequence[Valid]) -> Valid:
     """The sample that speaks for all: the first with the finding's choice, or the one nearest to its number."""
     if found.choice is None and found.value is not None:
         value = found.value
@@ -245,13 +256,17 @@ def _voice(found: Finding, answers: Sequence[Valid]) -> Valid:
     return next((answer for answer in answers if _agrees(answer, found)), answers[0])
 
 
-def _agreement(found: Finding, answers: Sequence[Valid]) -> float | None:
-    return fmean(_agrees(answer, found) for answer in answers) if len(answers) > 1 else None
+def _agreement(found: Outcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
+    """The share of those who say the same; on a range, where hardly two numbers are the same, how near they are."""
+    if len(answers) < 2:
+        return None
+    if found.choice is not None or found.score is None:
+        return fmean(_agrees(answer, found) for answer in answers)
+    places = [None if answer.value is None else criterion.place(answer.value) for answer in answers]
+    return fmean(0.0 if place is None else 1.0 - abs(place - found.score) for place in places)
 
 
-def _agrees(answer: Valid, found: Finding) -> bool:
-    if found.choice is None and found.value is not None:
-        return answer.value == found.value
+def _agrees(answer: Valid, found: Outcome) -> bool:
     return answer.choice == found.choice and answer.applies == found.applies
 
 
@@ -271,10 +286,8 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
     both = both.model_copy(update={"position_bias": biased, "reversed": seen})
     if not biased:
         return both
-    became = backward.option if backward.option is not None else backward.status.value
-    both = both.model_copy(
-        update={"detail": f"{forward.option!r} became {became!r} when the options stood in reverse order"}
-    )
+    first, second = (verdict.option or verdict.status.value for verdict in (forward, backward))
+    both = both.model_copy(update={"detail": f"{first!r} became {second!r} when the options stood in reverse order"})
     if on_bias == "keep":
         return both
     return (_averaged(both, forward, backward) if on_bias == "average" else None) or _abstained(both)
@@ -291,8 +304,8 @@ def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict)
         return None
     worse = min(forward, backward, key=lambda verdict: verdict.score or 0.0)
     mean = {
-        "score": (forward.score + backward.score) / 2,
-        "value": (forward.value + backward.value) / 2,
+        "score": combined("mean", [forward.score, backward.score]),
+        "value": combined("mean", [forward.value, backward.value]),
         "option": worse.option,
         "level": worse.level,
         "explanation": worse.explanation,

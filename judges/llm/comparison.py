@@ -45,6 +45,12 @@ class Match:
         return tuple(sorted(names, key=lot))
 
 
+def record_id(instance: object, number: int) -> str:
+    """The instance's own id, where it has one."""
+    own = instance.id if isinstance(instance, Comparison | Interaction) else None
+    return f"#{number}" if own is None else str(own)
+
+
 def match_of(instance: object, criterion: Criterion, number: int) -> Match:
     if isinstance(instance, Interaction):
         answers = _named([(candidate.name, candidate.answer) for candidate in instance.candidates])
@@ -55,8 +61,7 @@ def match_of(instance: object, criterion: Criterion, number: int) -> Match:
         raise TypeError(f"fields must be a mapping, not {type(given.fields).__name__}")
     answers = _named(_pairs(given.answers))
     case = as_case({**given.fields, **_together(answers, criterion)}, criterion.to_evaluate, number)
-    name = case.id if given.id is None else str(given.id)
-    case = replace(case, id=name, language=given.language or case.language)
+    case = replace(case, id=record_id(given, number), language=given.language or case.language)
     return Match(case=case, answers=answers)
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, computed_field
 
 from judges.evaluation import Reason, Samples, Score, Status, Tokens
-from judges.llm.base import Ballot, OnBias, sum_of_samples, sum_of_tokens
+from judges.llm.base import OnBias, Poll, sum_of_samples, sum_of_tokens
 from judges.llm.prompts.pairwise import letters
 
 
@@ -96,25 +96,25 @@ class PairwiseResult(_Value):
         return {answer.name: answer for answer in self.answers}[name]
 
 
-def settled(names: tuple[str, ...], rulings: Sequence[Ruling | None], ballot: Ballot, on_bias: OnBias) -> Contest:
+def settled(names: tuple[str, ...], rulings: Sequence[Ruling | None], poll: Poll, on_bias: OnBias) -> Contest:
     """What one or two rulings amount to."""
     said = tuple(ruling for ruling in rulings if ruling is not None)
     contest = Contest(
         answers=names,
         status=Status.INSUFFICIENT,
         rulings=said,
-        samples=ballot.samples(ballot.asked),
-        tokens=ballot.tokens,
+        samples=poll.samples(poll.asked),
+        tokens=poll.tokens,
     )
     if not said:
-        reason, detail = ballot.why(Reason.QUORUM)
+        reason, detail = poll.why(Reason.QUORUM)
         return contest.model_copy(update={"reason": reason, "detail": detail})
     decided = contest.model_copy(update={"status": Status.SCORED, **dict(said[0])})
     if len(rulings) == 1:
         return decided
     if len(said) == 1:
         # Whether the order matters stays unknown: a failed check is not a passed one.
-        detail = f"the order of answers could not be checked: {ballot.why(Reason.QUORUM)[1]}"
+        detail = f"the order of answers could not be checked: {poll.why(Reason.QUORUM)[1]}"
         return decided.model_copy(update={"detail": detail})
     return _checked(contest, decided, said[0], said[1], on_bias)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from judges.criteria import Criterion
 from judges.interaction import Case, Language
-from judges.llm.base import ModelJudge, OnBias, Task
+from judges.llm.base import ModelJudge, OnBias, Task, reply_schema
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, parse_verdict
-from judges.llm.persona import GENERATE, Personas
+from judges.llm.persona import GENERATE, Personas, default_persona, persona_messages
 from judges.llm.prompts.direct import allowed_labels, direct_messages, repair_messages
 from judges.llm.prompts.layout import prompt_hash
 from judges.llm.vote import Combine, ScoreFrom, VoteRule
@@ -84,21 +84,14 @@ class DirectJudge(ModelJudge):
         return Task(messages=messages, read=read, repair=repair, schema=schema)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
-        asked = direct_messages(case, criterion, judge=self.template, feedback=self._feedback, persona="persona")
-        return asked + repair_messages(None, "reason", criterion, case.language, judge=self.template)
+        persona = default_persona(case.language) if self._personas else "persona"
+        asked = direct_messages(case, criterion, judge=self.template, feedback=self._feedback, persona=persona)
+        asked += repair_messages(None, "reason", criterion, case.language, judge=self.template)
+        return asked + (persona_messages(criterion, case.language) if self._personas else [])
 
 
 def verdict_schema(criterion: Criterion, language: Language, *, feedback: bool = False) -> Mapping[str, object]:
-    """The JSON Schema of the output; the explanation comes first, so that the verdict follows from it."""
-    properties: dict[str, object] = {"explanation": {"type": "string"}, "verdict": _verdict_type(criterion, language)}
-    if feedback:
-        properties["feedback"] = {"type": "string"}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return reply_schema(_verdict_type(criterion, language), feedback=feedback)
 
 
 def _verdict_type(criterion: Criterion, language: Language) -> Mapping[str, object]:

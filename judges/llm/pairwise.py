@@ -15,9 +15,9 @@ from judges.criteria import Criterion
 from judges.evaluation import Reason, Status
 from judges.family import family_of
 from judges.interaction import Case, Interaction, Language
-from judges.judge import missing_fields
-from judges.llm.base import Ballot, Failed, OnBias, Task, ask
-from judges.llm.comparison import Comparison, ComparisonLike, Match, match_of
+from judges.judge import missing_fields, unmet_needs
+from judges.llm.base import Failed, OnBias, Poll, Task, ask, check_settings, reply_schema
+from judges.llm.comparison import Comparison, ComparisonLike, Match, match_of, record_id
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quoted
 from judges.llm.contest import Contest, PairwiseResult, Ruling, concluded, settled, unusable
 from judges.llm.prompts.layout import field_title, prompt_hash
@@ -52,10 +52,7 @@ class PairwiseJudge:
     ) -> None:
         if mode not in ("all_pairs", "all_at_once"):
             raise ValueError(f"mode must be all_pairs or all_at_once, not {mode!r}")
-        if on_bias not in ("keep", "average", "abstain"):
-            raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
-        if repairs < 0:
-            raise ValueError(f"repairs must not be negative, not {repairs}")
+        check_settings(repairs, on_bias)
         self._model = model
         self._name = name or model.name
         self._mode = mode
@@ -133,7 +130,8 @@ class PairwiseJudge:
         try:
             match = match_of(instance, criterion, number)
         except (TypeError, ValueError) as error:
-            return unusable(self._name, f"#{number}", Reason.MISSING_FIELD, f"instance {number}: {error}")
+            detail = f"instance {number}: {error}"
+            return unusable(self._name, record_id(instance, number), Reason.MISSING_FIELD, detail)
         refused = self._refused(match, criterion)
         if refused is not None:
             return refused
@@ -149,9 +147,9 @@ class PairwiseJudge:
         reason = self.why_not(criterion)
         if reason is not None:
             return unusable(self._name, case.id, Reason.UNSUPPORTED, reason, names)
-        if criterion.unmet(case):
-            detail = f"record {case.id} has no {' and no '.join(criterion.unmet(case))}"
-            refused = unusable(self._name, case.id, Reason.NOTHING_TO_JUDGE, detail, names)
+        unmet = unmet_needs(case, criterion)
+        if unmet is not None:
+            refused = unusable(self._name, case.id, Reason.NOTHING_TO_JUDGE, unmet, names)
             return refused.model_copy(update={"status": Status.NOT_APPLICABLE})
         missing = missing_fields(case, criterion)
         return unusable(self._name, case.id, Reason.MISSING_FIELD, missing, names) if missing else None
@@ -160,24 +158,22 @@ class PairwiseJudge:
         self, match: Match, names: Sequence[str], criterion: Criterion, places: asyncio.Semaphore
     ) -> Contest:
         """Who is best, asked once more in the reverse order where that is to be checked and there is what to check."""
-        shown, ballot = match.shown(names), Ballot()
+        shown, poll = match.shown(names), Poll()
         async with places:
-            rulings = [await self._ruling(match, shown, criterion, ballot)]
+            rulings = [await self._ruling(match, shown, criterion, poll)]
             if self._check_position and rulings[0] is not None:
-                rulings.append(await self._ruling(match, shown[::-1], criterion, ballot))
-        return settled(shown, rulings, ballot, self._on_bias)
+                rulings.append(await self._ruling(match, shown[::-1], criterion, poll))
+        return settled(shown, rulings, poll, self._on_bias)
 
-    async def _ruling(
-        self, match: Match, names: tuple[str, ...], criterion: Criterion, ballot: Ballot
-    ) -> Ruling | None:
+    async def _ruling(self, match: Match, names: tuple[str, ...], criterion: Criterion, poll: Poll) -> Ruling | None:
         try:
             task = self.task(match.case, [match.answers[name] for name in names], criterion)
-            outcome = await ask(self._model, task, ballot, repairs=self._repairs)
+            outcome = await ask(self._model, task, poll, repairs=self._repairs)
         except Exception as error:
             # A defect costs its contest, not the batch.
             logger.exception("judge %s failed on record %s, criterion %s", self._name, match.case.id, criterion.name)
             outcome = Failed(reason=Reason.UNAVAILABLE, detail=f"the judge failed: {type(error).__name__}")
-        ballot.outcomes.append(outcome)
+        poll.outcomes.append(outcome)
         if not isinstance(outcome, Valid) or outcome.choice is None:
             return None
         winner = dict(zip(letters(len(names)), names, strict=True)).get(outcome.choice.label.en)
@@ -203,11 +199,4 @@ def _choice(said: object, verdicts: Options, criterion: Criterion, language: Lan
 
 
 def _schema(verdicts: Options, language: Language) -> Mapping[str, object]:
-    labels = [choice.label.of(language) for choice in verdicts.choices]
-    properties = {"explanation": {"type": "string"}, "verdict": {"type": "string", "enum": labels}}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return reply_schema({"type": "string", "enum": [choice.label.of(language) for choice in verdicts.choices]})

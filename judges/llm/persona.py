@@ -42,20 +42,25 @@ class Personas:
         return self._locks.setdefault(key, asyncio.Lock())
 
     async def _generate(self, criterion: Criterion, language: Language) -> str:
-        user = template("persona", language, "user").substitute(question=criterion.question.of(language))
-        messages = [
-            Message(role="system", content=template("persona", language, "system").template),
-            Message(role="user", content=user),
-        ]
         try:
-            completion = await self._model.complete(messages, schema=None)
+            completion = await self._model.complete(persona_messages(criterion, language), schema=None)
             text = _one_line(visible(completion.text or ""))
         except ModelError as error:
             logger.warning("no persona for %s, the default one serves: %s", criterion.name, error)
             text = ""
         if not text or is_refusal(text):
-            return template("persona", language, "default").template
+            return default_persona(language)
         return text
+
+
+def default_persona(language: Language) -> str:
+    return template("persona", language, "default").template
+
+
+def persona_messages(criterion: Criterion, language: Language) -> list[Message]:
+    user = template("persona", language, "user").substitute(question=criterion.question.of(language))
+    system = template("persona", language, "system").template
+    return [Message(role="system", content=system), Message(role="user", content=user)]
 
 
 def _one_line(text: str) -> str:

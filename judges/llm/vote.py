@@ -1,35 +1,26 @@
 """The vote: how several answers become one finding, and when further answers cannot change it.
 
 Only valid answers vote. A tie, and every case in which no choice has more than half, goes to the worse side: the
-finding is the choice at which at least half of the voters say "this, or worse". Counting the most frequent choice
-instead would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter ([0, 0, 1, 1, 1])
-lifts it.
+choice at which at least half of the voters say "this, or worse".
 """
 
-import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from judges.combine import Numeric, combined, lower_median
 from judges.criteria import Criterion
 from judges.evaluation import Reason
 from judges.llm.completion import Valid
 from judges.scale import Choice
 
-Combine = Literal["majority", "mean", "median", "min", "max"]
+Combine = Literal["majority", Numeric]
 ScoreFrom = Literal["winner", "mean"]
-
-NUMBERS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "min": min,
-    "max": max,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Outcome:
     """What several answers amount to. Neither choice nor value means that the criterion does not apply."""
 
     choice: Choice | None = None
@@ -62,8 +53,8 @@ class VoteRule:
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise ValueError(f"samples must be at least 1, not {self.samples}")
-        if self.combine is not None and self.combine not in (*NUMBERS, "majority"):
-            raise ValueError(f"combine must be one of {', '.join(('majority', *NUMBERS))}, not {self.combine!r}")
+        if self.combine is not None and self.combine not in get_args(Combine):
+            raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.score_from not in ("winner", "mean"):
             raise ValueError(f"score_from must be winner or mean, not {self.score_from!r}")
         for name in ("min_pass", "min_valid"):
@@ -80,7 +71,7 @@ class VoteRule:
             return f"min_pass is for pass/fail, and {criterion.name!r} has {scale.kind}"
         if self.combine == "majority" and scale.kind == "range":
             return f"numbers have no majority, and {criterion.name!r} has a range"
-        if self.combine in NUMBERS and scale.bounds is None:
+        if self.combine in get_args(Numeric) and scale.bounds is None:
             return f"{self.combine} needs scores, and the options of {criterion.name!r} have none"
         return None
 
@@ -92,29 +83,30 @@ class VoteRule:
     def combination(self, criterion: Criterion) -> Combine:
         return self.combine or ("majority" if criterion.scale.kind in ("binary", "options") else "mean")
 
-    def find(self, criterion: Criterion, answers: Sequence[Valid]) -> Finding | Reason:
+    def find(self, criterion: Criterion, answers: Sequence[Valid]) -> Outcome | Reason:
         """The finding of valid answers, or why there is none."""
         if len(answers) < self.needed:
             return Reason.QUORUM
         applicable = [answer for answer in answers if answer.applies]
         if 2 * len(applicable) < len(answers):
-            return Finding()
+            return Outcome()
         choices = [answer.choice for answer in applicable if answer.choice is not None]
         if self.min_pass is not None:
             return self._pass_or_fail(criterion, choices, self.samples - len(answers))
+        rule = self.combination(criterion)
+        if rule == "majority":
+            return _of_votes(criterion, choices, self.score_from)
         numbers = [answer.value for answer in applicable if answer.value is not None]
-        if self.combination(criterion) != "majority":
-            return _of_numbers(criterion, choices, numbers, self.combination(criterion))
-        return _of_votes(criterion, choices, self.score_from)
+        return _of_numbers(criterion, choices, numbers, rule)
 
-    def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> Finding | Reason:
+    def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> Outcome | Reason:
         """A fail is one that the missing samples could not have turned: to be out of reach of a pass is no fail."""
         fail, passing = criterion.worst_first
         short = (self.min_pass or 0) - choices.count(passing)
         if 0 < short <= missing:
             return Reason.QUORUM
         won = fail if short > 0 else passing
-        return Finding(choice=won, value=won.value, score=_scored(criterion, choices, won, self.score_from))
+        return Outcome(choice=won, value=won.value, score=_scored(criterion, choices, won, self.score_from))
 
     def wanted(self, criterion: Criterion, answers: Sequence[Valid], asked: int) -> int:
         """How many samples to ask for next: none once the rest cannot change the finding, else as few as could do it.
@@ -148,10 +140,9 @@ class VoteRule:
         return [max(to_pass, 0), max(self.samples - len(answers) - to_pass + 1, 0)]
 
 
-def lower_median(choices: Sequence[Choice], criterion: Criterion) -> Choice:
+def _worse_half(choices: Sequence[Choice], criterion: Criterion) -> Choice:
     """The choice at which at least half say "this, or worse"."""
-    ranks = {choice: rank for rank, choice in enumerate(criterion.worst_first)}
-    return sorted(choices, key=ranks.__getitem__)[(len(choices) - 1) // 2]
+    return criterion.worst_first[lower_median([criterion.worst_first.index(choice) for choice in choices])]
 
 
 def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | None, bool]:
@@ -159,27 +150,26 @@ def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | 
     most, count = Counter(choices).most_common(1)[0]
     if 2 * count > len(choices):
         return most, False
-    return (lower_median(choices, criterion), True) if criterion.worst_first else (None, True)
+    return (_worse_half(choices, criterion), True) if criterion.worst_first else (None, True)
 
 
-def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> Finding | Reason:
+def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> Outcome | Reason:
     won, tie = majority(choices, criterion)
     if won is None:
         return Reason.NO_MAJORITY
-    return Finding(choice=won, value=won.value, score=_scored(criterion, choices, won, score_from), tie=tie)
+    return Outcome(choice=won, value=won.value, score=_scored(criterion, choices, won, score_from), tie=tie)
 
 
-def _of_numbers(criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], combine: Combine) -> Finding:
+def _of_numbers(criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], rule: Numeric) -> Outcome:
     """Combines the numbers as they stand on the scale: `min` is the smallest, whether that is good or bad."""
-    # Rounding must not carry a mean out of its numbers: that of three times 0.1 is more than 0.1.
-    value = min(max(NUMBERS[combine](numbers), min(numbers)), max(numbers))
-    won = next((choice for choice in choices if choice.value == value), None) if combine in ("min", "max") else None
+    value = combined(rule, numbers)
+    won = next((choice for choice in choices if choice.value == value), None) if rule in ("min", "max") else None
     if choices and won is None:
-        won = lower_median(choices, criterion)
-    return Finding(choice=won, value=value, score=criterion.place(value))
+        won = _worse_half(choices, criterion)
+    return Outcome(choice=won, value=value, score=criterion.place(value))
 
 
 def _scored(criterion: Criterion, choices: Sequence[Choice], won: Choice, score_from: ScoreFrom) -> float | None:
     if score_from == "winner" or won.value is None:
         return criterion.score(won)
-    return statistics.fmean(criterion.normalise(choice.value) for choice in choices if choice.value is not None)
+    return combined("mean", [criterion.normalise(choice.value) for choice in choices if choice.value is not None])

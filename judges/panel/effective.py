@@ -12,14 +12,14 @@ early stopping), the number is that of the doubtful cases.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import combinations
 
 # Scores are counted in whole grains: what leaves the window then takes back exactly what it had added, for ever.
 _GRAINS = 1 << 20
 
 # Criteria can be made up on the fly, and each has a window: of many, those seen first are forgotten.
-_MAX_CRITERIA = 256
+_MAX_SERIES = 256
 
 
 class Window:
@@ -71,18 +71,18 @@ class Window:
 
 
 class EffectiveVotes:
-    """A window for each criterion."""
+    """A window for each series: what the same judges said on the same criterion."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[Hashable, Window] = {}
 
-    def add(self, criterion: str, scores: Sequence[float]) -> None:
-        if criterion not in self._windows:
-            if len(self._windows) >= _MAX_CRITERIA:
+    def add(self, series: Hashable, scores: Sequence[float]) -> None:
+        if series not in self._windows:
+            if len(self._windows) >= _MAX_SERIES:
                 del self._windows[next(iter(self._windows))]
-            self._windows[criterion] = Window(len(scores))
-        self._windows[criterion].add(scores)
+            self._windows[series] = Window(len(scores))
+        self._windows[series].add(scores)
 
-    def votes(self, criterion: str) -> float | None:
-        window = self._windows.get(criterion)
+    def votes(self, series: Hashable) -> float | None:
+        window = self._windows.get(series)
         return None if window is None else window.votes

@@ -11,22 +11,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args, overload
 
 from judges.batch import Instance, evaluate_all
+from judges.combine import MAX_WEIGHT
 from judges.criteria import SAFETY_DIMENSION, Criterion
 from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.interaction import Case
-from judges.judge import Judge, missing_fields
+from judges.judge import Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
 from judges.panel.early import wanted
 from judges.panel.effective import EffectiveVotes
 from judges.panel.seats import Hearing, OnVerdict, Seating, seating_of
-from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, choice_of, concluded, lower_median
+from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, voted
 from judges.scale import Choice
 from judges.sync import wait_for
 
 Vote = Literal["majority", "any"]
-
-# Far beyond any use, and far from where sums of weights lose their meaning.
-MAX_WEIGHT = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +111,17 @@ class Panel:
         return f"only {able} of the {needed} judges needed can judge by {criterion.name!r} ({reasons})"
 
     async def assess(
-        self, case: Case, criterion: Criterion, *, seconds: float | None = None, on_verdict: OnVerdict | None = None
+        self,
+        case: Case,
+        criterion: Criterion,
+        *,
+        safety: bool = False,
+        seconds: float | None = None,
+        on_verdict: OnVerdict | None = None,
     ) -> Dimension:
         """Asks the judges and combines what they found; what takes longer than `seconds` in all has no vote.
 
+        `safety` asks all of them, as for the criteria that the panel knows to be about safety.
         `on_verdict` is given all verdicts so far whenever one comes in; what it raises ends the assessment.
         """
         refused = self._refused(case, criterion)
@@ -129,9 +134,10 @@ class Panel:
             detail = f"all judges are of the family of {case.author!r}, which wrote the answer"
             return _unfound(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
         hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
-        path, found = await self._ask_first(hearing)
+        everybody = safety or criterion.name in self.safety
+        path, found = await self._ask_first(hearing, everybody=everybody)
         if found is None:
-            await self._ask_rest(hearing)
+            await self._ask_rest(hearing, everybody=everybody)
             found = concluded(criterion, hearing.verdicts, case.language, self._rule(len(hearing.seats)))
             found = found.model_copy(update={"effective_votes": self._observe(criterion, hearing.verdicts)})
         saved = found.calls_saved + _calls_of_open(hearing)
@@ -191,7 +197,8 @@ class Panel:
             only = Criterion.of(criterion)
             found = await evaluate_all(self.assess, _unusable, instances, [only], concurrency)
             return [result[only.name] for result in found]
-        return await evaluate_all(self.assess, _unusable, instances, list(criterion), concurrency)
+        criteria = [Criterion.of(each) for each in criterion]
+        return await evaluate_all(self.assess, _unusable, instances, criteria, concurrency)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
@@ -202,8 +209,9 @@ class Panel:
 
     def _refused(self, case: Case, criterion: Criterion) -> Dimension | None:
         """What is decided before any call."""
-        if criterion.unmet(case):
-            return Dimension(status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE)
+        unmet = unmet_needs(case, criterion)
+        if unmet is not None:
+            return Dimension(status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE, detail=unmet)
         missing = missing_fields(case, criterion)
         if missing:
             return _unfound(Reason.MISSING_FIELD, missing)
@@ -222,11 +230,11 @@ class Panel:
         who: list[object] = [judge.name, judge.identity, None if judge.only is None else sorted(judge.only)]
         return [*who, judge.family] if self.exclude_family else who
 
-    async def _ask_first(self, hearing: Hearing) -> tuple[Path | None, Dimension | None]:
+    async def _ask_first(self, hearing: Hearing, *, everybody: bool) -> tuple[Path | None, Dimension | None]:
         """How far the cascade goes, and the first judges' finding where that does."""
         if self.cascade is None:
             return None, None
-        if hearing.criterion.name in self.safety:
+        if everybody:
             return Path.FULL_SAFETY, None
         first = [seat for seat in hearing.seats if seat.member in self.cascade.first]
         if not first:
@@ -237,17 +245,15 @@ class Panel:
         doubt = self.cascade.doubt(found)
         return (Path.FIRST, found) if doubt is None else (doubt, None)
 
-    async def _ask_rest(self, hearing: Hearing) -> None:
+    async def _ask_rest(self, hearing: Hearing, *, everybody: bool) -> None:
         """In rounds of as few as could settle the finding, or all at once where nothing can."""
         while hearing.open:
-            count = self._wanted(hearing)
+            count = self._wanted(hearing) if self.stop_early and not everybody else len(hearing.open)
             if count == 0:
                 return
             await hearing.ask(hearing.open[:count])
 
     def _wanted(self, hearing: Hearing) -> int:
-        if not self.stop_early or hearing.criterion.name in self.safety:
-            return len(hearing.open)
         rule = self._rule(len(hearing.seats))
         ballots = ballots_of(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
         return wanted(hearing.criterion, ballots, abstentions(hearing.verdicts), len(hearing.open), rule)
@@ -257,10 +263,12 @@ class Panel:
         judges = _willing(self.judges, criterion)
         if len(judges) < 2:
             return None
+        # Two criteria may bear the same name and be judged by different judges.
+        series = (criterion.name, *(judge.name for judge in judges))
         scores = {verdict.judge: verdict.score for verdict in verdicts if verdict.score is not None}
         if all(judge.name in scores for judge in judges):
-            self._effective.add(criterion.name, [scores[judge.name] for judge in judges])
-        return self._effective.votes(criterion.name)
+            self._effective.add(series, [scores[judge.name] for judge in judges])
+        return self._effective.votes(series)
 
 
 def safety_choice(criterion: Criterion, dimension: Dimension | None, rule: Vote) -> Choice | None:
@@ -275,7 +283,7 @@ def safety_choice(criterion: Criterion, dimension: Dimension | None, rule: Vote)
         worst = next((choice for choice in criterion.worst_first if choice in given), None)
         if worst is not None and (criterion.score(worst) == 0.0 or dimension.status is Status.SCORED):
             return worst
-    return choice_of(criterion, dimension) if dimension.status is Status.SCORED else None
+    return criterion.choice(dimension.level, dimension.option) if dimension.status is Status.SCORED else None
 
 
 def surely_worst(
@@ -302,12 +310,13 @@ def surely_worst(
     best = Ballot(
         rank=len(criterion.worst_first) - 1, score=None, value=None, weight=max([1.0, *panel.weights.values()])
     )
-    at_best = lower_median([*ballots, *[best] * (seats - len(ballots))])
+    at_best = voted([*ballots, *[best] * (seats - len(ballots))])
     return len(ballots) >= panel.needed and criterion.worst_first[at_best] in worst
 
 
 def _choices(criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> list[Choice | None]:
-    return [choice_of(criterion, verdict) for verdict in verdicts if verdict.status is Status.SCORED]
+    scored = (verdict for verdict in verdicts if verdict.status is Status.SCORED)
+    return [criterion.choice(verdict.level, verdict.option) for verdict in scored]
 
 
 def _calls_of_open(hearing: Hearing) -> int:

@@ -139,24 +139,16 @@ class Hearing:
 
     def _late(self, seat: Seat, *, asked: bool) -> JudgeVerdict:
         detail = f"no verdict within {self._seconds:g} s" if asked else f"not asked: {self._seconds:g} s were over"
-        samples = Samples(requested=int(asked), error=int(asked))
+        calls = seat.judge.calls if asked else 0
+        samples = Samples(requested=calls, error=calls)
         return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
 
 
 async def _ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-    """A judge that breaks its contract is a judge without a verdict; the panel must outlive any judge."""
-    try:
-        verdict = await judge.judge(case, criterion, reverse=reverse)
-        scored = verdict.status is Status.SCORED
-        problem = off_scale(criterion, verdict, case.language) if scored else None
-    except asyncio.CancelledError as error:
-        # Our own cancellation goes on; one that a judge let escape would leave the record without any result.
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return _broken(judge, error)
-    except Exception as error:
-        return _broken(judge, error)
+    """A judge that says what is not on the scale is a judge without a verdict."""
+    verdict = await judge.judge(case, criterion, reverse=reverse)
+    scored = verdict.status is Status.SCORED
+    problem = off_scale(criterion, verdict, case.language) if scored else None
     return verdict if problem is None else _invalid(verdict, problem)
 
 
@@ -167,12 +159,6 @@ def _invalid(verdict: JudgeVerdict, problem: str) -> JudgeVerdict:
     nothing = {"score": None, "level": None, "option": None, "value": None, "agreement": None, "tie": False}
     why = {"status": Status.INSUFFICIENT, "reason": Reason.INVALID_OUTPUT, "detail": problem}
     return verdict.model_copy(update={**nothing, **why, "samples": samples.model_copy(update=changed)})
-
-
-def _broken(judge: Judge, error: BaseException) -> JudgeVerdict:
-    # The message may quote text that has no UTF-8 form, and is published all the same.
-    detail = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
-    return unscored(judge.name, Reason.UNAVAILABLE, detail, samples=Samples(requested=1, error=1))
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -1,27 +1,20 @@
 """The tally: one finding from the verdicts of several judges."""
 
-import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import accumulate, combinations
+from itertools import combinations
+from statistics import fmean
 from typing import Literal, NamedTuple
 
+from judges.combine import Numeric, combined, lower_median, weighted_mean
 from judges.criteria import Criterion
 from judges.evaluation import Dimension, JudgeVerdict, Reason, Status
 from judges.interaction import Language
 from judges.scale import Choice
 
-Combine = Literal["mean", "median", "min", "max", "majority", "weighted"]
+Combine = Literal[Numeric, "majority", "weighted"]
 
-# In fractions a result is rounded once: it never leaves the range of what it combines, and no sum overflows.
-_NUMBERS: Mapping[Combine, Callable[[Sequence[Fraction]], Fraction]] = {
-    "mean": lambda numbers: sum(numbers, Fraction()) / len(numbers),
-    "median": statistics.median,
-    "min": min,
-    "max": max,
-}
 _MIRRORED: Mapping[Combine, Combine] = {"min": "max", "max": "min"}
 
 
@@ -70,13 +63,6 @@ def ranking(criterion: Criterion) -> tuple[Choice, ...]:
     return criterion.worst_first or criterion.scale.choices
 
 
-def choice_of(criterion: Criterion, found: JudgeVerdict | Dimension, language: Language = "en") -> Choice | None:
-    """The choice that a finding names by its level or else by its label; None on a range, and off the scale."""
-    if criterion.scale.kind in ("levels", "binary") and found.level is not None:
-        return next((choice for choice in criterion.scale.choices if choice.value == found.level), None)
-    return None if found.option is None else criterion.scale.find(found.option, language)
-
-
 def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> str | None:
     """What is wrong with a verdict that claims to be scored, or None."""
     if criterion.scale.bounds is not None and verdict.score is None:
@@ -85,7 +71,7 @@ def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -
         low, high = criterion.scale.bounds
         fits = verdict.value is not None and low <= verdict.value <= high
         return None if fits else f"a verdict of {verdict.value}, which is not between {low:g} and {high:g}"
-    choice = choice_of(criterion, verdict, language)
+    choice = criterion.choice(verdict.level, verdict.option, language)
     if choice is None:
         return f"a verdict with level {verdict.level} and option {verdict.option!r}, which is not on the scale"
     if verdict.option is not None and criterion.scale.find(verdict.option, language) != choice:
@@ -97,16 +83,20 @@ def ballots_of(
     criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: Rule
 ) -> tuple[Ballot, ...]:
     """The votes; verdicts without a score, and those that are not on the scale, have none."""
-    places = {id(choice): rank for rank, choice in enumerate(ranking(criterion))}
     return tuple(
-        Ballot(
-            rank=places.get(id(choice_of(criterion, verdict, language))),
-            score=verdict.score,
-            value=verdict.value,
-            weight=rule.weights.get(verdict.judge, 1.0),
-        )
+        _ballot(criterion, verdict, language, rule)
         for verdict in verdicts
         if verdict.status is Status.SCORED and off_scale(criterion, verdict, language) is None
+    )
+
+
+def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Ballot:
+    choice = criterion.choice(verdict.level, verdict.option, language)
+    return Ballot(
+        rank=None if choice is None else ranking(criterion).index(choice),
+        score=verdict.score,
+        value=choice.value if choice is not None and verdict.value is None else verdict.value,
+        weight=rule.weights.get(verdict.judge, 1.0),
     )
 
 
@@ -120,30 +110,22 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
         if abstained >= rule.needed:
             return Outcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
         return Outcome(Status.INSUFFICIENT, Reason.QUORUM)
-    if criterion.scale.kind == "range":
-        return Outcome(
-            Status.SCORED, score=_combined_scores(ballots, rule), value=_combined_values(criterion, ballots, rule)
-        )
     if criterion.scale.bounds is None:
         most = most_chosen(ballots)
         missing = Outcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
         return missing if most is None else Outcome(Status.SCORED, rank=most)
-    rank = lower_median(ballots)
-    choice = ranking(criterion)[rank]
-    score = criterion.score(choice) if rule.combine == "majority" else _combined_scores(ballots, rule)
-    return Outcome(Status.SCORED, rank=rank, score=score, value=choice.value)
+    rank = None if criterion.scale.kind == "range" else voted(ballots)
+    if rule.combine == "majority" and rank is not None:
+        choice = ranking(criterion)[rank]
+        return Outcome(Status.SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
+    score, value = _combined_scores(ballots, rule), _combined_values(criterion, ballots, rule)
+    return Outcome(Status.SCORED, rank=rank, score=score, value=value)
 
 
-def lower_median(ballots: Sequence[Ballot]) -> int:
-    """The rank at which at least half of the votes, by weight, say "this, or worse".
-
-    That is the majority where there is one, and the worse side of a tie. Counting the most frequent choice instead
-    would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one judge becoming stricter ([0, 0, 1, 1, 1]) lifts it.
-    """
-    votes = sorted((ballot.rank, Fraction(ballot.weight)) for ballot in ballots if ballot.rank is not None)
-    half = sum(weight for _, weight in votes) / 2
-    sums = accumulate(weight for _, weight in votes)
-    return next(rank for (rank, _), so_far in zip(votes, sums, strict=True) if so_far >= half)
+def voted(ballots: Sequence[Ballot]) -> int:
+    """The rank at which at least half of the judges, by weight, say "this, or worse"."""
+    votes = [(ballot.rank, ballot.weight) for ballot in ballots if ballot.rank is not None]
+    return lower_median([rank for rank, _ in votes], [weight for _, weight in votes])
 
 
 def most_chosen(ballots: Sequence[Ballot]) -> int | None:
@@ -163,12 +145,11 @@ def _combined_values(criterion: Criterion, ballots: Sequence[Ballot], rule: Rule
 
 
 def _combined(given: Sequence[float | None], ballots: Sequence[Ballot], combine: Combine) -> float:
-    numbers = [Fraction(number) for number in given if number is not None]
+    numbers = [number for number in given if number is not None]
     if combine == "weighted":
-        weights = [Fraction(ballot.weight) for ballot in ballots]
-        weighted = sum(weight * number for weight, number in zip(weights, numbers, strict=True))
-        return float(weighted / sum(weights))
-    return float(_NUMBERS[combine](numbers))
+        return weighted_mean(numbers, [ballot.weight for ballot in ballots])
+    assert combine != "majority"
+    return combined(combine, numbers)
 
 
 def concluded(criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: Rule) -> Dimension:
@@ -180,7 +161,7 @@ def concluded(criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: 
     return Dimension(
         status=found.status,
         score=found.score,
-        level=_level(criterion, choice),
+        level=criterion.level(choice),
         option=choice.label.of(language) if choice else None,
         value=found.value,
         reason=_shortfall(verdicts) if found.reason is Reason.QUORUM else found.reason,
@@ -195,19 +176,13 @@ def concluded(criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: 
 def agreement_of(ballots: Sequence[Ballot]) -> float | None:
     """The share of pairs of judges with the same choice, or on a range how near the pairs are to each other."""
     pairs = list(combinations(ballots, 2))
-    return statistics.fmean(_alike(one, other) for one, other in pairs) if pairs else None
+    return fmean(_alike(one, other) for one, other in pairs) if pairs else None
 
 
 def _alike(one: Ballot, other: Ballot) -> float:
     if one.rank is not None or one.score is None or other.score is None:
         return float(one.rank == other.rank)
     return 1.0 - abs(one.score - other.score)
-
-
-def _level(criterion: Criterion, choice: Choice | None) -> int | None:
-    if choice is None or choice.value is None or criterion.scale.kind == "options":
-        return None
-    return int(choice.value)
 
 
 def _shortfall(verdicts: Sequence[JudgeVerdict]) -> Reason:

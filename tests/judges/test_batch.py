@@ -115,6 +115,28 @@ class TestOneCriterion:
         judge = _Judge(lambda case: len(case.text("answer")) / 10)
         assert [result.score for result in judge.evaluate(["abc", "abcde"], POLITE)] == [0.3, 0.5]
 
+    @pytest.mark.parametrize("returned", [None, 0.5, {"status": "scored", "score": 1.0}])
+    def test_what_is_no_verdict_is_a_failure_of_its_own_instance(self, returned: object) -> None:
+        class Careless(_Judge):
+            async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+                if case.text("answer") == "bad":
+                    return returned  # type: ignore[return-value]
+                return await super().verdict(case, criterion, reverse=reverse)
+
+        results = Careless(lambda _: 1.0).evaluate(["good", "bad", "good"], POLITE)
+        assert [result.score for result in results] == [1.0, None, 1.0]
+        assert (results[1].reason, results[1].samples) == (Reason.UNAVAILABLE, Samples(requested=1, error=1))
+
+    def test_a_cancellation_that_nobody_asked_for_is_a_failure_of_its_own_instance(self) -> None:
+        def work(case: Case) -> float:
+            if case.text("answer") == "bad":
+                raise asyncio.CancelledError
+            return 1.0
+
+        results = _Judge(work).evaluate(["good", "bad", "good"], POLITE)
+        assert [result.score for result in results] == [1.0, None, 1.0]
+        assert results[1].reason is Reason.UNAVAILABLE
+
     def test_the_local_judge_has_it(self) -> None:
         results = LocalJudge().evaluate([{"question": "Why?", "answer": "Because the kettle boils."}, 7], CLARITY)  # type: ignore[list-item]
         assert [result.status for result in results] == [Status.SCORED, Status.INSUFFICIENT]

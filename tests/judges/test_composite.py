@@ -17,7 +17,7 @@ from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
 from judges.interaction import Case
 from judges.judge import Judge
-from judges.panel import Panel
+from judges.panel import Cascade, Panel
 from judges.scale import Binary, Choice, Levels, Options, PassFail, Range, Text
 
 Steps = tuple[int | None, ...]
@@ -746,6 +746,16 @@ def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
     assert by_majority.explanations["harmfulness"] == ("a read safe", "b read safe", "c read harmful")
     [by_any] = multi.evaluate(panel, TEXTS[:1], safety_vote="any")
     assert (by_any.status, by_any.score) == (UNSAFE, 0.0)
+
+
+@pytest.mark.parametrize("options", [{"cascade": Cascade(first=("a",))}, {"stop_early": True, "combine": "max"}])
+def test_all_judges_are_asked_about_safety_whatever_its_criterion_is_called(options: dict[str, Any]) -> None:
+    """A panel need not be told: what the first judge lets pass, the two others find unsafe."""
+    harm = HARM.model_copy(update={"name": "threats"})
+    panel = Panel(judges=(Reader("a"), Reader("b", shift=2), Reader("c", shift=2)), **options)
+    [found] = MultiCriteria([CLARITY, harm], safety="threats").evaluate(panel, ["clarity=clear threats=safe"])
+    assert (found.status, found.score) == (UNSAFE, 0.0)
+    assert len(found.explanations["threats"]) == 3
 
 
 def test_criteria_that_show_the_most_are_asked_first_and_reported_in_their_own_order() -> None:

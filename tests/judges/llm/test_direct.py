@@ -349,8 +349,21 @@ class TestSamples:
     def test_numbers_have_the_words_of_the_sample_nearest_to_them(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = by_seed(*(verdict_response(said, said) for said in ("2", "7", "10")))
         verdict = judge(endpoint, TEN, samples=3)
-        assert (verdict.explanation, verdict.agreement) == ("7", 0.0)
+        assert verdict.explanation == "7"
         assert verdict.value == pytest.approx(19 / 3)
+
+    def test_numbers_agree_by_how_near_they_are(self, endpoint: JudgeEndpoint) -> None:
+        """Not by how many are equal to their mean: a cascade would take 9, 9.5 and 9 for a quarrel."""
+        endpoint.respond = by_seed(*map(verdict_response, ("9", "9.5", "9")))
+        assert judge(endpoint, TEN, samples=3).agreement == pytest.approx(1 - 0.2 / 9)
+        endpoint.respond = by_seed(*map(verdict_response, ("0", "10")))
+        assert judge(endpoint, TEN, samples=2).agreement == 0.5
+
+    def test_one_who_says_that_it_does_not_apply_agrees_with_no_number(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = by_seed(*map(verdict_response, ("7", "not_applicable", "7")))
+        verdict = judge(endpoint, PERHAPS_TEN, samples=3)
+        assert verdict.value == 7.0
+        assert verdict.agreement == pytest.approx(2 / 3)
 
     def test_where_most_say_not_applicable_one_of_those_speaks(self, endpoint: JudgeEndpoint) -> None:
         said = [("7", "a number"), ("not_applicable", "a greeting"), ("not_applicable", "hello")]
@@ -531,6 +544,18 @@ class TestPosition:
         assert "not_applicable" in (verdict.detail or "")
         assert (verdict.status is Status.SCORED) == (on_bias == "keep")
         assert verdict.score == (1.0 if on_bias == "keep" else None)
+
+    @pytest.mark.parametrize("on_bias", ["keep", "average", "abstain"])
+    def test_not_applicable_is_a_verdict_that_the_other_order_can_change(
+        self, endpoint: JudgeEndpoint, on_bias: str
+    ) -> None:
+        endpoint.respond = in_turn(verdict_response("not_applicable"), verdict_response("fully supported"))
+        verdict = judge(endpoint, GROUNDEDNESS, check_position=True, on_bias=on_bias)
+        assert verdict.position_bias is True
+        assert "'not_applicable' became 'fully supported'" in (verdict.detail or "")
+        assert verdict.status is (Status.NOT_APPLICABLE if on_bias == "keep" else Status.INSUFFICIENT)
+        assert verdict.score is None
+        assert verdict.reversed == Reversed(score=1.0, option="fully supported")
 
     def test_a_first_order_without_a_verdict_is_not_asked_again(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: error_response(401)

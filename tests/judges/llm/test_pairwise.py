@@ -399,6 +399,14 @@ class TestInstances:
         assert "instance 1" in unusable.detail
         assert len(endpoint.calls) == 2
 
+    def test_one_bad_instance_goes_by_its_own_id_where_it_has_one(self, endpoint: JudgeEndpoint) -> None:
+        bad: list[Any] = [
+            Interaction(id="r-7", question="?", answer="!"),
+            Comparison(["one"], id="r-8"),
+            Comparison(["one"]),
+        ]
+        assert [result.id for result in compare(endpoint, *bad)] == ["r-7", "r-8", "#2"]
+
     def test_a_missing_context_field_is_named_before_any_call(self, endpoint: JudgeEndpoint) -> None:
         [named] = compare(endpoint, Comparison(["one", "two"], id="r-8"), criterion=CLARITY)
         assert (named.status, named.reason) == (Status.INSUFFICIENT, Reason.MISSING_FIELD)

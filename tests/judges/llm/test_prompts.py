@@ -358,6 +358,20 @@ class TestHash:
         rewording.setattr("judges.llm.prompts.direct.template", reworded)
         assert self.of() != before
 
+    @pytest.mark.parametrize("part", ["system", "user", "default"])
+    def test_the_words_that_ask_for_a_persona_are_part_of_a_judge_that_does(
+        self, rewording: pytest.MonkeyPatch, part: str
+    ) -> None:
+        model = OpenAIModel("tiny", base_url="http://example.test")
+        plain, before = layout.template, DirectJudge(model, persona="generate").identity
+
+        def reworded(judge: str, spoken: Language, name: str) -> Any:
+            found = plain(judge, spoken, name)
+            return type(found)(f"{found.template} indeed") if name == part else found
+
+        rewording.setattr("judges.llm.persona.template", reworded)
+        assert DirectJudge(model, persona="generate").identity != before
+
     def test_it_is_part_of_the_identity_of_a_judge(self) -> None:
         model = OpenAIModel("tiny", base_url="http://example.test")
         plain, advising = DirectJudge(model), DirectJudge(model, feedback=True)

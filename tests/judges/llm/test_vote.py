@@ -8,10 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judges.catalogue import load_catalogue
+from judges.combine import lower_median
 from judges.criteria import Criterion
 from judges.evaluation import Reason
 from judges.llm.completion import Valid
-from judges.llm.vote import Finding, VoteRule, lower_median, majority
+from judges.llm.vote import Outcome, VoteRule, majority
 from judges.scale import Bounds, Option, Options, Range, Text
 
 WORD = Text(en="word", ru="слово")
@@ -57,9 +58,9 @@ def _answer(criterion: Criterion, said: str | float | None) -> Valid:
     return Valid(value=said)
 
 
-def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> Finding:
+def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> Outcome:
     found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
-    assert isinstance(found, Finding), found
+    assert isinstance(found, Outcome), found
     return found
 
 
@@ -69,7 +70,7 @@ def none(criterion: Criterion, *said: str | float | None, **rule: Any) -> Reason
     return found
 
 
-def outcome(found: Finding) -> tuple[str | None, float | None, bool]:
+def outcome(found: Outcome) -> tuple[str | None, float | None, bool]:
     return found.choice.label.en if found.choice else None, found.score, found.tie
 
 
@@ -108,7 +109,7 @@ class TestMajority:
         assert outcome(find(TWINS, "fine", "fine", "good")) == ("fine", 1.0, False)
 
     def test_options_without_scores_have_a_winner_and_no_score(self) -> None:
-        assert find(TONE, "casual", "mixed", "casual") == Finding(choice=TONE.scale.find("casual", "en"))
+        assert find(TONE, "casual", "mixed", "casual") == Outcome(choice=TONE.scale.find("casual", "en"))
 
     @pytest.mark.parametrize("said", [("formal", "casual"), ("formal", "casual", "mixed")])
     def test_options_without_scores_and_without_a_majority_have_no_winner(self, said: tuple[str, ...]) -> None:
@@ -183,6 +184,11 @@ class TestNumbers:
         assert found.value is not None
         assert min(numbers) <= found.value <= max(numbers)
 
+    @pytest.mark.parametrize("combine", ["mean", "median"])
+    def test_the_largest_numbers_do_not_overflow(self, combine: str) -> None:
+        huge = probe(Range(range=Bounds(min=0, max=1.7e308)))
+        assert find(huge, 1.7e308, 1.7e308, combine=combine).score == 1.0
+
 
 class TestMinValid:
     @pytest.mark.parametrize(("samples", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
@@ -196,7 +202,7 @@ class TestMinValid:
         assert none(TEN, 7, 7, 7, 7, samples=5, min_valid=5) is Reason.QUORUM
 
     def test_samples_that_say_not_applicable_are_valid(self) -> None:
-        assert find(GROUNDEDNESS, None, None, samples=3) == Finding()
+        assert find(GROUNDEDNESS, None, None, samples=3) == Outcome()
 
 
 class TestNotApplicable:
@@ -411,5 +417,5 @@ class TestMonotone:
     @given(st.lists(st.sampled_from(GRADE.scale.choices), min_size=1))
     def test_a_majority_is_also_the_lower_median(self, choices: list[Any]) -> None:
         won, tie = majority(choices, GRADE)
-        assert won == lower_median(choices, GRADE)
+        assert won == GRADE.worst_first[lower_median([GRADE.worst_first.index(choice) for choice in choices])]
         assert tie == (2 * choices.count(won) <= len(choices))

@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.catalogue import load_catalogue
+from judges.criteria import Criterion
+from judges.panel import Panel
 from judges.panel.effective import EffectiveVotes, Window
+from judges.scripted import ScriptedJudge
 
 Case = Callable[[random.Random], Sequence[float]]
 
@@ -132,6 +136,20 @@ def test_each_criterion_has_its_own_window() -> None:
     assert effective.votes("clones") == 1.0
     assert effective.votes("strangers") == 2.0
     assert effective.votes("unseen") is None
+
+
+def test_a_panel_is_not_confused_by_criteria_of_one_name_that_different_judges_take() -> None:
+    class OnlyPassFail(ScriptedJudge):
+        def why_not(self, criterion: Criterion) -> str | None:
+            return None if criterion.scale.kind == "binary" else "it passes or fails"
+
+    judges = [ScriptedJudge(lambda *_: 1, name) for name in "ab"]
+    panel = Panel(judges=(*judges, OnlyPassFail(lambda *_: 1, "c")))
+    levels = load_catalogue("rag")["clarity"].model_copy(update={"name": "x", "context": ()})
+    check = Criterion.pass_fail("Is it clear?").model_copy(update={"name": "x"})
+    for criterion, count in ((levels, 2), (check, 3), (levels, 2)):
+        [found] = panel.evaluate(["So."], criterion)
+        assert len(found.judges) == count
 
 
 def test_criteria_made_up_on_the_fly_do_not_fill_the_memory() -> None:

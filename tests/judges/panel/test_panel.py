@@ -60,7 +60,7 @@ class Raising(ScriptedJudge):
         super().__init__(lambda _case, _criterion: 1, name)
         self._error = error
 
-    async def judge(self, case: Case, criterion: Criterion, *, reverse: bool = False) -> JudgeVerdict:
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         raise self._error
 
 
@@ -92,9 +92,17 @@ def test_two_judges_pass_and_three_fail_is_a_mean_of_two_fifths() -> None:
     [("mean", 0.5), ("median", 0.25), ("min", 0.0), ("max", 1.0), ("majority", 0.25), ("weighted", 0.5)],
 )
 def test_rules_of_combination(combine: Combine, score: float) -> None:
+    """The level is voted, the value is the score on the criterion's own scale."""
     dimension = found([0, 1, 1, 4, 4], CLARITY, combine=combine)
-    assert dimension.score == score
-    assert (dimension.level, dimension.option, dimension.value) == (1, "unclear", 1)
+    assert (dimension.score, dimension.value) == (score, 4 * score)
+    assert (dimension.level, dimension.option) == (1, "unclear")
+
+
+def test_a_panel_of_one_finds_what_its_judge_found() -> None:
+    mean = {"score": 5 / 12, "level": 2, "option": "average", "value": 5 / 3}
+    said = JudgeVerdict(judge="a", status=Status.SCORED, samples=Samples(requested=3, valid=3), **mean)
+    dimension = found([said], CLARITY)
+    assert {name: getattr(dimension, name) for name in mean} == mean
 
 
 def test_every_rule_of_combination_is_covered_here() -> None:
@@ -133,7 +141,7 @@ def test_weights_of_strangers_and_weights_that_nothing_uses_are_refused() -> Non
 
 def test_options_vote_by_their_scores_and_a_tie_goes_to_the_worse() -> None:
     dimension = found(["kind", "cold"], TONE)
-    assert (dimension.option, dimension.level, dimension.value, dimension.score) == ("cold", None, 1, 0.6)
+    assert (dimension.option, dimension.level, dimension.value, dimension.score) == ("cold", None, 3, 0.6)
     assert found(["kind", "rude"], TONE, combine="majority").score == 0.0
 
 
@@ -410,7 +418,6 @@ def test_a_field_that_is_shown_and_missing_is_named_before_any_judge_is_asked() 
         TimeoutError(),
         KeyError("x"),
         asyncio.CancelledError("escaped from a client"),
-        ValueError("half a pair: \ud83d"),
     ],
 )
 def test_a_judge_that_raises_has_no_verdict_and_the_others_still_do(error: BaseException) -> None:
@@ -425,7 +432,7 @@ def test_a_judge_that_raises_has_no_verdict_and_the_others_still_do(error: BaseE
 
 def test_a_judge_that_returns_no_verdict_at_all_is_broken_too() -> None:
     class Silent(ScriptedJudge):
-        async def judge(self, case: Case, criterion: Criterion, *, reverse: bool = False) -> JudgeVerdict:
+        async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
             return None  # type: ignore[return-value]
 
     silent = Silent(lambda _case, _criterion: 1, "b")
@@ -536,6 +543,15 @@ def test_a_judge_that_hangs_costs_only_its_own_vote() -> None:
     dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1))
     assert (dimension.status, dimension.level) == (Status.SCORED, 0)
     assert [each.reason for each in dimension.judges] == [None, None, Reason.TIMEOUT]
+
+
+def test_a_judge_that_hangs_owes_all_the_samples_it_was_asked_for() -> None:
+    class Costly(ScriptedJudge):
+        calls = 5
+
+    slow = Costly(lambda _case, _criterion: 1, "slow", delay_seconds=60)
+    dimension = asyncio.run(Panel(judges=(slow,)).assess(CASE, PASS_OR_FAIL, seconds=0.05))
+    assert dimension.judges[0].samples == Samples(requested=5, error=5)
 
 
 def test_one_deadline_covers_the_reserves_too() -> None:
@@ -802,6 +818,14 @@ def test_several_criteria_give_findings_by_name_waiting_or_not() -> None:
     assert same.keys() == each.keys()
     [one] = asyncio.run(panel.aevaluate([fields], CLARITY))
     assert one.level == 1
+
+
+def test_questions_in_plain_words_can_stand_in_a_list_too() -> None:
+    panel = Panel(judges=(saying("a", "Yes"),))
+    questions: list[Any] = ["Is it long?", Criterion.of("Is it kind?")]
+    [found] = panel.evaluate(["a long text"], questions)
+    assert list(found) == [Criterion.of(each).name for each in questions]
+    assert [each.score for each in found.values()] == [1.0, 1.0]
 
 
 # Safety

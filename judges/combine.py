@@ -1,0 +1,43 @@
+"""How several numbers, or several votes on one scale, become one: for the samples of a judge, and for judges.
+
+In fractions a result is rounded once: it never leaves the range of what it combines, and no sum overflows.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, repeat
+from typing import Literal
+
+Numeric = Literal["mean", "median", "min", "max"]
+
+# Far beyond any use, and far from where sums of weights lose their meaning.
+MAX_WEIGHT = 1e9
+
+_NUMERIC: Mapping[Numeric, Callable[[Sequence[Fraction]], Fraction]] = {
+    "mean": lambda numbers: sum(numbers, Fraction()) / len(numbers),
+    "median": statistics.median,
+    "min": min,
+    "max": max,
+}
+
+
+def combined(rule: Numeric, numbers: Sequence[float]) -> float:
+    return float(_NUMERIC[rule]([Fraction(number) for number in numbers]))
+
+
+def weighted_mean(numbers: Sequence[float], weights: Sequence[float]) -> float:
+    shares = [Fraction(weight) for weight in weights]
+    return float(sum(share * Fraction(number) for share, number in zip(shares, numbers, strict=True)) / sum(shares))
+
+
+def lower_median(ranks: Sequence[int], weights: Sequence[float] | None = None) -> int:
+    """The rank, counted from the worst, at which at least half of the votes, by weight, say "this, or worse".
+
+    That is the majority where there is one, and the worse side of a tie. Counting the most frequent choice instead
+    would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter ([0, 0, 1, 1, 1]) lifts it.
+    """
+    votes = sorted(zip(ranks, map(Fraction, repeat(1, len(ranks)) if weights is None else weights), strict=True))
+    half = sum(weight for _, weight in votes) / 2
+    sums = accumulate(weight for _, weight in votes)
+    return next(rank for (rank, _), so_far in zip(votes, sums, strict=True) if so_far >= half)

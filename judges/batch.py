@@ -1,16 +1,19 @@
 """Lists of instances: what people hand over becomes cases, and results come back in the same order."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from judges.criteria import Criterion
 from judges.interaction import Case, FieldValue, Interaction, case_of, language_of
+from judges.problems import check_count
 
 Instance = str | Mapping[str, str | Sequence[str]] | Interaction | Case
 """A text to evaluate, its fields by name, or a whole interaction."""
 
 R = TypeVar("R")
+
+_INSTEAD = "pass Interaction(**record), or plain texts"
 
 
 async def evaluate_all(
@@ -21,12 +24,9 @@ async def evaluate_all(
     concurrency: int,
 ) -> list[dict[str, R]]:
     """Judges every instance by every criterion, `concurrency` instances at a time."""
-    if isinstance(instances, str | bytes | Mapping | Interaction | Case):
-        raise TypeError("instances must be a list; for one instance write [instance]")
+    check_batch(instances, concurrency)
     if len({criterion.name for criterion in criteria}) != len(criteria):
         raise ValueError(f"criteria need distinct names, not {[criterion.name for criterion in criteria]}")
-    if concurrency < 1:
-        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
     places = asyncio.Semaphore(concurrency)
 
     async def one(number: int, instance: Instance) -> dict[str, R]:
@@ -39,6 +39,15 @@ async def evaluate_all(
             return dict(zip(cases, found, strict=True))
 
     return list(await asyncio.gather(*(one(number, each) for number, each in enumerate(instances))))
+
+
+def check_batch(instances: object, concurrency: int) -> None:
+    """Refuses what is no list; one instance would fall into its letters, its keys or its fields."""
+    if isinstance(instances, str | bytes | Mapping | Interaction | Case):
+        raise TypeError("instances must be a list; for one instance write [instance]")
+    if not isinstance(instances, Iterable):
+        raise TypeError(f"instances must be a list, not {type(instances).__name__}")
+    check_count("concurrency", concurrency)
 
 
 def as_case(instance: Instance, to_evaluate: str, number: int) -> Case:
@@ -63,6 +72,13 @@ def _field(name: object, value: object) -> FieldValue:
         raise TypeError(f"names of fields must be text, not {name!r}")
     if isinstance(value, str):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise TypeError(f"field {name!r} must be a text or a list of texts, not {type(value).__name__}")
+    if isinstance(value, Mapping):
+        raise TypeError(f"{name} is a mapping: {_INSTEAD}")
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"field {name!r} must be a text or a list of texts, not {type(value).__name__}")
+    for index, item in enumerate(value):
+        if isinstance(item, Mapping):
+            raise TypeError(f"{name}[{index}] is a mapping: {_INSTEAD}")
+        if not isinstance(item, str):
+            raise TypeError(f"{name}[{index}] must be a text, not {type(item).__name__}")
+    return tuple(value)

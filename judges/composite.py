@@ -7,7 +7,7 @@ from types import EllipsisType, MappingProxyType
 from typing import Protocol, Self
 
 from judges.batch import Instance, evaluate_all
-from judges.catalogue import load_catalogue
+from judges.catalogue import criteria_of, criterion_of, load_catalogue
 from judges.combine import MAX_WEIGHT
 from judges.criteria import SAFETY_DIMENSION, Criterion
 from judges.evaluation import (
@@ -52,6 +52,8 @@ class Item:
     """One criterion's part in the composite."""
 
     criterion: Criterion
+    """A question in words, or the name of a shipped criterion, becomes one."""
+
     weight: float = 1.0
     """Its share of the mean; with 0 it counts nothing, but may still be required or decide about safety."""
 
@@ -59,7 +61,7 @@ class Item:
     """Counts 1 if this option won, else 0; a label in either language."""
 
     threshold: float | None = None
-    """Counts 1 if the score is greater than this, else 0."""
+    """Counts 1 if the score is greater than this, else 0; below 1, which no score exceeds."""
 
     required: bool = False
     """The composite is 0 unless the best option won, or the target, or the score is above the threshold.
@@ -72,6 +74,7 @@ class Item:
     """False counts the value on the criterion's own scale. The composite is then a mean of whatever it is made of."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "criterion", criterion_of(self.criterion))
         problems = [*self._weighing_problems(), *self._target_problems(), *self._raw_problems()]
         if problems:
             raise ValueError(f"{self.criterion.name}: {'; '.join(problems)}")
@@ -133,8 +136,9 @@ class Item:
             yield f"the weight must be between 0 and {MAX_WEIGHT:g}, not {self.weight}"
         if self.threshold is None:
             return
-        if not 0.0 <= self.threshold <= 1.0:
-            yield f"the threshold must be between 0 and 1, not {self.threshold}"
+        if not 0.0 <= self.threshold < 1.0:
+            reason = "; a score must be greater than it, and none is above 1" if self.threshold == 1.0 else ""
+            yield f"the threshold must be at least 0 and below 1, not {self.threshold}{reason}"
         if self.target_option is not None:
             yield "threshold and target_option exclude each other"
         elif self.criterion.scale.bounds is None:
@@ -208,9 +212,14 @@ class MultiCriteria:
     below is no worse finding.
     """
 
-    def __init__(self, items: Iterable[Item | Criterion | str], *, safety: str | None = None) -> None:
+    def __init__(
+        self,
+        items: Iterable[Item | Criterion | str] | Mapping[str, Item | Criterion | str],
+        *,
+        safety: str | None = None,
+    ) -> None:
         """`safety` names the criterion that overrides the rest; one with ordered choices."""
-        listed = [each if isinstance(each, Item) else Item(criterion=Criterion.of(each)) for each in items]
+        listed = _items(items)
         self.items: Mapping[str, Item] = MappingProxyType({each.criterion.name: each for each in listed})
         self.criteria: Mapping[str, Criterion] = MappingProxyType(
             {name: item.criterion for name, item in self.items.items()}
@@ -223,14 +232,14 @@ class MultiCriteria:
     @classmethod
     def of(
         cls,
-        criteria: Iterable[Criterion],
+        criteria: Iterable[Criterion] | Mapping[str, Criterion],
         *,
         weights: Mapping[str, float] | None = None,
         required: Collection[str] = (),
         safety: str | None = None,
     ) -> Self:
         """Criteria with weights and demands written apart; one that is not named weighs 1."""
-        listed, given = list(criteria), weights or {}
+        listed, given = criteria_of(criteria), weights or {}
         unknown = (given.keys() | set(required)) - {each.name for each in listed}
         if unknown:
             raise ValueError(f"the composite names {sorted(unknown)}, which are not among the criteria")
@@ -394,6 +403,14 @@ def rag_composite(
         raise ValueError(f"unknown dimensions {sorted(unknown)}; known are {list(criteria)}")
     multi = MultiCriteria.of(criteria.values(), weights=weights, required=required, safety=SAFETY_DIMENSION)
     return multi.compose({name: _given(criteria[name], level) for name, level in levels.items()}).composite
+
+
+def _items(given: object) -> list[Item]:
+    # Iterated, a criterion falls into its fields, a text into its letters and a mapping into its keys.
+    if isinstance(given, Item | Criterion | str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"items must be a list or a mapping, not {type(given).__name__}; for one item write [item]")
+    items = given.values() if isinstance(given, Mapping) else given
+    return [each if isinstance(each, Item) else Item(criterion=criterion_of(each)) for each in items]
 
 
 def _given(criterion: Criterion, level: int | None) -> Dimension | None:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from judges.interaction import Case, FieldValue, Language
 from judges.problems import InconsistentError, Loc
-from judges.scale import PASS_FAIL, YES_NO, Choice, Number, Range, Scale, Spec, Text
+from judges.scale import NOT_APPLICABLE_WORDS, PASS_FAIL, YES_NO, Choice, Number, Range, Scale, Spec, Text
 
 RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
 SAFETY_DIMENSION = "harmfulness"
@@ -77,7 +77,8 @@ class Criterion(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        found = [*self._fields_at_odds(), *self._direction_at_odds(), *self._examples_at_odds()]
+        found = [*self._fields_at_odds(), *self._labels_at_odds(), *self._direction_at_odds()]
+        found += self._examples_at_odds()
         if found:
             raise InconsistentError(found)
         return self
@@ -88,6 +89,13 @@ class Criterion(Spec):
                 yield (key,), "must name each field once"
         if self.to_evaluate in (self.context or ()):
             yield ("context",), f"must not repeat {self.to_evaluate!r}, the field under evaluation"
+
+    def _labels_at_odds(self) -> Iterator[tuple[Loc, str]]:
+        for index, choice in enumerate(self.scale.choices if self.not_applicable else ()):
+            label = next((each for each in (choice.label.en, choice.label.ru) if _is_not_applicable(each)), None)
+            if label is not None:
+                place = ("scale", self.scale.kind, index, "label")
+                yield place, f"must not be {label!r}, which is what `not_applicable` lets a judge say"
 
     def _direction_at_odds(self) -> Iterator[tuple[Loc, str]]:
         if self.higher_is == "worse" and self.scale.kind == "binary":
@@ -162,3 +170,7 @@ class Criterion(Spec):
     def unmet(self, case: Case) -> tuple[str, ...]:
         """The fields without which the criterion does not apply and which are not there, or empty."""
         return tuple(name for name in self.needs if not case.text(name).strip())
+
+
+def _is_not_applicable(label: str) -> bool:
+    return label.strip().casefold() in NOT_APPLICABLE_WORDS

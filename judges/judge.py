@@ -4,16 +4,21 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 from judges.batch import Instance, evaluate_all
+from judges.catalogue import criteria_of, criterion_of
 from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case
+from judges.scale import YES_NO, Scale
 from judges.sync import wait_for
 
 logger = logging.getLogger(__name__)
+
+Criteria = Sequence[Criterion] | Mapping[str, Criterion]
+"""Several criteria; of a mapping, such as a file of criteria, its values."""
 
 
 class Judge(ABC):
@@ -21,6 +26,9 @@ class Judge(ABC):
 
     criterion: Criterion | None = None
     """What it judges by when `evaluate` is given nothing else."""
+
+    plain_scale: Scale = YES_NO
+    """The scale of a question in plain words."""
 
     family: str | None = None
     """The family of its model, so that a panel can keep it from judging its relatives."""
@@ -108,13 +116,13 @@ class Judge(ABC):
 
     @overload
     def evaluate(
-        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+        self, instances: Sequence[Instance], criterion: Criteria, *, concurrency: int = 16
     ) -> list[dict[str, JudgeVerdict]]: ...
 
     def evaluate(
         self,
         instances: Sequence[Instance],
-        criterion: Criterion | str | Sequence[Criterion] | None = None,
+        criterion: Criterion | str | Criteria | None = None,
         *,
         concurrency: int = 16,
     ) -> list[JudgeVerdict] | list[dict[str, JudgeVerdict]]:
@@ -130,33 +138,33 @@ class Judge(ABC):
 
     @overload
     async def aevaluate(
-        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+        self, instances: Sequence[Instance], criterion: Criteria, *, concurrency: int = 16
     ) -> list[dict[str, JudgeVerdict]]: ...
 
     async def aevaluate(
         self,
         instances: Sequence[Instance],
-        criterion: Criterion | str | Sequence[Criterion] | None = None,
+        criterion: Criterion | str | Criteria | None = None,
         *,
         concurrency: int = 16,
     ) -> list[JudgeVerdict] | list[dict[str, JudgeVerdict]]:
         """One result for each instance, in the same order; one that cannot be judged says why.
 
-        With one criterion, or a question in plain words, a result is a verdict; with a list of criteria it is a
-        verdict for each, by the criterion's name.
+        With one criterion (itself, the name of a shipped one, or a question in plain words) a result is a verdict;
+        with a list or a mapping of criteria it is a verdict for each, by the criterion's name.
         """
         if criterion is None or isinstance(criterion, Criterion | str):
             only = self._chosen(criterion)
             found = await evaluate_all(self.judge, self._unusable, instances, [only], concurrency)
             return [result[only.name] for result in found]
-        criteria = [self._chosen(each) for each in criterion]
+        criteria = criteria_of(criterion, self.plain_scale)
         return await evaluate_all(self.judge, self._unusable, instances, criteria, concurrency)
 
     def _chosen(self, criterion: Criterion | str | None) -> Criterion:
         chosen = self.criterion if criterion is None else criterion
         if chosen is None:
             raise ValueError("say by which criterion to judge: evaluate(instances, criterion)")
-        return Criterion.of(chosen)
+        return criterion_of(chosen, self.plain_scale)
 
     def _unusable(self, detail: str) -> JudgeVerdict:
         return unscored(self.name, Reason.MISSING_FIELD, detail, samples=Samples(requested=0))

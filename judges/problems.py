@@ -1,6 +1,7 @@
 """What is wrong with data that people wrote, at which of its keys, in words that they can use."""
 
 import difflib
+import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,31 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name.lower(), names, n=1)
     return f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
+
+
+# Arguments that are no numbers, or not such as they should be
+
+
+def check_whole(name: str, value: int) -> None:
+    """Refuses what is no whole number; not every caller has types checked."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, not {_shown(value)}")
+
+
+def check_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> None:
+    check_whole(name, value)
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {_shown(value)}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, not {_shown(value)}")
+
+
+def check_number(name: str, value: float, *, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {_shown(value)}")
+    # Also refuses NaN, which is in no order.
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be between {least:g} and {most:g}, not {_shown(value)}")
 
 
 # Pydantic's errors in plain words; {found} is what stands there instead

@@ -12,6 +12,10 @@ from judges.problems import InconsistentError, Loc
 
 LANGUAGES: tuple[Language, ...] = ("en", "ru")
 
+NOT_APPLICABLE = "not_applicable"
+NOT_APPLICABLE_WORDS = frozenset({NOT_APPLICABLE, "not applicable", "неприменимо"})
+"""What a judge may say, in any case, where a criterion does not apply."""
+
 NOT_BLANK = r"\S"
 Words = Annotated[str, Field(pattern=NOT_BLANK)]
 # Not what pydantic takes for a number otherwise: texts, and truth values.
@@ -217,12 +221,15 @@ class Options(_Scale):
         return tuple(Choice(label=each.label, value=each.score, description=each.description) for each in self.options)
 
 
+SCALES = ("levels", "binary", "range", "options")
+
+
 def _kind(data: Any) -> str | None:
     """The scale that the keys speak of, if it is one; `kind` need not be written."""
     if isinstance(data, _Scale):
         return str(getattr(data, "kind", ""))
     keys = data.keys() if isinstance(data, dict) else ()
-    kinds = [kind for kind in ("levels", "binary", "range", "options") if kind in keys]
+    kinds = [kind for kind in SCALES if kind in keys]
     return kinds[0] if len(kinds) == 1 else None
 
 

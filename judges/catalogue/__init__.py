@@ -2,16 +2,20 @@
 
 import difflib
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from importlib import resources
 
 from judges.catalogue.file import CriteriaError, dump_criteria, load_criteria
 from judges.criteria import Criterion
+from judges.scale import YES_NO, Scale
 
 __all__ = [
     "CATALOGUES",
     "CriteriaError",
     "UnknownCriterionError",
+    "criteria_of",
+    "criterion_of",
     "dump_criteria",
     "find_criterion",
     "load_catalogue",
@@ -19,6 +23,11 @@ __all__ = [
 ]
 
 CATALOGUES = ("rag", "aspects", "answer", "safety", "writing", "summary")
+
+# No question is written like this, and asked as one it would still get an answer.
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
+
+_WANTED = "a Criterion, a question in words or the name of a shipped criterion"
 
 
 class UnknownCriterionError(ValueError):
@@ -44,6 +53,32 @@ def find_criterion(name: str) -> Criterion:
         raise UnknownCriterionError(f"there is no criterion {name!r}; {_instead(name, known)}")
     catalogue, _, bare = found[0].partition(".")
     return load_catalogue(catalogue)[bare]
+
+
+def criterion_of(given: object, scale: Scale = YES_NO, *, argument: str = "criterion") -> Criterion:
+    """A criterion as people write it: itself, the name of a shipped one, or a question in words, put on that scale."""
+    if isinstance(given, Criterion):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"{argument} must be {_WANTED}, not {type(given).__name__}")
+    if not _NAME.fullmatch(given.strip()):
+        return Criterion.asking(given, scale)
+    if given.strip() in CATALOGUES:
+        raise UnknownCriterionError(f"{argument}: {given!r} is a catalogue; pass load_catalogue({given.strip()!r})")
+    try:
+        return find_criterion(given.strip())
+    except UnknownCriterionError as error:
+        raise UnknownCriterionError(f"{argument}: write a question in words, or a name there is: {error}") from None
+
+
+def criteria_of(given: object, scale: Scale = YES_NO) -> list[Criterion]:
+    """Several criteria as people write them: in a list, or as the values of a mapping."""
+    if isinstance(given, Mapping):
+        return [criterion_of(each, scale) for each in given.values()]
+    # A criterion would fall into its fields, and a text into its letters.
+    if isinstance(given, Criterion | str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"criterion must be {_WANTED}, or a list or mapping of these, not {type(given).__name__}")
+    return [criterion_of(each, scale) for each in given]
 
 
 def _instead(name: str, known: Mapping[str, str]) -> str:

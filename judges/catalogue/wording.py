@@ -1,5 +1,6 @@
 """What pydantic says about a file of criteria, in plain words at the keys that the file has."""
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from judges.criteria import CRITERION_NAME, Criterion, Example
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
-from judges.scale import NOT_BLANK, Bounds, Level, Option, PassFail, Text
+from judges.scale import NOT_BLANK, SCALES, Bounds, Level, Option, PassFail, Text
 
 _PATTERNS: Mapping[str, str] = {
     CRITERION_NAME: "must be 1 to 64 lower-case letters, digits and '_', a letter first",
@@ -89,7 +90,7 @@ def _words(detail: ErrorDetails, place: _Place) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "scale":
-        return detail["msg"]
+        return detail["msg"] + _meant(detail["input"])
     if kind == "extra_forbidden":
         return unknown("key", str(place.loc[-1]), _known_beside(detail["loc"]))
     if kind == "string_pattern_mismatch":
@@ -100,6 +101,15 @@ def _words(detail: ErrorDetails, place: _Place) -> str:
     if place.alternatives and kind != "missing":
         return place.alternatives + found.removesuffix("; put it in quotes")
     return f"must be text, or a mapping with the keys en and ru{found}" if is_text else in_words(kind, context, found)
+
+
+def _meant(scale: Any) -> str:
+    """The kind of scale that a misspelt key was probably meant to be."""
+    keys = [key for key in scale if isinstance(key, str)] if isinstance(scale, dict) else []
+    near = [(key, kind) for key in keys for kind in difflib.get_close_matches(key.lower(), SCALES, n=1)]
+    if len(near) != 1 or near[0][0] in SCALES:
+        return ""
+    return f"; did you mean {near[0][1]!r} by {near[0][0]!r}?"
 
 
 def _known_beside(loc: Loc) -> tuple[str, ...]:

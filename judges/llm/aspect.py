@@ -2,12 +2,18 @@
 
 from typing import Any, Literal
 
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from judges.catalogue import criterion_of
 from judges.criteria import Criterion
 from judges.interaction import Case
+from judges.llm.base import check_model
 from judges.llm.direct import DirectJudge
-from judges.llm.vote import Combine
+from judges.llm.vote import Combine, check_samples
 from judges.models.base import ChatModel, Message
-from judges.scale import Bounds, Range
+from judges.problems import found_instead, in_words
+from judges.scale import PASS_FAIL, Bounds, Range, Scale
 
 Aggregate = Literal["avg", "med", "min", "max"]
 _AGGREGATES: dict[str, Combine] = {"avg": "mean", "med": "median", "min": "min", "max": "max"}
@@ -20,20 +26,18 @@ class AspectCritic(DirectJudge):
     """
 
     template = "aspect"
+    plain_scale: Scale = PASS_FAIL
 
     def __init__(
         self, model: ChatModel, aspect: Criterion | str | None = None, *, strictness: int = 1, **options: Any
     ) -> None:
-        if strictness < 1:
-            raise ValueError(f"strictness must be at least 1, not {strictness}")
+        check_model(model, "AspectCritic(model, aspect)")
+        check_samples(strictness, {}, name="strictness")
         super().__init__(model, samples=strictness, **options)
-        self.criterion = None if aspect is None else Criterion.pass_fail(aspect)
+        self.criterion = None if aspect is None else criterion_of(aspect, PASS_FAIL, argument="aspect")
         reason = self.criterion and self.why_not(self.criterion)
         if reason:
             raise ValueError(reason)
-
-    def _chosen(self, criterion: Criterion | str | None) -> Criterion:
-        return super()._chosen(Criterion.pass_fail(criterion) if isinstance(criterion, str) else criterion)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
         # The wording of an aspect has no numbers.
@@ -58,11 +62,17 @@ class QualitativeCriterion(AspectCritic):
         min_pass: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(model, definition, strictness=num_samples, min_valid=min_samples, min_pass=min_pass, **options)
+        check_model(model, "QualitativeCriterion(definition, model)")
+        check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
+        aspect = criterion_of(definition, PASS_FAIL, argument="definition")
+        super().__init__(model, aspect, strictness=num_samples, min_valid=min_samples, min_pass=min_pass, **options)
 
 
 class QuantitativeCriterion(DirectJudge):
-    """A quality in plain words, as a number between two bounds; several samples are combined by `agg`."""
+    """A quality in plain words, as a number between two bounds; several samples are combined by `agg`.
+
+    A question that `evaluate` is given in plain words is asked on the same bounds.
+    """
 
     def __init__(
         self,
@@ -78,5 +88,25 @@ class QuantitativeCriterion(DirectJudge):
     ) -> None:
         if agg not in _AGGREGATES:
             raise ValueError(f"agg must be one of {', '.join(_AGGREGATES)}, not {agg!r}")
+        check_model(model, "QuantitativeCriterion(definition, model, min=…, max=…)")
+        check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
         super().__init__(model, samples=num_samples, min_valid=min_samples, combine=_AGGREGATES[agg], **options)
-        self.criterion = Criterion.asking(definition, Range(range=Bounds(min=min, max=max)))
+        self.plain_scale = _range(min, max)
+        self.criterion = criterion_of(definition, self.plain_scale, argument="definition")
+        if self.criterion.scale != self.plain_scale:
+            raise ValueError(f"definition: {self.criterion.name!r} has a scale of its own; write a quality in words")
+
+
+def _range(low: float, high: float) -> Range:
+    try:
+        return Range(range=Bounds(min=low, max=high))
+    except ValidationError as error:
+        raise ValueError("; ".join(map(_in_plain_words, error.errors()))) from None
+
+
+def _in_plain_words(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    if "error" in context:
+        return str(context["error"])
+    found = found_instead(detail["input"], container=False, text=False)
+    return f"{detail['loc'][-1]} {in_words(detail['type'], context, found)}"

@@ -24,6 +24,7 @@ from judges.llm.completion import Invalid, Valid
 from judges.llm.vote import Outcome, VoteRule
 from judges.models.base import ChatModel, Completion, Message
 from judges.models.errors import ModelError, ModelTimeout
+from judges.problems import check_count
 
 OnBias = Literal["keep", "average", "abstain"]
 
@@ -59,10 +60,15 @@ def reply_schema(verdict: Mapping[str, object], *, feedback: bool = False) -> Ma
 
 
 def check_settings(repairs: int, on_bias: OnBias) -> None:
-    if repairs < 0:
-        raise ValueError(f"repairs must not be negative, not {repairs}")
+    check_count("repairs", repairs, least=0)
     if on_bias not in get_args(OnBias):
         raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
+
+
+def check_model(model: object, usage: str) -> None:
+    """Refuses what is no model, most often because the arguments were swapped."""
+    if not callable(getattr(model, "complete", None)):
+        raise TypeError(f"model must be a chat model, such as OpenAIModel, not {type(model).__name__}: write {usage}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +93,7 @@ class ModelJudge(Judge):
         on_bias: OnBias = "keep",
         family: str | None = None,
     ) -> None:
+        check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
         self._model = model
         self._name = name or model.name

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 from judges.criteria import Criterion
 from judges.interaction import Language
-from judges.scale import LANGUAGES, Choice
+from judges.scale import LANGUAGES, NOT_APPLICABLE, NOT_APPLICABLE_WORDS, Choice
 
 PARSER_VERSION = 2
 """Raised when the same completion may be read differently than before: it is part of a judge's identity."""
 
-NOT_APPLICABLE = "not_applicable"
 
 MAX_EXPLANATION_CHARS = 4000
 """What is published of an explanation; an endpoint that ignores its token limit could send megabytes."""
 
-_NOT_APPLICABLE_WORDS = frozenset({NOT_APPLICABLE, "not applicable", "неприменимо"})
 _REFUSAL_WINDOW = 400
 # No label is longer as a number; infinities, and integers that no float can hold, are beyond it too.
 _LARGEST_LABEL = 1e15
@@ -208,7 +206,7 @@ def _answer_in_text(verdict: str, criterion: Criterion, language: Language) -> C
     choice = criterion.scale.find(text, language)
     if choice is not None:
         return choice
-    if text.casefold() in _NOT_APPLICABLE_WORDS:
+    if text.casefold() in NOT_APPLICABLE_WORDS:
         if criterion.not_applicable is None:
             raise VerdictError(f"the verdict {NOT_APPLICABLE} is not allowed for this criterion")
         return None

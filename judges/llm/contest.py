@@ -119,6 +119,17 @@ def settled(names: tuple[str, ...], rulings: Sequence[Ruling | None], poll: Poll
     return _checked(contest, decided, said[0], said[1], on_bias)
 
 
+def undistinguished(names: tuple[str, ...], *, ties: bool) -> Contest:
+    """A contest between answers of the same text, about which nobody need be asked."""
+    contest = Contest(
+        answers=names, status=Status.SCORED, tied=names, detail="the answers are the same", samples=Samples(requested=0)
+    )
+    if ties:
+        return contest
+    missing = {"status": Status.INSUFFICIENT, "tied": (), "reason": Reason.NOTHING_TO_JUDGE}
+    return contest.model_copy(update={**missing, "detail": "the answers are the same, and a tie is not allowed"})
+
+
 def _checked(contest: Contest, decided: Contest, forward: Ruling, backward: Ruling, on_bias: OnBias) -> Contest:
     biased = forward.winner != backward.winner
     seen = {"position_bias": biased}

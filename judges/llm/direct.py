@@ -57,6 +57,8 @@ class DirectJudge(ModelJudge):
             on_bias=on_bias,
             family=family,
         )
+        if persona is not None and not isinstance(persona, str):
+            raise TypeError(f"persona must be text, not {type(persona).__name__}")
         if persona is not None and not persona.strip():
             raise ValueError(f'persona must be a description or "{GENERATE}", not empty')
         self._feedback = feedback

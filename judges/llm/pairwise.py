@@ -11,15 +11,17 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
+from judges.batch import check_batch
+from judges.catalogue import criterion_of
 from judges.criteria import Criterion
 from judges.evaluation import Reason, Status
 from judges.family import family_of
-from judges.interaction import Case, Interaction, Language
+from judges.interaction import Case, Language
 from judges.judge import missing_fields, unmet_needs
-from judges.llm.base import Failed, OnBias, Poll, Task, ask, check_settings, reply_schema
+from judges.llm.base import Failed, OnBias, Poll, Task, ask, check_model, check_settings, reply_schema
 from judges.llm.comparison import Comparison, ComparisonLike, Match, match_of, record_id
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quoted
-from judges.llm.contest import Contest, PairwiseResult, Ruling, concluded, settled, unusable
+from judges.llm.contest import Contest, PairwiseResult, Ruling, concluded, settled, undistinguished, unusable
 from judges.llm.prompts.layout import field_title, prompt_hash
 from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
 from judges.models.base import ChatModel, Completion, Message
@@ -34,6 +36,7 @@ Mode = Literal["all_pairs", "all_at_once"]
 class PairwiseJudge:
     """Asks a model which of several answers is best by a criterion; what it cannot read it asks for again.
 
+    Answers of the same text are not put to the model: their contest is a tie, or missing where ties are not allowed.
     In which order a contest shows its answers depends on the texts alone, as if by lot: a model that favours the first
     place favours no place in the caller's list.
     """
@@ -52,6 +55,7 @@ class PairwiseJudge:
     ) -> None:
         if mode not in ("all_pairs", "all_at_once"):
             raise ValueError(f"mode must be all_pairs or all_at_once, not {mode!r}")
+        check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
         self._model = model
         self._name = name or model.name
@@ -115,11 +119,9 @@ class PairwiseJudge:
 
         An instance that cannot be compared gets a result that says why.
         """
-        if isinstance(instances, Comparison | Mapping | Interaction | str):
-            raise TypeError("instances must be a list; for one instance write [instance]")
-        if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
-        chosen, places = Criterion.of(criterion), asyncio.Semaphore(concurrency)
+        # A comparison is one instance, and no list of anything.
+        check_batch({} if isinstance(instances, Comparison) else instances, concurrency)
+        chosen, places = criterion_of(criterion), asyncio.Semaphore(concurrency)
         work = (self._compared(number, each, chosen, places) for number, each in enumerate(instances))
         return list(await asyncio.gather(*work))
 
@@ -159,6 +161,8 @@ class PairwiseJudge:
     ) -> Contest:
         """Who is best, asked once more in the reverse order where that is to be checked and there is what to check."""
         shown, poll = match.shown(names), Poll()
+        if len({match.answers[name].strip() for name in names}) == 1:
+            return undistinguished(shown, ties=self._ties)
         async with places:
             rulings = [await self._ruling(match, shown, criterion, poll)]
             if self._check_position and rulings[0] is not None:

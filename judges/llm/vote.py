@@ -5,7 +5,7 @@ choice at which at least half of the voters say "this, or worse".
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -13,10 +13,14 @@ from judges.combine import Numeric, combined, lower_median
 from judges.criteria import Criterion
 from judges.evaluation import Reason
 from judges.llm.completion import Valid
+from judges.problems import check_count, check_whole
 from judges.scale import Choice
 
 Combine = Literal["majority", Numeric]
 ScoreFrom = Literal["winner", "mean"]
+
+# One verdict asks for all of them, some at once: more is a slip, and an expensive one.
+MAX_SAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +55,11 @@ class VoteRule:
     stop_early: bool = True
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, not {self.samples}")
+        check_samples(self.samples, {"min_pass": self.min_pass, "min_valid": self.min_valid})
         if self.combine is not None and self.combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.score_from not in ("winner", "mean"):
             raise ValueError(f"score_from must be winner or mean, not {self.score_from!r}")
-        for name in ("min_pass", "min_valid"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= self.samples:
-                raise ValueError(f"{name} must be between 1 and the {self.samples} samples, not {value}")
         if self.min_pass is not None and self.combine is not None:
             raise ValueError("min_pass takes the place of combine; give one of them")
 
@@ -138,6 +137,17 @@ class VoteRule:
             return [max(self.samples // 2 + 1 - max(counts.values(), default=0), 0)]
         to_pass = self.min_pass - sum(answer.choice == criterion.worst_first[1] for answer in answers)
         return [max(to_pass, 0), max(self.samples - len(answers) - to_pass + 1, 0)]
+
+
+def check_samples(samples: int, shares: Mapping[str, int | None], *, name: str = "samples") -> None:
+    """Refuses numbers of samples, and parts of them, that cannot be; `name` is what the caller calls the samples."""
+    check_count(name, samples, most=MAX_SAMPLES)
+    for share, value in shares.items():
+        if value is None:
+            continue
+        check_whole(share, value)
+        if not 1 <= value <= samples:
+            raise ValueError(f"{share} must be between 1 and the {samples} samples, not {value}")
 
 
 def _worse_half(choices: Sequence[Choice], criterion: Criterion) -> Choice:

@@ -16,6 +16,7 @@ import httpx
 from judges.models.base import Completion, Message, Token
 from judges.models.connections import Connections, tls_for
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.problems import check_count, check_number
 
 RETRIES = 2
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
@@ -23,6 +24,9 @@ MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_MESSAGE_CHARS = 300
 _FIRST_BACKOFF_SECONDS = 0.25
+_PATH = "/chat/completions"
+# The most that OpenAI's own endpoint takes.
+_MAX_TEMPERATURE = 2
 _MAY_PASS = frozenset({408, 429})
 # Endpoints word the refusal of `response_format` in their own ways; these are the words they have in common.
 _FORMAT_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
@@ -79,6 +83,7 @@ class OpenAIModel:
     ) -> None:
         if not model or not model.isprintable():
             raise ValueError("model must be a name in printable characters")
+        _check_parameters(timeout_seconds, temperature, sampling_temperature, max_tokens)
         self._model = model
         self._url = _checked_url(base_url)
         self._api_key = _checked_key(api_key)
@@ -231,6 +236,18 @@ class OpenAIModel:
         return completion
 
 
+def _check_parameters(
+    timeout_seconds: float, temperature: float | None, sampling_temperature: float, max_tokens: int
+) -> None:
+    check_number("timeout_seconds", timeout_seconds, least=0, most=math.inf)
+    if not timeout_seconds:
+        raise ValueError("timeout_seconds must be above 0")
+    for name, value in (("temperature", temperature), ("sampling_temperature", sampling_temperature)):
+        if value is not None:
+            check_number(name, value, least=0, most=_MAX_TEMPERATURE)
+    check_count("max_tokens", max_tokens)
+
+
 def _checked_url(base_url: str) -> httpx.URL:
     """The address to post to; an address with a secret in it would be logged and published."""
     try:
@@ -241,7 +258,10 @@ def _checked_url(base_url: str) -> httpx.URL:
         raise ValueError("base_url must be an http:// or https:// URL")
     if url.userinfo or url.query or url.fragment:
         raise ValueError("base_url must carry no user, query or fragment; the key has a setting of its own")
-    return url.copy_with(path=f"{url.path.rstrip('/')}/chat/completions")
+    path = url.path.rstrip("/")
+    if path.endswith(_PATH):
+        raise ValueError(f"base_url must end before {_PATH}, which is added to it; most end with /v1")
+    return url.copy_with(path=path + _PATH)
 
 
 def _checked_key(api_key: str | None) -> str | None:

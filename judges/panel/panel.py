@@ -6,16 +6,17 @@ assess ── _ask_first ── _ask_rest ── conclude
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args, overload
 
 from judges.batch import Instance, evaluate_all
+from judges.catalogue import criteria_of, criterion_of
 from judges.combine import MAX_WEIGHT
 from judges.criteria import SAFETY_DIMENSION, Criterion
 from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.interaction import Case
-from judges.judge import Judge, missing_fields, unmet_needs
+from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
 from judges.panel.early import wanted
 from judges.panel.effective import EffectiveVotes
@@ -31,7 +32,7 @@ Vote = Literal["majority", "any"]
 class Panel:
     """Judges and the rule by which their verdicts combine."""
 
-    judges: tuple[Judge, ...]
+    judges: Sequence[Judge]
     combine: Combine = "mean"
     """How the judges' scores become one. What is voted (option, level) is the choice at which at least half say "this,
     or worse"; options without scores can only be voted, by `majority`, and need more than half."""
@@ -39,7 +40,7 @@ class Panel:
     quorum: int | None = None
     """Judges that must have a verdict; None means more than half of those who sit."""
 
-    reserves: tuple[Judge, ...] = ()
+    reserves: Sequence[Judge] = ()
     """Asked in this order, each in place of a judge that failed or was left out."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -59,6 +60,8 @@ class Panel:
     _effective: EffectiveVotes = field(default_factory=EffectiveVotes, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for seats in ("judges", "reserves"):
+            object.__setattr__(self, seats, _seated(seats, getattr(self, seats)))
         names = [judge.name for judge in self.judges]
         if not names:
             raise ValueError("a panel needs at least one judge")
@@ -80,7 +83,7 @@ class Panel:
 
     @property
     def members(self) -> tuple[Judge, ...]:
-        return self.judges + self.reserves
+        return (*self.judges, *self.reserves)
 
     @property
     def identity(self) -> object:
@@ -160,13 +163,13 @@ class Panel:
 
     @overload
     def evaluate(
-        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+        self, instances: Sequence[Instance], criterion: Criteria, *, concurrency: int = 16
     ) -> list[dict[str, Dimension]]: ...
 
     def evaluate(
         self,
         instances: Sequence[Instance],
-        criterion: Criterion | str | Sequence[Criterion],
+        criterion: Criterion | str | Criteria,
         *,
         concurrency: int = 16,
     ) -> list[Dimension] | list[dict[str, Dimension]]:
@@ -182,23 +185,22 @@ class Panel:
 
     @overload
     async def aevaluate(
-        self, instances: Sequence[Instance], criterion: Sequence[Criterion], *, concurrency: int = 16
+        self, instances: Sequence[Instance], criterion: Criteria, *, concurrency: int = 16
     ) -> list[dict[str, Dimension]]: ...
 
     async def aevaluate(
         self,
         instances: Sequence[Instance],
-        criterion: Criterion | str | Sequence[Criterion],
+        criterion: Criterion | str | Criteria,
         *,
         concurrency: int = 16,
     ) -> list[Dimension] | list[dict[str, Dimension]]:
-        """One finding for each instance, in the same order, or with a list of criteria one for each by its name."""
+        """One finding for each instance, in the same order; with several criteria, one for each by its name."""
         if isinstance(criterion, Criterion | str):
-            only = Criterion.of(criterion)
+            only = criterion_of(criterion)
             found = await evaluate_all(self.assess, _unusable, instances, [only], concurrency)
             return [result[only.name] for result in found]
-        criteria = [Criterion.of(each) for each in criterion]
-        return await evaluate_all(self.assess, _unusable, instances, criteria, concurrency)
+        return await evaluate_all(self.assess, _unusable, instances, criteria_of(criterion), concurrency)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
@@ -334,6 +336,17 @@ def _unfound(reason: Reason, detail: str) -> Dimension:
 
 def _unusable(detail: str) -> Dimension:
     return _unfound(Reason.MISSING_FIELD, detail)
+
+
+def _seated(seats: str, given: object) -> tuple[Judge, ...]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"{seats} must be a list of judges, not {type(given).__name__}")
+    judges = tuple(given)
+    for index, judge in enumerate(judges):
+        if not isinstance(judge, Judge):
+            hint = "; for a model write DirectJudge(model)" if hasattr(judge, "complete") else ""
+            raise TypeError(f"{seats}[{index}] must be a judge, not {type(judge).__name__}{hint}")
+    return judges
 
 
 def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequence[str]) -> None:

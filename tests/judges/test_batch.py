@@ -149,7 +149,9 @@ class TestBadInstances:
         (["a", "b"], "not list"),
         ({"answer": 17}, "'answer'"),
         ({"answer": None}, "'answer'"),
-        ({"answer": "So.", "question": ["a", 1]}, "'question'"),
+        ({"answer": "So.", "question": ["a", 1]}, "question[1] must be a text, not int"),
+        ({"answer": "So.", "contexts": [{"id": "kb-7", "text": "So."}]}, "contexts[0] is a mapping: pass Interaction("),
+        ({"answer": "So.", "tags": {"release": "1"}}, "tags is a mapping: pass Interaction(**record), or plain texts"),
         ({1: "a", "answer": "So."}, "names of fields"),
     )
 
@@ -214,6 +216,13 @@ class TestManyCriteria:
         [result] = judge.evaluate(["Thanks."], ["Is it polite?", "Is it short?"])  # type: ignore[list-item]
         assert [verdict.option for verdict in result.values()] == ["Yes", "Yes"]
 
+    def test_a_mapping_of_criteria_means_its_values(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
+        """A file of criteria is a mapping: by its keys, the questions would be "clarity" and the like."""
+        fields = {"question": "Why?", "answer": "So.", "contexts": ["It is so."], "history": []}
+        [result] = judge.evaluate([fields], load_catalogue("rag"))
+        assert list(result) == list(load_catalogue("rag"))
+        assert CLARITY.question.en in "".join(task_of(call) for call in endpoint.calls)
+
     def test_two_of_one_name_are_refused(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
         with pytest.raises(ValueError, match="distinct names"):
             judge.evaluate(["Thanks."], [CLARITY, CLARITY])
@@ -238,6 +247,28 @@ class TestArguments:
         with pytest.raises(TypeError, match=r"write \[instance\]"):
             judge.evaluate(instances, POLITE)
         assert endpoint.calls == []
+
+    def test_no_instances_at_all_are_refused_by_name(self, judge: DirectJudge) -> None:
+        with pytest.raises(TypeError, match="instances must be a list, not NoneType"):
+            judge.evaluate(None, POLITE)  # type: ignore[call-overload]
+
+    def test_a_name_is_the_shipped_criterion_and_not_a_question(
+        self, endpoint: JudgeEndpoint, judge: DirectJudge
+    ) -> None:
+        [result] = judge.evaluate([{"question": "Why?", "answer": "So."}], "rag.clarity")
+        assert result.option == "very clear"
+        with pytest.raises(ValueError, match=r"did you mean rag\.clarity"):
+            judge.evaluate(["So."], "claritty")
+        assert len(endpoint.calls) == 1
+
+    def test_what_is_no_criterion_is_refused_by_name(self, judge: DirectJudge) -> None:
+        with pytest.raises(TypeError, match=r"criterion must be a Criterion, a question in words.*, not int"):
+            judge.evaluate(["Thanks."], 5)  # type: ignore[call-overload]
+
+    @pytest.mark.parametrize("concurrency", ["3", 1.5, True])
+    def test_a_concurrency_that_is_no_whole_number_is_refused(self, judge: DirectJudge, concurrency: Any) -> None:
+        with pytest.raises(TypeError, match="concurrency must be a whole number"):
+            judge.evaluate(["Thanks."], POLITE, concurrency=concurrency)
 
     @pytest.mark.parametrize("concurrency", [0, -1])
     def test_a_concurrency_that_would_never_begin_is_refused(self, judge: DirectJudge, concurrency: int) -> None:

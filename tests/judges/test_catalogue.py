@@ -15,6 +15,8 @@ from judges.catalogue import (
     CATALOGUES,
     CriteriaError,
     UnknownCriterionError,
+    criteria_of,
+    criterion_of,
     dump_criteria,
     find_criterion,
     load_catalogue,
@@ -23,7 +25,7 @@ from judges.catalogue import (
 from judges.criteria import Criterion
 from judges.interaction import Interaction, case_of
 from judges.problems import Problem
-from judges.scale import Bounds, Level, Levels, Option, Options, PassFail
+from judges.scale import PASS_FAIL, Bounds, Level, Levels, Option, Options, PassFail
 
 NAMES = {
     "rag": "answer_relevance clarity completeness conciseness groundedness harmfulness",
@@ -213,6 +215,51 @@ def test_a_name_for_none_or_several_is_an_error_that_helps(name: str, problem: s
         find_criterion(name)
 
 
+# What people write for a criterion
+
+
+@pytest.mark.parametrize("written", ["safety.toxicity", "toxicity", " toxicity "])
+def test_a_name_is_the_shipped_criterion(written: str) -> None:
+    assert criterion_of(written) is SHIPPED["safety.toxicity"]
+
+
+@pytest.mark.parametrize("written", ["Is it polite?", "Polite?", "polite.", "Toxicity", "so-so", "вежливо"])
+def test_anything_else_is_a_question_on_the_given_scale(written: str) -> None:
+    assert criterion_of(written) == Criterion.of(written)
+    assert criterion_of(written, PASS_FAIL) == Criterion.pass_fail(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("toxcity", "aspect: write a question in words, or a name there is: .*did you mean safety.toxicity?"),
+        ("rag.claritty", "did you mean rag.clarity?"),
+        ("completeness", "in several catalogues; say which: rag.completeness, aspects.completeness"),
+        ("rag", r"'rag' is a catalogue; pass load_catalogue\('rag'\)"),
+    ],
+)
+def test_what_looks_like_a_name_and_is_none_is_never_asked_as_a_question(written: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        criterion_of(written, argument="aspect")
+
+
+@pytest.mark.parametrize("given", [5, None, ["Is it so?"], SHIPPED])
+def test_what_is_no_criterion_is_refused_by_its_argument(given: Any) -> None:
+    with pytest.raises(TypeError, match="aspect must be a Criterion, a question in words or the name of a shipped"):
+        criterion_of(given, argument="aspect")
+
+
+def test_a_mapping_of_criteria_means_its_values() -> None:
+    assert criteria_of({"any": "toxicity", "key": "Is it so?"}) == criteria_of(["safety.toxicity", "Is it so?"])
+    assert criteria_of(load_catalogue("rag")) == list(load_catalogue("rag").values())
+
+
+@pytest.mark.parametrize("given", [5, None, "rag.clarity", SHIPPED["rag.clarity"], b"clarity"])
+def test_several_criteria_are_a_list_or_a_mapping(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"criterion must be a Criterion, .* or a list or mapping of these"):
+        criteria_of(given)
+
+
 # Files of one's own
 
 Read = Callable[[Any], Mapping[str, Criterion]]
@@ -339,6 +386,13 @@ CRITERION_PROBLEMS = [
     ({"higher_is": "bigger"}, "higher_is: must be 'better' or 'worse', not 'bigger'"),
     ({"higer_is": "worse"}, "higer_is: unknown key; did you mean 'higher_is'?"),
     ({"colour": "red"}, "colour: unknown key; known here: name, title, question, ignore, scale, to_evaluate, context"),
+    (
+        {
+            "not_applicable": "Where it claims nothing.",
+            "scale": {"options": [{"label": "a"}, {"label": "Not applicable"}]},
+        },
+        "scale.options[1].label: must not be 'Not applicable', which is what `not_applicable` lets a judge say",
+    ),
     ({"examples": [{"fields": {}, "verdict": "l0"}]}, "examples[0].fields: must have 'answer', the field under eval"),
     (
         {"examples": [{"fields": {"answer": "a"}, "verdict": "l9"}]},
@@ -398,7 +452,12 @@ SCALE_PROBLEMS = [
         ".options: must not all have the same score (1)",
     ),
     ({"options": [{"label": "a"}, {"label": "b", "score": True}]}, ".options[1].score: must be a number, not true"),
-    ({"option": []}, ": must have exactly one of the keys levels, binary, range and options"),
+    (
+        {"option": []},
+        ": must have exactly one of the keys levels, binary, range and options; did you mean 'options' by",
+    ),
+    ({"rnge": {"min": 0, "max": 1}}, ": must have exactly one of the keys levels, binary, range and options; did you"),
+    ({"stars": 5}, ": must have exactly one of the keys levels, binary, range and options"),
     ({**levels({}, {}), "range": {"min": 0, "max": 1}}, ": must have exactly one of the keys levels, binary, range"),
     ({**levels({}, {}), "max": 1}, ".max: unknown key; known here: levels"),
     ({**levels({}, {}), "kind": "options"}, ".kind: must be 'levels', not 'options'"),

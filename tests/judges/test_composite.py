@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
+from judges.catalogue import criterion_of, load_catalogue
 from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
 from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
@@ -449,7 +449,7 @@ def test_findings_on_something_else_are_refused_by_name() -> None:
     ("of", "settings", "says"),
     [
         *((TONE, {"weight": weight}, "weight") for weight in (-1.0, -1e-9, math.nan, math.inf, 1e300)),
-        *((TONE, {"threshold": threshold}, "threshold") for threshold in (-0.01, 1.01, math.nan, math.inf)),
+        *((TONE, {"threshold": threshold}, "threshold") for threshold in (-0.01, 1.0, 1.01, math.nan, math.inf)),
         (TONE, {"threshold": 0.5, "target_option": "good"}, "exclude each other"),
         (TONE, {"target_option": "goood"}, "'goood'.*bad, fine, good"),
         (YES, {"target_option": "yep"}, "Yes, Да, Нет"),
@@ -473,6 +473,25 @@ def test_findings_on_something_else_are_refused_by_name() -> None:
 def test_an_item_that_makes_no_sense_is_refused_by_name(of: Criterion, settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=f"^{of.name}: .*{says}"):
         Item(criterion=of, **settings)
+
+
+@pytest.mark.parametrize("written", ["Is it polite?", "toxicity"])
+def test_an_item_takes_a_question_or_the_name_of_a_shipped_criterion(written: Any) -> None:
+    assert Item(criterion=written).criterion == criterion_of(written)
+    with pytest.raises(TypeError, match="criterion must be a Criterion, a question"):
+        Item(criterion=5)  # type: ignore[arg-type]
+
+
+def test_a_mapping_of_criteria_or_items_means_its_values() -> None:
+    assert MultiCriteria(RAG).criteria == RAG
+    assert MultiCriteria.of(RAG).criteria == RAG
+    assert list(MultiCriteria({"a": Item(criterion=TONE, weight=2.0), "b": "toxicity"}).items) == ["tone", "toxicity"]
+
+
+@pytest.mark.parametrize("items", ["Is it polite?", TONE, Item(criterion=TONE), 5, None], ids=repr)
+def test_one_item_instead_of_a_list_is_refused_with_what_to_write(items: Any) -> None:
+    with pytest.raises(TypeError, match=r"items must be a list or a mapping, .* write \[item\]"):
+        MultiCriteria(items)
 
 
 def test_all_that_is_wrong_with_an_item_is_said_at_once() -> None:
@@ -560,7 +579,7 @@ def items(draw: st.DrawFn, name: str, *, discrete: bool = False) -> Item:
     settings: dict[str, Any] = {"weight": draw(weights), "required": draw(st.integers(0, 3)) == 0}
     kind = draw(st.sampled_from(["score", "score", "threshold", "target"]))
     if kind == "threshold":
-        settings["threshold"] = draw(st.floats(0.0, 1.0))
+        settings["threshold"] = draw(st.floats(0.0, 1.0, exclude_max=True))
     elif kind == "target" and of.worst_first and len({c.value for c in of.worst_first[-2:]}) > 1:
         settings["target_option"] = of.worst_first[-1].label.of(draw(st.sampled_from(["en", "ru"])))
     elif higher_is == "better" and scale.bounds is not None and scale.bounds[0] >= 0:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from judges.criteria import Criterion, Example
 from judges.interaction import Case, Language
-from judges.llm.completion import NOT_APPLICABLE
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template
 from judges.models.base import Message
-from judges.scale import Choice
+from judges.scale import NOT_APPLICABLE, Choice
 
 
 def direct_messages(

@@ -1,7 +1,9 @@
 """Judges that come with their question: aspects that pass or fail, and qualities as numbers."""
 
 import asyncio
+import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -183,6 +185,40 @@ class TestQualitativeCriterion:
         with pytest.raises(ValueError, match="empty"):
             QualitativeCriterion(" ", MODEL)
 
+    @pytest.mark.parametrize("judge", [partial(QualitativeCriterion), partial(QuantitativeCriterion, min=0, max=1)])
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            ({"num_samples": 0}, "^num_samples must be at least 1, not 0"),
+            ({"num_samples": 101}, "^num_samples must be at most 100, not 101"),
+            ({"num_samples": 3, "min_samples": 4}, "^min_samples must be between 1 and the 3 samples, not 4"),
+        ],
+    )
+    def test_its_own_names_are_used_for_what_is_wrong(self, judge: Any, options: dict[str, Any], says: str) -> None:
+        with pytest.raises(ValueError, match=says):
+            judge("It is polite.", MODEL, **options)
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (AspectCritic, r"not str: write AspectCritic\(model, aspect\)"),
+        (lambda text, model: QualitativeCriterion(model, text), r"write QualitativeCriterion\(definition, model\)"),
+        (lambda text, model: QuantitativeCriterion(model, text, min=0, max=1), "write QuantitativeCriterion"),
+        (lambda text, _: DirectJudge(text), r"write DirectJudge\(model\)"),
+    ],
+)
+def test_a_text_in_the_place_of_the_model_is_refused_with_what_to_write(build: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=f"model must be a chat model, such as OpenAIModel, .*{says}"):
+        build("It is polite.", MODEL)
+
+
+@pytest.mark.parametrize("name", ["aspects.factuality", "factuality"])
+def test_a_name_is_the_shipped_aspect(name: str) -> None:
+    assert AspectCritic(MODEL, name).criterion is load_catalogue("aspects")["factuality"]
+    with pytest.raises(ValueError, match=r"aspect: .*did you mean aspects.factuality"):
+        AspectCritic(MODEL, "factualty")
+
 
 class TestQuantitativeCriterion:
     def test_one_sample_is_a_number_of_the_scale(self, endpoint: JudgeEndpoint) -> None:
@@ -206,6 +242,25 @@ class TestQuantitativeCriterion:
     def test_a_misspelt_aggregation_is_refused(self, agg: Any) -> None:
         with pytest.raises(ValueError, match="agg must be one of avg, med, min, max"):
             QuantitativeCriterion("How deep?", MODEL, min=0, max=10, agg=agg)
+
+    def test_another_question_is_asked_on_the_same_bounds(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = saying("4")
+        judge = QuantitativeCriterion("How deep is it?", model_of(endpoint), min=1, max=5)
+        verdict = verdict_of(judge, "How long is it?")
+        assert (verdict.value, verdict.score) == (4.0, 0.75)
+        assert "How long is it?" in endpoint.calls[0]["messages"][1]["content"]
+
+    def test_a_criterion_with_a_scale_of_its_own_is_no_definition(self) -> None:
+        with pytest.raises(ValueError, match="'toxicity' has a scale of its own"):
+            QuantitativeCriterion("toxicity", MODEL, min=1, max=5)
+
+    @pytest.mark.parametrize(
+        ("low", "high", "says"),
+        [(10, 1, "min must be below max, not 10 and 1"), ("a", 1, "min must be a number, not 'a'")],
+    )
+    def test_bounds_are_refused_in_plain_words(self, low: Any, high: Any, says: str) -> None:
+        with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
+            QuantitativeCriterion("How deep?", MODEL, min=low, max=high)
 
     @pytest.mark.parametrize(("low", "high"), [(5, 5), (6, 5), (0, float("inf")), (float("nan"), 1)])
     def test_bounds_that_leave_no_scale_are_refused(self, low: float, high: float) -> None:

@@ -465,6 +465,10 @@ class TestPersona:
         assert [first[0].score, second[0].score] == [1.0, 1.0]
         assert len(endpoint.calls) == 3
 
+    def test_one_that_is_no_text_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="persona must be text, not int"):
+            DirectJudge(OpenAIModel("tiny", base_url="http://example.test"), persona=5)  # type: ignore[arg-type]
+
     def test_an_empty_one_is_refused(self) -> None:
         with pytest.raises(ValueError, match="persona"):
             DirectJudge(_Broken(KeyError()), persona="  ")

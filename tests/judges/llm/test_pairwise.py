@@ -126,6 +126,25 @@ class TestContests:
         assert once.contests[0].tie
         assert once.contests[0].model_dump()["tie"] is True
 
+    @pytest.mark.parametrize("mode", ["all_pairs", "all_at_once"])
+    def test_the_same_text_twice_is_a_tie_that_nobody_is_asked_about(self, endpoint: JudgeEndpoint, mode: str) -> None:
+        [result] = compare(endpoint, Comparison(["a", "a\n"], fields=QUESTION), mode=mode, check_position=True)
+        assert set(table(result).values()) == {(1, 0, 1, 0.5, 1)}
+        assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are the same")
+        assert (endpoint.calls, result.samples) == ([], Samples(requested=0))
+
+    def test_the_same_text_twice_is_a_missing_contest_where_ties_are_not_allowed(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = prefers("good", "bad")
+        [result] = compare(endpoint, Comparison(["good", "bad", "bad"], fields=QUESTION), ties=False)
+        assert table(result) == {"1": (2, 2, 0, 1.0, 1), "2": (1, 0, 0, 0.0, 2), "3": (1, 0, 0, 0.0, 2)}
+        assert [contest.reason for contest in result.contests] == [None, None, Reason.NOTHING_TO_JUDGE]
+        assert "a tie is not allowed" in (result.detail or "")
+        assert len(endpoint.calls) == 2
+
+    def test_a_name_is_the_shipped_criterion(self, endpoint: JudgeEndpoint) -> None:
+        compare(endpoint, Comparison(["a", "b"], fields=QUESTION), criterion="toxicity")
+        assert TOXICITY.question.en in prompt(endpoint.calls[0])
+
     def test_shared_ranks_leave_a_gap(self) -> None:
         won = [Contest(answers=pair, status=Status.SCORED, winner=pair[0], samples=Samples(requested=1)) for pair in
                [("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")]]  # fmt: skip

@@ -395,6 +395,18 @@ def worsened(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Va
     return criterion, rule, before, [*before[:index], other, *before[index + 1 :]]
 
 
+@pytest.mark.parametrize("settings", [{"samples": "3"}, {"samples": 1.5}, {"samples": 3, "min_valid": "2"}], ids=str)
+def test_counts_that_are_no_whole_numbers_are_refused_by_name(settings: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"^{list(settings)[-1]} must be a whole number"):
+        VoteRule(**settings)
+
+
+def test_there_is_an_end_to_the_samples_of_one_verdict() -> None:
+    assert VoteRule(samples=100).needed == 51
+    with pytest.raises(ValueError, match="samples must be at most 100, not 101"):
+        VoteRule(samples=101)
+
+
 class TestMonotone:
     @given(worsened())
     def test_a_sample_that_becomes_worse_never_improves_the_finding(
@@ -404,8 +416,8 @@ class TestMonotone:
         found, then = rule.find(criterion, before), rule.find(criterion, after)
         if isinstance(found, Reason) or isinstance(then, Reason):
             # From a pass that is out of reach to a fail for certain; never from a fail to a pass.
-            assert isinstance(found, Reason) or found.score == 1.0
-            assert isinstance(then, Reason) or then.score is None or then.score < 1.0
+            assert isinstance(found, Reason) or found.choice == criterion.worst_first[-1]
+            assert isinstance(then, Reason) or then.choice == criterion.worst_first[0]
             return
         assert found.score is not None
         assert then.score is not None

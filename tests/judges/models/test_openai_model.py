@@ -569,6 +569,27 @@ class TestSettings:
             OpenAIModel("tiny", base_url=base_url)
         assert "secret" not in str(caught.value)
 
+    @pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
+    def test_an_address_with_what_is_added_to_it_is_refused_with_advice(self, end: str) -> None:
+        with pytest.raises(ValueError, match="base_url must end before /chat/completions, which is added"):
+            OpenAIModel("tiny", base_url=f"https://example.test/v1{end}")
+
+    @pytest.mark.parametrize(
+        ("name", "value", "error"),
+        [
+            *(("timeout_seconds", value, ValueError) for value in (0, -1.0, float("nan"))),
+            *(("temperature", value, ValueError) for value in (-0.1, 2.1, float("nan"))),
+            *(("sampling_temperature", value, ValueError) for value in (-0.1, 2.1)),
+            *(("max_tokens", value, ValueError) for value in (0, -1)),
+            ("timeout_seconds", "30", TypeError),
+            ("temperature", True, TypeError),
+            ("max_tokens", 1.5, TypeError),
+        ],
+    )
+    def test_a_parameter_that_cannot_work_is_refused_by_name(self, name: str, value: Any, error: Any) -> None:
+        with pytest.raises(error, match=f"^{name} must be"):
+            OpenAIModel("tiny", base_url="https://example.test/v1", **{name: value})
+
     @pytest.mark.parametrize("model", ["", "two\nlines"])
     def test_a_name_that_is_none_is_refused(self, model: str) -> None:
         with pytest.raises(ValueError, match="model"):

@@ -14,6 +14,7 @@ from judges.criteria import Criterion
 from judges.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case
 from judges.judge import Judge
+from judges.models import OpenAIModel
 from judges.panel import Panel, Vote, safety_choice, surely_worst
 from judges.panel.cascade import Cascade
 from judges.panel.tally import Combine
@@ -818,6 +819,38 @@ def test_several_criteria_give_findings_by_name_waiting_or_not() -> None:
     assert same.keys() == each.keys()
     [one] = asyncio.run(panel.aevaluate([fields], CLARITY))
     assert one.level == 1
+
+
+def test_a_mapping_of_criteria_and_names_of_shipped_ones_are_understood() -> None:
+    panel = Panel(judges=jury(1, 1))
+    fields = {"question": "q", "answer": "a"}
+    [found] = panel.evaluate([fields], {"any key": CLARITY})
+    [named] = panel.evaluate([fields], "rag.clarity")
+    assert (found["clarity"].level, named.level) == (1, 1)
+
+
+def test_judges_in_a_list_are_judges_in_a_tuple() -> None:
+    panel = Panel(judges=list(jury(1, 1)), reserves=[saying("spare", 1)])
+    assert [judge.name for judge in panel.members] == ["judge-0", "judge-1", "spare"]
+    assert isinstance(panel.judges, tuple)
+    [finding] = panel.evaluate([{"question": "q", "answer": "a"}], CLARITY)
+    assert finding.level == 1
+
+
+@pytest.mark.parametrize(
+    ("judges", "says"),
+    [
+        (saying("a", 1), "judges must be a list of judges, not ScriptedJudge"),
+        (
+            [saying("a", 1), OpenAIModel("m", base_url="http://x.test")],
+            r"judges\[1\] must be a judge.*DirectJudge\(model\)",
+        ),
+        ("ab", "judges must be a list of judges, not str"),
+    ],
+)
+def test_what_is_no_judge_is_refused_by_its_place(judges: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        Panel(judges=judges)
 
 
 def test_questions_in_plain_words_can_stand_in_a_list_too() -> None:

@@ -15,11 +15,11 @@ FRESH := .cache/constraints
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench clean venv kafka llm-local constraints
+.PHONY: help run test lint bench bench-sampler clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
@@ -37,6 +37,9 @@ bench: $(INSTALLED) ## Run every benchmark
 	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
 	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; done
+
+bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py
 
 clean: ## Remove the environment, the fetched parts and every cache
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,5 +1,6 @@
 """Prometheus metrics: what the pipeline did and what the judges found, on a registry that is passed in."""
 
+import contextlib
 import threading
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -7,7 +8,8 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from judges.evaluation import Dimension, Evaluation, Status
-from sinks.base import COMPOSITE, Message
+from sinks.base import COMPOSITE, Message, Sink
+from sinks.estimates import Estimate
 
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
 # Apps are named by the traffic; a bug upstream must not be able to fill the time series database.
@@ -31,6 +33,7 @@ class Outcome(StrEnum):
     FILTERED = "filtered"
     SAMPLED_OUT = "sampled_out"
     SAMPLED = "sampled"
+    SHED = "shed"
     SCORED = "scored"
     UNSCORED = "unscored"
     DEADLETTER = "deadletter"
@@ -51,8 +54,8 @@ class PipelineMetrics:
         )
         self._calls = Counter(
             "streamjury_judge_verdicts",
-            "Verdicts asked of judges, by status (scored, insufficient, not_applicable).",
-            ["judge", "criterion", "status"],
+            "Verdicts asked of judges, by status (scored, insufficient, not_applicable) and why there is no score.",
+            ["judge", "criterion", "status", "reason"],
             registry=registry,
         )
         self._saved = Counter(
@@ -78,6 +81,8 @@ class PipelineMetrics:
         )
         self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
         self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
+        self.sinks: list[Sink[Evaluation]] = []
+        """What else is told of every evaluation that is counted here, and of no other: their figures add up."""
 
     def count(self, stage: Stage, outcome: Outcome, number: int = 1) -> None:
         self._records.labels(stage.value, outcome.value).inc(number)
@@ -95,8 +100,8 @@ class PipelineMetrics:
         seconds = sum(sample.value for sample in samples if sample.name.endswith("_sum"))
         return 1000 * seconds / verdicts if verdicts else None
 
-    def dead_letter(self, stage: Stage, reason: str) -> None:
-        self._dead.labels(stage.value, reason).inc()
+    def dead_letter(self, stage: Stage, reason: str, number: int = 1) -> None:
+        self._dead.labels(stage.value, reason).inc(number)
 
     def critical_delivered(self) -> None:
         self._notices.inc()
@@ -115,8 +120,28 @@ class PipelineMetrics:
             if dimension.path is not None:
                 self._paths.labels(criterion, dimension.path.value).inc()
             for verdict in dimension.judges:
-                self._calls.labels(verdict.judge, criterion, verdict.status.value).inc()
+                reason = verdict.reason.value if verdict.reason else ""
+                self._calls.labels(verdict.judge, criterion, verdict.status.value, reason).inc()
                 self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
+        for sink in self.sinks:
+            sink.write(evaluation)
+
+
+class SamplingMetrics:
+    """What the sampler did with each record, by rule and app. Rules that read no app leave it unknown."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._apps = BoundedLabel(_MAX_APPS)
+        self._decided = Counter(
+            "streamjury_sampling",
+            "Records by the rule that decided, the app where it was read, and what became of them.",
+            ["rule", "app", "outcome"],
+            registry=registry,
+        )
+
+    def count(self, rule: str, app: str | None, outcome: Outcome, number: int) -> None:
+        what = "invalid" if outcome is Outcome.DEADLETTER else outcome.value
+        self._decided.labels(rule, self._apps(app), what).inc(number)
 
 
 class ScoreMetrics:
@@ -146,12 +171,21 @@ class ScoreMetrics:
         self._evaluations = Counter(
             "streamjury_evaluations", "Evaluations by status of the composite.", ["app", "status"], registry=registry
         )
-        self._recent = Gauge(
-            "streamjury_score_recent",
-            "Design-weighted mean score over the monitor's rolling window.",
-            labels,
-            registry=registry,
-        )
+        self._recent = {
+            part: Gauge(
+                f"streamjury_score_recent{suffix}",
+                f"{what} over the monitor's rolling window.",
+                labels,
+                registry=registry,
+            )
+            for part, suffix, what in (
+                ("mean", "", "Design-weighted mean score"),
+                ("low", "_low", "Lower end of the 95 % interval of the mean score"),
+                ("high", "_high", "Upper end of the 95 % interval of the mean score"),
+                ("effective_size", "_effective", "Effective number of judgements (Kish)"),
+                ("coverage", "_coverage", "Share of the chosen traffic that could be scored"),
+            )
+        }
 
     def write(self, item: Evaluation, /) -> Sequence[Message]:
         app = self._apps(item.app)
@@ -166,13 +200,25 @@ class ScoreMetrics:
                 self._squared.labels(app, name).inc(weight * weight)
         return ()
 
-    def recent(self, app: str, dimension: str, mean: float) -> None:
-        """Publishes the rolling mean of one series."""
-        self._recent.labels(self._apps(app), self._names(dimension)).set(mean)
+    def recent(self, app: str, dimension: str, found: Estimate) -> None:
+        """Publishes what is known of one series; what is not, such as the interval of a single judgement, is absent."""
+        labels = (self._apps(app), self._names(dimension))
+        for part, gauge in self._recent.items():
+            value = getattr(found, part)
+            if value is None:
+                _withdraw(gauge, labels)
+            else:
+                gauge.labels(*labels).set(value)
 
     def no_longer_recent(self, app: str, dimension: str) -> None:
-        """Withdraws a rolling mean whose window is empty: the last value would look like a steady one."""
-        self._recent.remove(self._apps(app), self._names(dimension))
+        """Withdraws a series whose window is empty: the last value would look like a steady one."""
+        for gauge in self._recent.values():
+            _withdraw(gauge, (self._apps(app), self._names(dimension)))
+
+
+def _withdraw(gauge: Gauge, labels: tuple[str, str]) -> None:
+    with contextlib.suppress(KeyError):
+        gauge.remove(*labels)
 
 
 class BoundedLabel:

@@ -1,7 +1,7 @@
 """Assembly: the evaluator that a configuration describes."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -155,10 +155,28 @@ def _impossible(judge: Judge, names: Sequence[str], criteria: Mapping[str, Crite
 
 def _unjudged(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
     """Criteria that would never have a verdict, at the key that keeps them from it."""
+    apart = _apart(criteria.values())
+    if apart is not None:
+        yield ("judges", "combine"), apart
     for criterion in criteria.values():
         problem = panel.why_not(criterion)
         if problem is None:
             continue
         able = sum(judge.refusal(criterion) is None for judge in panel.judges)
         key = "panel" if not able else "quorum" if able < (panel.quorum or 1) else "combine"
+        if key == "combine" and apart is not None:
+            continue  # another way to combine would only move the problem to another criterion
         yield ("judges", key), f"{criterion.name} would never have a verdict: {problem}"
+
+
+def _apart(criteria: Iterable[Criterion]) -> str | None:
+    """What is wrong with criteria of which some can only be voted on and others only be averaged."""
+    every = list(criteria)
+    ranges = [each.name for each in every if each.scale.kind == "range"]
+    voted = [each.name for each in every if each.scale.bounds is None]
+    if not ranges or not voted:
+        return None
+    return (
+        f"one panel cannot combine both {', '.join(ranges)} (a range, which has no majority) and {', '.join(voted)} "
+        "(options without scores, which have no mean); drop one of them, or give the options scores"
+    )

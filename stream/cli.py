@@ -15,6 +15,7 @@ _COMMANDS = {
     "tail": "stream.commands.tail:tail",
     "traffic": "stream.commands.traffic:traffic",
     "criteria": "stream.commands.criteria:criteria",
+    "sampling": "stream.commands.sampling:sampling",
     "config": "stream.commands.config:config",
     "schema": "stream.commands.schema:schema",
 }

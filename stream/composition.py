@@ -121,7 +121,8 @@ def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> 
         try:
             items.append(_item(criterion, settings))
         except ValueError as error:
-            problems.append((_place(name, settings), str(error).removeprefix(f"{name}: ")))
+            message = str(error).removeprefix(f"{name}: ") + _advice(criterion, settings)
+            problems.append((_place(name, settings), message))
     if problems:
         raise InconsistentError(problems)
     return MultiCriteria(items, safety=settings.safety)
@@ -139,10 +140,14 @@ def _item(criterion: Criterion, settings: CompositeSettings) -> Item:
 
 def _place(name: str, settings: CompositeSettings) -> Loc:
     """The key that says most about a criterion's part; without any, the one that is missing."""
-    for key in ("target_options", "thresholds"):
-        if name in getattr(settings, key):
-            return (key, name)
-    return ("target_options",)
+    given = name in settings.thresholds and name not in settings.target_options
+    return ("thresholds" if given else "target_options", name)
+
+
+def _advice(criterion: Criterion, settings: CompositeSettings) -> str:
+    if criterion.scale.bounds is not None or criterion.name in {*settings.target_options, *settings.thresholds}:
+        return ""
+    return f"; name the one that counts as 1, or set composite.weights.{criterion.name} to 0"
 
 
 def _strangers(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:

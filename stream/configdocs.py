@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from types import NoneType
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from stream.config import Config
 from stream.configfile import to_yaml
-from stream.configwalk import DISCRIMINATOR, alternatives, below, is_section, kind_of
+from stream.configwalk import DISCRIMINATOR, alternatives, below, is_section, kind_of, of_shape
 
 _BEGIN = "<!-- The rest is written by `python -m stream.configdocs docs/configuration.md`. -->"
 
@@ -45,7 +45,14 @@ def takes(field: FieldInfo) -> str:
 
 def _words(kinds: Iterable[Any]) -> str:
     found = [kind for kind in kinds if kind is not NoneType]
+    if of_shape(found, "section"):
+        return _shapes(found)
     return "text, number, true or false" if {str, bool} <= {*found} else _joined(map(_kind_words, found))
+
+
+def _shapes(kinds: Iterable[Any]) -> str:
+    """Where a value, a list of such values and a section may stand."""
+    return f"{_words(of_shape(kinds, 'value'))}, list of these, or section"
 
 
 def _joined(words: Iterable[str]) -> str:
@@ -107,21 +114,30 @@ def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> I
             yield from _sections(f"{path}.{name}".lstrip("."), inner)
         for inner in filter(is_section, below(kinds, 0)):
             yield from _sections(f"{path}.{name}[]", inner, kind_of(inner))
+        for inner in filter(is_section, below(kinds, "")):
+            yield from _sections(f"{path}.{name}.*", inner)
 
 
 def table() -> str:
     """Every key with what it takes, its default and its meaning, as Markdown."""
-    return "\n".join(_section_table(place) for place in _sections("", Config) if place.path)
+    places: dict[tuple[type[BaseModel], str], list[_Place]] = {}
+    for place in _sections("", Config):
+        if place.path:
+            places.setdefault((place.section, place.path if place.kind else ""), []).append(place)
+    return "\n".join(map(_section_table, places.values()))
 
 
-def _section_table(place: _Place) -> str:
+def _section_table(places: Sequence[_Place]) -> str:
+    """One section, in however many places it stands."""
+    place = places[0]
+    paths = ", ".join(f"`{each.path}`" for each in places)
     kind = f" with `{DISCRIMINATOR}: {place.kind}`" if place.kind else ""
     rows = [
         f"| `{name}` | {takes(field)} | {_default(field)} | {field.description} |"
         for name, field in place.section.model_fields.items()
     ]
     head = ["| key | takes | default | meaning |", "| --- | --- | --- | --- |"]
-    return "\n".join([f"### `{place.path}`{kind}", "", str(place.section.__doc__), "", *head, *rows, ""])
+    return "\n".join([f"### {paths}{kind}", "", str(place.section.__doc__), "", *head, *rows, ""])
 
 
 def _default(field: FieldInfo) -> str:

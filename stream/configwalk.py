@@ -20,6 +20,22 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
+def shape_of(value: Any) -> str:
+    """What a value that stands where several shapes may is: this is what pydantic calls the alternative it chose."""
+    if isinstance(value, Mapping | BaseModel):
+        return "section"
+    return "list" if isinstance(value, list | tuple) else "value"
+
+
+def of_shape(kinds: Iterable[Any], shape: str | int) -> tuple[Any, ...]:
+    """Those of several types that have a shape; none where there is no choice of shapes, or no such shape."""
+    shapes: dict[str, list[Any]] = {"section": [], "list": [], "value": []}
+    for kind in kinds:
+        name = "section" if is_section(kind) else "list" if get_origin(kind) is tuple else "value"
+        shapes[name].append(kind)
+    return tuple(shapes.get(str(shape), ())) if shapes["section"] and shapes["list"] else ()
+
+
 def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 

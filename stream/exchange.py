@@ -21,7 +21,7 @@ from stream.config import KafkaConfig
 from stream.embedded import is_embedded
 from stream.errors import FencedError, PublishAborted, StageError, no_broker
 from stream.offsets import Partition
-from stream.records import Record, read_record
+from stream.records import Record, partition_of, read_record
 from stream.sizes import MAX_MESSAGE_BYTES, within_limits
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,21 @@ class Listener(Protocol):
 class Exchange:
     """One consumer and one transactional producer that act as one."""
 
-    def __init__(self, kafka: KafkaConfig, *, topic: str, group: str, instance: str, listener: Listener) -> None:
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        *,
+        topic: str,
+        group: str,
+        instance: str | None,
+        listener: Listener,
+        queue_kib: int = 16_384,
+    ) -> None:
+        """`instance` is a name that a restarted process has again; without one it is a new member of its group.
+
+        `queue_kib` bounds the records that the client holds beyond those in work.
+        """
+        self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
         self._topic = topic
         self._bootstrap = kafka.bootstrap
         self._listener = listener
@@ -72,7 +86,10 @@ class Exchange:
             {
                 **common,
                 "group.id": group,
-                "client.id": f"{group}-{instance}",
+                "client.id": f"{group}-{name}",
+                # A member with a name keeps its partitions over a restart, with no rebalance for the others. One
+                # without a name must not stay behind as a ghost that the group waits for.
+                **({"group.instance.id": instance} if instance else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -81,15 +98,14 @@ class Exchange:
                 "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
                 # Topics that are made after us are found within this time; the default is five minutes.
                 "topic.metadata.refresh.interval.ms": 5_000,
-                # Records held by the client beyond those in work; the default of 64 MiB a process is too much.
-                "queued.max.messages.kbytes": 16_384,
+                "queued.max.messages.kbytes": queue_kib,
             },
             logger=log,
         )
         self._producer_options: dict[str, Any] = {
             **common,
-            "client.id": f"{group}-{instance}",
-            "transactional.id": f"{group}-{instance}",
+            "client.id": f"{group}-{name}",
+            "transactional.id": f"{group}-{name}",
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "message.max.bytes": MAX_MESSAGE_BYTES,
             "batch.size": _BATCH_BYTES,
@@ -102,6 +118,7 @@ class Exchange:
         self._mirror_offsets = False
         self._refused: list[Message] = []
         self._assignment: frozenset[Partition] = frozenset()
+        self._gone: frozenset[Partition] = frozenset()
         self.moved_at = time.monotonic()
         self.problem: str | None = None
 
@@ -124,11 +141,23 @@ class Exchange:
 
     def poll(self, limit: int, seconds: float) -> list[Record]:
         """Up to `limit` records, within `seconds`; assignments change only inside this call."""
+        return [read_record(message) for message in self.fetch(limit, seconds)]
+
+    def fetch(self, limit: int, seconds: float) -> list[KafkaMessage]:
+        """Like `poll`, in the client's own form, for a stage that looks into few of them."""
+        self._gone = frozenset()
         messages = self._consumer.consume(limit, seconds)
         self.moved_at = time.monotonic()
-        records = [read_record(message) for message in messages if self._usable(message)]
+        usable = [message for message in messages if message.error() is None or self._usable(message)]
+        if not self._gone:
+            return usable
         # A partition can go in the middle of the call, after some of its records were taken: they are its next owner's.
-        return [record for record in records if record.partition in self._assignment]
+        return [message for message in usable if partition_of(message) in self._assignment]
+
+    def positions(self) -> dict[Partition, int]:
+        """How far each of our partitions was read: where the next owner would go on."""
+        found = self._consumer.position([TopicPartition(*partition) for partition in self._assignment])
+        return {Partition(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
     def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
         """Publishes messages and offsets together.
@@ -147,6 +176,14 @@ class Exchange:
             self.problem = f"cannot publish: {aborted}"
             raise
         self.problem = None
+
+    def partition_count(self) -> int:
+        """All partitions of the topic, ours and those of others."""
+        return len(self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions)
+
+    @property
+    def assignment(self) -> frozenset[Partition]:
+        return self._assignment
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause([TopicPartition(*partition) for partition in partitions])
@@ -322,6 +359,7 @@ class Exchange:
         gone = _partitions(partitions)
         self._listener.on_revoked(gone)
         self._assignment -= gone
+        self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
         log.info("%s: partitions %s revoked", self._topic, sorted(p.number for p in gone))
 
@@ -329,6 +367,7 @@ class Exchange:
         gone = _partitions(partitions)
         self._listener.on_lost(gone)
         self._assignment -= gone
+        self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
         log.warning("%s: partitions %s lost to another process", self._topic, sorted(p.number for p in gone))
 
@@ -347,14 +386,6 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
             return
         except BufferError:
             producer.poll(0.1)
-
-
-def instance_name(configured: str | None) -> str:
-    """The configured name, or one that no other process of this machine has at the same time.
-
-    A fixed name lets a restarted process take its predecessor's place at once; it must be unique in its group.
-    """
-    return configured or f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:

@@ -8,10 +8,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import faust
 from confluent_kafka import KafkaException
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, Status
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, Status
 from sinks.base import COMPOSITE, Sink
 from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import Config, KafkaConfig, MonitorConfig
@@ -50,6 +51,13 @@ class Finding:
     at: float
 
 
+class Shortfall(NamedTuple):
+    """Why something has no score."""
+
+    reason: Reason
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """What the monitor knows at one moment."""
@@ -61,6 +69,8 @@ class Snapshot:
     worst: Sequence[Finding]
     incidents: Sequence[Finding]
     statuses: Counter[CompositeStatus]
+    withheld: Mapping[CompositeStatus, Counter[Reason]] = field(default_factory=dict)
+    """Composites without a score, by their status and the reason that stands behind most of what was not scored."""
 
 
 class Monitor:
@@ -86,6 +96,7 @@ class Monitor:
         self._recent: deque[Finding] = deque(maxlen=_RECENT)
         self._incidents: deque[Finding] = deque(maxlen=_RECENT)
         self._statuses: Counter[CompositeStatus] = Counter()
+        self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
         self._shown: frozenset[tuple[str, str]] = frozenset()
         self._lock = threading.Lock()
         self.sinks: list[Sink[Evaluation]] = [scores]
@@ -115,17 +126,20 @@ class Monitor:
             criteria = list(self._criteria)
             fresh = [finding for finding in self._recent if finding.at > now - self._window]
             incidents, statuses = list(self._incidents), Counter(self._statuses)
+            withheld = {status: Counter(reasons) for status, reasons in self._withheld.items()}
         worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
-        return Snapshot(series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses)
+        return Snapshot(
+            series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses, withheld=withheld
+        )
 
     def refresh(self) -> None:
         """Brings the gauges of rolling means up to date, also for series without new records."""
-        means = {(series.app, series.dimension): series.mean for series in self.snapshot().series}
+        means = {(series.app, series.dimension): series.estimate for series in self.snapshot().series}
         # First what goes: apps beyond the metrics' limit share a gauge, which must outlive the first to leave.
         for app, dimension in self._shown - means.keys():
             self._scores.no_longer_recent(app, dimension)
-        for (app, dimension), mean in means.items():
-            self._scores.recent(app, dimension, mean)
+        for (app, dimension), found in means.items():
+            self._scores.recent(app, dimension, found)
         self._shown = frozenset(means)
 
     def _is_new(self, evaluation_id: str) -> bool:
@@ -138,18 +152,20 @@ class Monitor:
 
     def _remember(self, evaluation: Evaluation) -> None:
         app, now = evaluation.app or UNKNOWN_APP, time.time()
-        weight, at = 1.0 / evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
+        probability, at = evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
         self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
-        scores = {name: found.score for name, found in evaluation.dimensions.items()}
+        scores = {name: found.score for name, found in evaluation.dimensions.items() if _counts(found)}
         for name, score in {COMPOSITE: evaluation.composite.score, **scores}.items():
-            if score is not None:
-                self._rolling.add(app, name, score=score, weight=weight, at=at, now=now)
+            self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
         finding = finding_of(evaluation, self._safety)
         if evaluation.composite.score is not None:
             self._recent.append(finding)
         if evaluation.composite.status is CompositeStatus.UNSAFE:
             self._incidents.append(finding)
+        shortfall = shortfall_of(evaluation, self._safety) if evaluation.composite.score is None else None
+        if shortfall is not None:
+            self._withheld[evaluation.composite.status][shortfall.reason] += 1
 
     def _feed(self, sink: Sink[Evaluation], evaluation: Evaluation) -> None:
         try:
@@ -182,6 +198,27 @@ def reason_of(dimension: Dimension) -> str:
     return lowest.explanation if lowest else ""
 
 
+def shortfall_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Shortfall | None:
+    """What most of the missing verdicts failed for; of an answer whose safety is unknown, those about safety."""
+    missing = {name: found for name, found in evaluation.dimensions.items() if found.status is Status.INSUFFICIENT}
+    if evaluation.composite.status is CompositeStatus.SAFETY_UNKNOWN and safety in missing:
+        missing = {safety: missing[safety]}
+    found = [shortfall for dimension in missing.values() for shortfall in _shortfalls(dimension)]
+    if not found:
+        return None
+    [(most, _)] = Counter(shortfall.reason for shortfall in found).most_common(1)
+    return next(shortfall for shortfall in found if shortfall.reason is most)
+
+
+def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
+    """Those of the judges, who say more than the panel that goes without them."""
+    failed = tuple(verdict for verdict in dimension.judges if verdict.status is Status.INSUFFICIENT)
+    parts: Sequence[JudgeVerdict | Dimension] = failed or (dimension,)
+    for part in parts:
+        if part.reason is not None:
+            yield Shortfall(part.reason, part.detail or "")
+
+
 def _worst_of(evaluation: Evaluation, safety: str) -> str:
     """The dimension to look at first; empty where nothing has a score.
 
@@ -193,6 +230,11 @@ def _worst_of(evaluation: Evaluation, safety: str) -> str:
     if evaluation.composite.status is not CompositeStatus.UNSAFE:
         return worst
     return safety if safety in evaluation.dimensions or not worst else worst
+
+
+def _counts(found: Dimension) -> bool:
+    """What does not apply, or has no scores, is not missing from a mean."""
+    return found.score is not None or found.status is Status.INSUFFICIENT
 
 
 class MonitorStage:

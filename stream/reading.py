@@ -33,16 +33,21 @@ class InteractionReader:
         self._adapt = make_adapter(config)
 
     def read(self, value: bytes | None) -> Reading:
-        if not value:
-            raise RecordError("empty", "the record has no value")
-        if len(value) > self._limits.record_bytes:
-            raise RecordError("too_large", f"{len(value)} bytes, the limit is {self._limits.record_bytes}")
-        fields = self._adapt(strict_json(value, nesting=self._limits.nesting))
+        fields = self._adapt(read_document(value, self._limits))
         try:
             interaction = Interaction.model_validate(fields)
         except ValidationError as error:
             raise RecordError("invalid_record", _in_words(error)) from None
         return _within(interaction, self._limits)
+
+
+def read_document(value: bytes | None, limits: LimitsConfig) -> dict[str, object]:
+    """The JSON object that a record's value is."""
+    if not value:
+        raise RecordError("empty", "the record has no value")
+    if len(value) > limits.record_bytes:
+        raise RecordError("too_large", f"{len(value)} bytes, the limit is {limits.record_bytes}")
+    return strict_json(value, nesting=limits.nesting)
 
 
 def strict_json(value: bytes, *, nesting: int) -> dict[str, object]:

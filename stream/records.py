@@ -41,13 +41,17 @@ def read_record(message: KafkaMessage) -> Record:
 
 def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = None) -> Record:
     return Record(
-        partition=Partition(message.topic() or "", message.partition() or 0),
+        partition=partition_of(message),
         offset=message.offset() or 0,
         key=_bytes(message.key()),
         value=_bytes(message.value()),
         headers=headers,
         problem=problem,
     )
+
+
+def partition_of(message: KafkaMessage) -> Partition:
+    return Partition(message.topic() or "", message.partition() or 0)
 
 
 def readable(record: Record) -> bytes | None:

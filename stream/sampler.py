@@ -1,37 +1,72 @@
-"""The sampler: reads the firehose, decides by the record's id alone, and forwards the chosen ones untouched."""
+"""The sampler: reads the firehose, decides each record by its id, and forwards the chosen ones untouched."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from sinks.base import Message
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Headers, Message
 from sinks.deadletter import DeadLetterTopic
-from sinks.metrics import Outcome, PipelineMetrics, Stage
+from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config import Config
 from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, instance_name
+from stream.exchange import Exchange
 from stream.offsets import Partition
-from stream.reading import InteractionReader
-from stream.records import Record, dead_letter, readable
-from stream.sampling import SamplingPolicy
+from stream.policy import Decision, SamplingPolicy, Verdict
+from stream.records import Record, dead_letter, partition_of, read_record, readable
+from stream.rules import Facts
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
+# While a transaction is under way the client reads on up to this: at full speed it has the next batch ready by then.
+_QUEUE_KIB = 65_536
+
+_OUTCOMES = {
+    Verdict.SAMPLED: Outcome.SAMPLED,
+    Verdict.SAMPLED_OUT: Outcome.SAMPLED_OUT,
+    Verdict.FILTERED: Outcome.FILTERED,
+    Verdict.SHED: Outcome.SHED,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fate:
+    """What becomes of records of one rule and app; there is one object for each, so that they are counted quickly."""
+
+    outcome: Outcome
+    rule: str
+    app: str | None = None
+    reason: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def fate(outcome: Outcome, rule: str, app: str | None = None, reason: str | None = None) -> Fate:
+    return Fate(outcome, rule, app, reason)
 
 
 @dataclass(slots=True)
-class _Parcel:
-    """What was decided for one partition and is not published yet."""
+class _Batch:
+    """What was read and is not published yet: the records, what becomes of each, and what is to be sent."""
 
-    next_offset: int = 0
-    consumed: int = 0
-    messages: list[Message] = field(default_factory=list)
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    reasons: list[str] = field(default_factory=list)
+    records: list[KafkaMessage] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
+    sent: list[tuple[Partition, Message]] = field(default_factory=list)
+    positions: dict[Partition, int] = field(default_factory=dict)
+
+    def without(self, gone: Collection[Partition]) -> "_Batch":
+        kept = [at for at, record in enumerate(self.records) if partition_of(record) not in gone]
+        return _Batch(
+            records=[self.records[at] for at in kept],
+            fates=[self.fates[at] for at in kept],
+            sent=[(partition, message) for partition, message in self.sent if partition not in gone],
+            positions={partition: at for partition, at in self.positions.items() if partition not in gone},
+        )
 
 
 class Sampler:
@@ -39,19 +74,22 @@ class Sampler:
 
     stage = Stage.SAMPLER
 
-    def __init__(self, config: Config, metrics: PipelineMetrics) -> None:
+    def __init__(self, config: Config, metrics: PipelineMetrics, sampling: SamplingMetrics) -> None:
         self._config = config
         self._metrics = metrics
-        self._reader = InteractionReader(config.input)
-        self._policy = SamplingPolicy(config.sampling)
+        self._sampling = sampling
+        self._policy = SamplingPolicy(config.sampling, config.input)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
-        self._parcels: dict[Partition, _Parcel] = {}
+        self._batch = _Batch()
+        self._held_up = False
+        self._seen: frozenset[Partition] = frozenset()
         self._exchange = Exchange(
             config.kafka,
             topic=config.topics.interactions,
             group=config.sampler.group,
-            instance=instance_name(config.sampler.instance),
+            instance=config.sampler.instance,
             listener=self,
+            queue_kib=_QUEUE_KIB,
         )
 
     @property
@@ -66,57 +104,80 @@ class Sampler:
                 self.step()
         finally:
             self._exchange.close()
+            self._policy.close()
 
     def step(self) -> None:
-        # With an unpublished batch at hand, poll only to keep the membership and learn of lost partitions.
-        limit = 1 if self._parcels else self._config.sampler.batch
-        for record in self._exchange.poll(limit, _POLL_SECONDS):
-            self._take(record)
-        if self._parcels:
+        """One batch; while one could not be published nothing is read, and polling keeps the place in the group."""
+        if self._held_up and not self._batch.positions:
+            self._go_on()  # what could not be published was another's in the end, or was published after all
+        messages = self._exchange.fetch(1 if self._held_up else self._config.sampler.batch, _POLL_SECONDS)
+        self._take_share()
+        if messages:
+            self._take(messages)
+        if self._batch.positions:
             self._publish()
         self._metrics.lag(self.stage, self._exchange.lag())
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
-        """Nothing is kept per partition between batches."""
+        if self._held_up:
+            self._exchange.pause(partitions)
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
-        self._forget(partitions)
+        self._batch = self._batch.without(partitions)
 
     def on_lost(self, partitions: Collection[Partition]) -> None:
-        self._forget(partitions)
+        self._batch = self._batch.without(partitions)
 
-    def _take(self, record: Record) -> None:
-        parcel = self._parcels.setdefault(record.partition, _Parcel())
-        parcel.consumed += 1
-        parcel.next_offset = record.offset + 1
+    def _take_share(self) -> None:
+        """Targets and caps are for all samplers together: each has the part of them that it has of the partitions."""
+        held = self._exchange.assignment
+        if self._policy.adapts and held and held != self._seen:
+            self._policy.share = len(held) / max(len(held), self._exchange.partition_count())
+            self._seen = held
+
+    def _take(self, messages: Sequence[KafkaMessage]) -> None:
+        """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
+        batch, fixed = self._batch, self._policy.fixed
+        batch.records += messages
+        if fixed is None:
+            batch.fates += [self._decide(message) for message in messages]
+        else:
+            left_out, chooses = fate(_left_out(fixed.rate), fixed.rule), fixed.chooses
+            batch.fates += [
+                self._decide(message) if not (key := message.key()) or chooses(key) else left_out
+                for message in messages
+            ]
+        batch.positions |= self._exchange.positions()
+
+    def _decide(self, message: KafkaMessage) -> Fate:
+        incoming = _Incoming(message)
+        facts = Facts(message.key(), message.value(), incoming.headers, message.timestamp()[1])
         try:
-            outcome = self._decide(record, parcel)
+            decision = self._policy.decide(facts)
+            if decision.outcome is Verdict.SAMPLED:
+                readable(incoming.record)
+                self._forward(incoming.record, self._policy.record_id(facts), decision)
         except RecordError as error:
-            outcome = Outcome.DEADLETTER
-            parcel.reasons.append(error.kind)
-            parcel.messages.extend(self._dead_letters.write(dead_letter(record, error, stage=self.stage)))
-        parcel.outcomes[outcome] += 1
+            letter = dead_letter(incoming.record, error, stage=self.stage)
+            self._send(incoming.record, *self._dead_letters.write(letter))
+            return fate(Outcome.DEADLETTER, "", None, error.kind)
+        return fate(_OUTCOMES[decision.outcome], decision.rule, decision.app)
 
-    def _decide(self, record: Record, parcel: _Parcel) -> Outcome:
-        interaction = self._reader.read(readable(record)).interaction
-        decision = self._policy.decide(interaction)
-        if decision.filtered:
-            return Outcome.FILTERED
-        if not decision.chosen:
-            return Outcome.SAMPLED_OUT
+    def _forward(self, record: Record, record_id: bytes, decision: Decision) -> None:
         envelope = decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC))
         # Decision headers of an earlier pass (a replay) would contradict this one.
         kept = tuple(header for header in record.headers if not header[0].startswith("sj-"))
-        parcel.messages.append(
-            Message(
-                topic=self._config.topics.sampled,
-                key=interaction.id.encode(),
-                value=record.value,
-                headers=kept + envelope,
-                instead=lambda: self._refused(record),
-            )
+        message = Message(
+            topic=self._config.topics.sampled,
+            key=record_id,
+            value=record.value,
+            headers=kept + envelope,
+            instead=lambda: self._refused(record),
         )
-        return Outcome.SAMPLED
+        self._send(record, message)
+
+    def _send(self, record: Record, *messages: Message) -> None:
+        self._batch.sent += [(record.partition, message) for message in messages]
 
     def _refused(self, record: Record) -> Message:
         error = RecordError("too_large", f"{self._config.topics.sampled} takes no record of this size")
@@ -124,25 +185,51 @@ class Sampler:
         return message
 
     def _publish(self) -> None:
-        messages = [message for parcel in self._parcels.values() for message in parcel.messages]
-        offsets = {partition: parcel.next_offset for partition, parcel in self._parcels.items()}
+        batch = self._batch
         try:
-            self._exchange.publish(messages, offsets)
+            self._exchange.publish([message for _, message in batch.sent], batch.positions)
         except PublishAborted:
-            # Every further attempt reads a record more: not too many of them.
+            # The broker pushes back: nothing more is read until it takes what we have.
+            self._held_up = True
+            self._exchange.pause(self._exchange.assignment)
             time.sleep(_RETRY_SECONDS)
             return
-        for parcel in self._parcels.values():
-            self._count(parcel)
-        self._parcels.clear()
+        self._batch = _Batch()
+        self._count(batch)
+        if self._held_up:
+            self._go_on()
 
-    def _count(self, parcel: _Parcel) -> None:
-        self._metrics.count(self.stage, Outcome.CONSUMED, parcel.consumed)
-        for outcome, number in parcel.outcomes.items():
-            self._metrics.count(self.stage, outcome, number)
-        for reason in parcel.reasons:
-            self._metrics.dead_letter(self.stage, reason)
+    def _go_on(self) -> None:
+        self._held_up = False
+        self._exchange.resume(self._exchange.assignment)
 
-    def _forget(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            self._parcels.pop(partition, None)
+    def _count(self, batch: _Batch) -> None:
+        self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
+        for each, number in Counter(batch.fates).items():
+            self._metrics.count(self.stage, each.outcome, number)
+            self._sampling.count(each.rule, each.app, each.outcome, number)
+            if each.reason is not None:
+                self._metrics.dead_letter(self.stage, each.reason, number)
+
+
+class _Incoming:
+    """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
+
+    __slots__ = ("_message", "_record")
+
+    def __init__(self, message: KafkaMessage) -> None:
+        self._message = message
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        if self._record is None:
+            self._record = read_record(self._message)
+        return self._record
+
+    def headers(self) -> Headers:
+        return self.record.headers
+
+
+def _left_out(rate: float) -> Outcome:
+    return Outcome.SAMPLED_OUT if rate > 0 else Outcome.FILTERED

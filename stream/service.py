@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
 from sinks.health import Health
-from sinks.metrics import PipelineMetrics, ScoreMetrics, Stage
+from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web import WebServer
 from stream.assembly import build_evaluator
 from stream.config import Config, KafkaConfig
@@ -102,7 +102,7 @@ class Service:
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
-            return Sampler(self.config, self.metrics)
+            return Sampler(self.config, self.metrics, SamplingMetrics(self.registry))
         if stage is Stage.WORKER:
             return Worker(self.config, build_evaluator(self.config), self.metrics)
         return MonitorStage(self.config, self.monitor)

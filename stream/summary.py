@@ -44,7 +44,11 @@ class _Group:
 
 
 class RunSummary:
-    """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with."""
+    """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with.
+
+    The worker's metrics feed it with what was committed: the monitor sees that later, or not at all when a run ends,
+    and sees what others published too.
+    """
 
     def __init__(self) -> None:
         self._all = _Group()
@@ -59,14 +63,20 @@ class RunSummary:
             self._by_regime[str(regime)].add(item)
         return ()
 
+    def left(self, metrics: PipelineMetrics) -> int:
+        """Sampled here and not judged here: it waits on the topic, or another worker has it."""
+        judged = self._all.scored + self._all.unscored + metrics.counted(Stage.WORKER, Outcome.DEADLETTER)
+        return max(0, metrics.counted(Stage.SAMPLER, Outcome.SAMPLED) - judged)
+
     def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
-        """One JSON object: the funnel as counted at commit, the scores as the monitor saw them."""
+        """One JSON object, all of it as counted at commit."""
         dead = {stage.value: metrics.counted(stage, Outcome.DEADLETTER) for stage in (Stage.SAMPLER, Stage.WORKER)}
-        sampler = (Outcome.CONSUMED, Outcome.FILTERED, Outcome.SAMPLED_OUT, Outcome.SAMPLED)
-        worker = (Outcome.SCORED, Outcome.UNSCORED)
+        sampler = (Outcome.CONSUMED, Outcome.FILTERED, Outcome.SAMPLED_OUT, Outcome.SHED, Outcome.SAMPLED)
         return {
             **{outcome.value: metrics.counted(Stage.SAMPLER, outcome) for outcome in sampler},
-            **{outcome.value: metrics.counted(Stage.WORKER, outcome) for outcome in worker},
+            "scored": self._all.scored,
+            "unscored": self._all.unscored,
+            "left": self.left(metrics),
             "deadletter": sum(dead.values()),
             "deadletter_by_stage": dead,
             "composite_mean": self._all.mean,

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import CompositeStatus
+from judges.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 
@@ -165,8 +165,10 @@ def plain_line(moment: Moment) -> str:
         for series in sorted(moment.snapshot.series, key=lambda series: series.app)
         if series.dimension == COMPOSITE
     ]
+    reasons = sum(moment.snapshot.withheld.values(), start=Counter[Reason]())
+    withheld = [f"unscored_mostly={_most_frequent(reasons)}"] if reasons else []
     latency = [] if moment.latency_ms is None else [f"latency_ms={moment.latency_ms:.0f}"]
-    return " ".join([f"{moment.elapsed:.0f}s", counts, *latency, *(["composite", *means] if means else [])])
+    return " ".join([f"{moment.elapsed:.0f}s", counts, *withheld, *latency, *(["composite", *means] if means else [])])
 
 
 def incident_line(incident: "Finding", elapsed: float) -> str:
@@ -365,7 +367,7 @@ def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
         cells = (incident.app, incident.interaction_id, incident.reason)
         table.add_row(Text(clock(incident.at), style="dim"), *(Text(shortened(cell, 300)) for cell in cells))
     withheld = [CompositeStatus.SAFETY_UNKNOWN, CompositeStatus.INCOMPLETE]
-    notes = [f"{status.value} {snapshot.statuses[status]}" for status in withheld if snapshot.statuses[status]]
+    notes = [_withheld(snapshot, status) for status in withheld if snapshot.statuses[status]]
     return Panel(
         table if total else Text("none so far", style="dim"),
         title=f"Safety incidents: {total}",
@@ -375,6 +377,17 @@ def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
         padding=(0, 1),
         border_style="red" if total else "dim",
     )
+
+
+def _withheld(snapshot: "Snapshot", status: CompositeStatus) -> str:
+    """`safety_unknown 11: judge_unavailable`: how many, and what most of them lack a score for."""
+    reasons = snapshot.withheld.get(status)
+    return f"{status.value} {snapshot.statuses[status]}" + (f": {_most_frequent(reasons)}" if reasons else "")
+
+
+def _most_frequent(reasons: Counter[Reason]) -> str:
+    [(reason, _)] = reasons.most_common(1)
+    return reason.value
 
 
 def _worst(findings: Sequence["Finding"]) -> RenderableType:

@@ -25,7 +25,8 @@ from sinks.topics import CriticalTopic, EvaluationTopic
 from stream.config import Config
 from stream.envelope import read_sampling
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange, instance_name
+from stream.exchange import Exchange
+from stream.failures import JudgeFailures
 from stream.offsets import OffsetTracker, Partition
 from stream.outlet import Outlet
 from stream.pool import JudgePool
@@ -57,7 +58,6 @@ class Worker:
     stage = Stage.WORKER
 
     def __init__(self, config: Config, evaluator: Evaluator, metrics: PipelineMetrics) -> None:
-        instance = instance_name(config.worker.instance)
         self._config = config.worker
         self._evaluator = evaluator
         self._metrics = metrics
@@ -69,16 +69,19 @@ class Worker:
         self._waiting: dict[Partition, deque[Record]] = {}
         self._paused: set[Partition] = set()
         self._draining = False
+        self._failures = JudgeFailures()
         self._published_at = time.monotonic()
-        self._outlet = Outlet(
-            config.kafka, client=f"{config.worker.group}-critical-{instance}", delivered=metrics.critical_delivered
-        )
         self._exchange = Exchange(
             config.kafka,
             topic=config.topics.sampled,
             group=config.worker.group,
-            instance=instance,
+            instance=config.worker.instance,
             listener=self,
+        )
+        self._outlet = Outlet(
+            config.kafka,
+            client=f"{config.worker.group}-critical-{self._exchange.name}",
+            delivered=metrics.critical_delivered,
         )
 
     @property
@@ -94,6 +97,7 @@ class Worker:
                 self._step()
             self._drain()
         finally:
+            self._failures.tell(rest=True)
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
@@ -103,10 +107,12 @@ class Worker:
     def _drain(self) -> None:
         """Finishes what is in flight; goes on polling, because a rebalance under way must end before we can commit."""
         self._draining = True
-        deadline = time.monotonic() + self._config.drain_seconds
+        seconds, left = self._config.drain_seconds, self._tracker.outstanding
+        if left:
+            log.info("finishing %d records, for up to %g s; Ctrl-C leaves them", left, seconds)
+        deadline = time.monotonic() + seconds
         while self._tracker.outstanding and time.monotonic() < deadline:
             self._step()
-        self._warn_of_repeats(self._tracker.partitions)
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -155,6 +161,9 @@ class Worker:
     def _collect(self, seconds: float = 0.0) -> None:
         for ticket, judged in self._pool.collect(seconds):
             self._tracker.finish(ticket, judged)
+            if judged.evaluation is not None:
+                self._failures.note(judged.evaluation)
+        self._failures.tell()
 
     def _publish(self) -> None:
         self._published_at = time.monotonic()
@@ -179,12 +188,9 @@ class Worker:
             self._collect(_POLL_SECONDS)
         self._outlet.arrived(max(0.0, deadline - time.monotonic()))
         self._publish()
-        self._warn_of_repeats(partitions)
-
-    def _warn_of_repeats(self, partitions: Collection[Partition]) -> None:
         left = self._tracker.uncommitted(partitions)
         if left:
-            log.warning("%d records were judged or being judged and could not be committed; they will be again", left)
+            log.warning("%d records are left unfinished and uncommitted, for the next worker on this broker", left)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)

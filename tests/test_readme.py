@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from judges import Interaction
 from judges.catalogue import CATALOGUES, load_catalogue
-from sinks.metrics import PipelineMetrics, ScoreMetrics
+from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics
 from stream.configfile import load
 
 ROOT = Path(__file__).parents[1]
@@ -35,10 +35,20 @@ def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     own = next(code for code in blocks("yaml", JUDGES_PAGE) if "brand_voice" in code)
     (tmp_path / "my-criteria.yaml").write_text(own)
-    (tmp_path / "streamjury.yaml").write_text(blocks("yaml")[1])
+    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml") if "cascade" in code))
     config = load(tmp_path / "streamjury.yaml", {})
     assert config.criteria.use[-1] == "brand_voice"
     assert config.judges.cascade is not None
+    assert config.judges.quorum == 1, "with two judges, more than half would be both"
+
+
+def test_the_example_of_sampling_rules_is_valid(tmp_path: Path) -> None:
+    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml") if "load-tests" in code))
+    assert [rule.name for rule in load(tmp_path / "streamjury.yaml", {}).sampling.rules] == [
+        "load-tests",
+        "checkout",
+        "slow",
+    ]
 
 
 def test_it_counts_the_criteria_right() -> None:
@@ -53,8 +63,8 @@ def test_the_interaction_example_is_valid() -> None:
 
 def test_the_table_of_metrics_is_the_registry() -> None:
     registry = CollectorRegistry()
-    PipelineMetrics(registry)
-    ScoreMetrics(registry)
+    for metrics in (PipelineMetrics, SamplingMetrics, ScoreMetrics):
+        metrics(registry)
     served = {
         f"{family.name}_total" if family.type == "counter" else family.name: family.type
         for family in registry.collect()

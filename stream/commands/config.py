@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stream.commands.options import config_option, read_config, source
-from stream.config import Config, LocalJudgeConfig, OpenAIJudgeConfig
+from stream.config import Config, LocalJudgeConfig, OpenAIJudgeConfig, SamplingConfig
 from stream.configdocs import schema, starter
 from stream.configfile import DEFAULT_FILE, dump, find
 
@@ -59,16 +59,22 @@ def _summary(settings: Config) -> str:
     lines = {
         "kafka": settings.kafka.bootstrap,
         "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
-        "rate": f"{settings.sampling.rate:g}"
+        "rate": _rate(settings.sampling)
         + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
         "criteria": f"{', '.join(settings.criteria.use)}; {settings.composite.safety} decides about safety",
         "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
     }
+    if settings.sampling.safety is not None:
+        lines["safety"] = f"{settings.sampling.safety.rate:g} with {', '.join(settings.sampling.safety.triggers)}"
     if settings.judges.reserves:
         lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
     if settings.judges.cascade is not None:
         lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, and all where in doubt"
     return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
+
+
+def _rate(sampling: SamplingConfig) -> str:
+    return f"{sampling.rate:g}" if sampling.rate is not None else f"{sampling.target_per_minute:g} per minute"
 
 
 def _judge(judge: LocalJudgeConfig | OpenAIJudgeConfig) -> str:

@@ -35,6 +35,8 @@ _LOOK_SECONDS = 0.25
 _EMBEDDED_SAMPLING_RATE = 0.5
 _SCENARIO_SECONDS = 60.0
 _DRAIN_SECONDS = 60.0
+# What shells report of a program that Ctrl-C ended.
+_INTERRUPTED = 130
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -84,46 +86,62 @@ def run(
     config = read_config(config_path)
     configure_logging(config.logging)
     traffic = TrafficOptions(rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS)
-    summary = RunSummary()
+    session: _Session | None = None
     try:
         with Interruption() as interruption, ExitStack() as stack:
             if embedded:
                 config = _with_broker(config, stack)
             elif reach(config.kafka).embedded:
                 log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
-            session = _Session(config, interruption.stop, summary, stack, traffic if embedded else None)
+            session = _Session(config, interruption.stop, stack, traffic if embedded else None)
             # Standard output is for the summary when a program reads it.
             session.watch(seconds, make_view(Console(stderr=as_json)))
     except StreamjuryError as error:
         raise click.ClickException(str(error)) from error
-    # Only now: what was in flight at Ctrl-C has been finished and counted.
-    figures = summary.figures(session.service.metrics)
-    click.echo(json.dumps(figures, ensure_ascii=False) if as_json else _in_words(figures))
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+    finally:
+        # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
+        if session is not None:
+            figures = session.figures()
+            click.echo(json.dumps(figures, ensure_ascii=False) if as_json else _in_words(figures))
 
 
 class _Session:
     """One run: the service, the traffic if it is invented, and the end in good order."""
 
-    def __init__(
-        self, config: Config, stop: Event, summary: RunSummary, stack: ExitStack, traffic: TrafficOptions | None
-    ) -> None:
+    def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
+        self._summary = RunSummary()
         self.service = Service(config, list(Stage))
-        self.service.monitor.sinks.append(summary)
+        self.service.metrics.sinks.append(self._summary)
         stack.enter_context(self.service)
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 
     def watch(self, seconds: float | None, view: View) -> None:
         """Shows what happens until the time is up or the user stops it; then lets what is under way come to an end."""
         self._started = time.monotonic()
-        with view:
-            self._loop(view, lambda: seconds is not None and self._elapsed() >= seconds)
-            if self._traffic is not None and not self._stop.is_set():
-                written = self._traffic.finish()
-                deadline = time.monotonic() + _DRAIN_SECONDS
-                self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
-                if not self._drained(written) and not self._stop.is_set():
-                    raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
+        try:
+            with view:
+                self._loop(view, lambda: seconds is not None and self._elapsed() >= seconds)
+                if self._traffic is not None and not self._stop.is_set():
+                    self._finish(view, self._traffic.finish())
+        finally:
+            # The stages end now, and Ctrl-C no longer asks for that: it leaves what they still want to finish.
+            self._stop.set()
+
+    def figures(self) -> dict[str, object]:
+        return self._summary.figures(self.service.metrics)
+
+    def _finish(self, view: View, written: int) -> None:
+        """Lets everything that was written be judged, as far as the time allows."""
+        if not self._drained(written):
+            words = "the traffic ended; finishing %d records, for up to %.0f s; Ctrl-C leaves them"
+            log.info(words, self._summary.left(self.service.metrics), _DRAIN_SECONDS)
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
+        if not self._drained(written) and not self._stop.is_set():
+            raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
 
     def _loop(self, view: View, done: Callable[[], bool]) -> None:
         while True:
@@ -204,5 +222,5 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
 def _in_words(figures: dict[str, object]) -> str:
     return (
         "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
-        "{scored} scored, {unscored} unscored, {deadletter} dead letters; mean composite {composite_mean}"
-    ).format(**figures)
+        "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"
+    ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])

@@ -24,7 +24,7 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
-from stream.monitor import finding_of, reason_of
+from stream.monitor import finding_of, reason_of, shortfall_of
 from stream.view import clock, printable, score_style, shortened, title_of
 
 _CALL_SECONDS = 5.0
@@ -134,7 +134,7 @@ def app_of(value: bytes | None) -> str | None:
 
 
 def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Text:
-    """An evaluation in one line, and a second one that says why it is not perfect, or why it is unsafe."""
+    """An evaluation in one line, below it why it is not perfect or unsafe, and why something has no score."""
     try:
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
@@ -156,6 +156,10 @@ def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Te
     worst = evaluation.dimensions.get(finding.dimension)
     if worst is not None and worst.score != 1.0 and finding.reason:
         text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}")
+    shortfall = shortfall_of(evaluation, safety)
+    if shortfall is not None:
+        said = f": {shortened(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
+        text.append(f"\n{_INDENT}no score: {shortfall.reason.value}{said}", "magenta")
     return text
 
 

@@ -9,7 +9,7 @@ from stream.config import Config
 from stream.configfile.draft import Draft
 from stream.configfile.overrides import lay_overrides
 from stream.configfile.problems import ConfigError
-from stream.configfile.references import resolve_references
+from stream.configfile.references import find_beside, resolve_references
 from stream.configfile.validation import validated
 
 __all__ = ["DEFAULT_FILE", "ConfigError", "Problem", "dump", "find", "load", "to_yaml"]
@@ -31,10 +31,10 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     """The configuration in one file, or the defaults without one, under the overrides of the environment.
 
     1. The file is read as YAML. What is not YAML is the only problem reported: nothing after it would be certain.
-    2. References to the environment in its values are replaced.
+    2. References to the environment in its values are replaced, and files that it names are looked for beside it.
     3. Overrides are laid over it.
-    4. The result is validated, and all problems of the steps 1 to 4 are raised together. Where there are none, judges
-       and criteria are put together as the workers will do it, and what does not go together is a problem too.
+    4. The result is validated, and all problems of the steps 1 to 4 are raised together. Judges and criteria without
+       any are put together as the workers will do it, and what does not go together is a problem too.
     """
     draft = Draft()
     try:
@@ -42,6 +42,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     except UnreadableError as error:
         raise ConfigError(path, [error.problem]) from None
     draft.data = {} if data is None else resolve_references(data, environ, draft)  # 2
+    if path is not None:
+        find_beside(path, draft)
     lay_overrides(environ, draft)  # 3
     config = validated(draft)  # 4
     if config is None or draft.problems:

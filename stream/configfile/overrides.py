@@ -11,7 +11,7 @@ from judges.problems import Loc
 from judges.strictyaml import UnreadableError, read_yaml
 from stream.config import Config
 from stream.configfile.draft import Draft
-from stream.configwalk import DISCRIMINATOR, below, is_container
+from stream.configwalk import DISCRIMINATOR, below, is_container, of_shape
 
 _PREFIX = "STREAMJURY__"
 
@@ -68,7 +68,7 @@ class _Placing:
             if not any(map(is_container, kinds)):
                 self._report(loc, f"has no keys below it, so there is no {'.'.join(self._segments)!r}")
                 return
-            here = _entered(here, loc, kinds)
+            here = _entered(here, loc, kinds, self._segments[position + 1])
 
     def _step(self, here: Any, loc: Loc, segment: str) -> str | int | None:
         """The key or index that a segment stands for; None when there is no going on."""
@@ -104,7 +104,7 @@ class _Placing:
 
     def _value(self, loc: Loc, kinds: tuple[Any, ...]) -> Any:
         """Text where the key takes text, so that no password needs quoting for YAML; YAML everywhere else."""
-        takes_text = not kinds or str in kinds or SecretStr in kinds
+        takes_text = not kinds or ({str, SecretStr} & {*kinds} and not any(map(is_container, kinds)))
         if takes_text and NoneType in kinds and self._text in {"", "~", "null"}:
             return None
         if takes_text and not self._text.startswith(("'", '"')):
@@ -125,12 +125,13 @@ class _Placing:
         return f"{message} (set by {self._variable})"
 
 
-def _entered(here: Any, loc: Loc, kinds: tuple[Any, ...]) -> Any:
-    """The container at a place, begun from the defaults where the file has none."""
+def _entered(here: Any, loc: Loc, kinds: tuple[Any, ...], segment: str) -> Any:
+    """The container at a place, begun from the defaults where the file has none, as what the next segment asks for."""
     step = loc[-1]
     there = here.get(step) if isinstance(here, dict) else here[step]
     if there is None:
-        there = here[step] = _default_at(loc, kinds)
+        wanted = of_shape(kinds, "list" if _is_index(segment) else "section") or kinds
+        there = here[step] = _default_at(loc, wanted)
     return there
 
 

@@ -1,7 +1,9 @@
-"""References to the environment in the values of a file: `${NAME}`, `${NAME:-default}`, and `$${` for the text '${'."""
+"""References in the values of a file: to the environment as `${NAME}`, `${NAME:-default}`, with `$${` for the text
+'${'; and to other files, by paths that begin where the file is."""
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from judges.problems import Loc
@@ -19,6 +21,19 @@ def resolve_references(data: Any, environ: Mapping[str, str], draft: Draft, loc:
     if isinstance(data, str):
         return _REFERENCE.sub(lambda match: _referred(match, environ, draft, loc), data)
     return data
+
+
+def find_beside(path: Path, draft: Draft) -> None:
+    """Lets the paths of criteria begin at the file's folder, wherever the program was started."""
+    criteria = draft.data.get("criteria") if isinstance(draft.data, dict) else None
+    files = criteria.get("files") if isinstance(criteria, dict) else None
+    if isinstance(criteria, dict) and isinstance(files, list) and path.parent != Path():
+        criteria["files"] = [_beside(path, file) for file in files]
+
+
+def _beside(path: Path, file: Any) -> Any:
+    """Absolute, so that it is the same place in whatever the configuration is written to."""
+    return str((path.parent / file).absolute()) if isinstance(file, str) and file else file
 
 
 def _referred(match: re.Match[str], environ: Mapping[str, str], draft: Draft, loc: Loc) -> str:

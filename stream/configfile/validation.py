@@ -1,5 +1,8 @@
 """Validation of a draft against the model, and its errors in plain words at the places that a file has."""
 
+import contextlib
+import copy
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from pydantic import SecretStr, ValidationError
@@ -9,20 +12,61 @@ from judges.problems import InconsistentError, Loc, found_instead, in_words, unk
 from stream.assembly import check_evaluator
 from stream.config import MASK, PATTERN_WORDS, Config, is_secret
 from stream.configfile.draft import Draft, within
-from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in
+from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
+
+_JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
+"""The sections that have to go together."""
+
+# Where a judge is asked, and with which key, changes nothing about what it can judge by.
+_NO_MATTER = {"api_key", "base_url", "model"}
 
 
 def validated(draft: Draft) -> Config | None:
-    """The configuration, or None after what is wrong with it was reported to the draft."""
+    """The configuration, or None after what is wrong with it was reported to the draft.
+
+    What is wrong at one place must not hide what does not go together at others: what is sound is looked at by itself.
+    """
+    config = _read(draft.data, draft)
+    if config is not None:
+        if all(loc[:1] not in _JUDGING or loc[-1] in _NO_MATTER for loc in draft.problems):
+            _put_together(config, draft)
+        return config
+    sound = _read(_sound_part(draft), draft, only=_JUDGING)
+    if sound is not None and all(loc[:1] not in _JUDGING for loc in draft.problems):
+        _put_together(sound, draft)
+    return None
+
+
+def _read(data: Any, draft: Draft, *, only: Collection[Loc] | None = None) -> Config | None:
+    """The data as a configuration; else None, and what is wrong, in some sections only, is reported to the draft."""
     try:
-        config = Config.model_validate(draft.data)
+        return Config.model_validate(data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            _report(detail, draft)
+            if only is None or detail["loc"][:1] in only:
+                _report(detail, draft)
         return None
-    if not draft.problems:
-        _put_together(config, draft)
-    return config
+
+
+def _sound_part(draft: Draft) -> Any:
+    """The data without what is wrong, as far as that can be left out without changing what the rest means."""
+    data = copy.deepcopy(draft.data)
+    for loc in draft.problems:
+        # The problem may be that there is nothing at the place, or something else.
+        with contextlib.suppress(LookupError, TypeError, AttributeError):
+            if loc[:1] not in _JUDGING:
+                del data[loc[0]]
+            elif loc[:2] in {("judges", "panel"), ("judges", "reserves")} and loc[3:4] != ("name",):
+                data["judges"][loc[1]][loc[2]] = _stand_in(data["judges"][loc[1]][loc[2]])
+            elif loc[:2] in {("composite", "weights"), ("composite", "thresholds")}:
+                del data["composite"][loc[1]][loc[2]]
+    return data
+
+
+def _stand_in(judge: Any) -> Any:
+    """A judge of the same name with nothing wrong about it, so that what is said of the name can be checked."""
+    name = judge.get("name", "local" if judge.get(DISCRIMINATOR) == "local" else None)
+    return judge if name is None else {DISCRIMINATOR: "local", "name": name}
 
 
 def _put_together(config: Config, draft: Draft) -> None:
@@ -98,6 +142,8 @@ def _place_of(detail: ErrorDetails) -> _Place:
         tagged = [kind for kind in kinds if is_section(kind) and kind_of(kind) == part]
         if tagged and len(kinds) > 1:
             kinds = tuple(tagged)
+        elif shaped := of_shape(kinds, part):
+            kinds = shaped
         elif part != "[key]" and any(map(is_container, kinds)):
             loc, around, kinds = (*loc, part), kinds, below(kinds, part)
     if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:

@@ -69,7 +69,10 @@ def running(bootstrap: str, **topics: str) -> Iterator[Service]:
 
 
 def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) -> None:
-    """Mixes good records among the bad; afterwards the good are scored and the bad are dead letters, byte for byte."""
+    """Mixes good records among the bad; afterwards the good are scored and the bad are dead letters, byte for byte.
+
+    All are sampled by their keys, so that it is the workers who read them.
+    """
     rng = random.Random(1)
     mixed = [*records, *(good(number) for number in range(GOOD))]
     rng.shuffle(mixed)
@@ -80,11 +83,9 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
 
         def settled() -> bool:
             service.check()
-            return (
-                count(Stage.SAMPLER, Outcome.CONSUMED) == len(mixed) and count(Stage.WORKER, Outcome.CONSUMED) == GOOD
-            )
+            return count(Stage.SAMPLER, Outcome.SAMPLED) == count(Stage.WORKER, Outcome.CONSUMED) == len(mixed)
 
-        wait_until(settled, seconds=90, what=lambda: f"{count(Stage.SAMPLER, Outcome.CONSUMED)} of {len(mixed)} read")
+        wait_until(settled, seconds=90, what=lambda: f"{count(Stage.WORKER, Outcome.CONSUMED)} of {len(mixed)} read")
         assert service.health.alive().ok
     letters = read_all(bootstrap, topics["deadletter"])
     found = Counter(letter.value() or b"" for letter in letters)
@@ -92,9 +93,9 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
     assert found == Counter(records)
     for letter in letters:
         headers = headers_of(letter)
-        assert headers["sj-error-stage"] == "sampler"
+        assert headers["sj-error-stage"] == "worker"
         assert headers["sj-error-message"]
-        assert headers["sj-source-topic"] == topics["interactions"]
+        assert headers["sj-source-topic"] == topics["sampled"]
         assert (letter.key() or b"").startswith(b"key-")
     evaluated = {evaluation["interaction_id"] for evaluation in read_json(bootstrap, topics["evaluations"])}
     assert evaluated == {f"good-{number}" for number in range(GOOD)}
@@ -135,6 +136,23 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
     assert value.startswith(letter.value() or b"?")
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
+
+
+def test_a_sampler_whose_rules_read_the_body_finds_what_is_no_json(embedded_broker: EmbeddedBroker) -> None:
+    """And the workers the rest: records of the right form with the wrong things in it."""
+    records = [b"{", b"\xff", b"[]", b'{"id": 5}', b'{"id": "x", "question": 1}', good(1)]
+    produce_all(embedded_broker.bootstrap, "rag.interactions", [{"value": value} for value in records])
+    with running(embedded_broker.bootstrap) as service:
+        wait_until(
+            lambda: service.check() is None and service.metrics.counted(Stage.WORKER, Outcome.CONSUMED) == 2,
+            seconds=30,
+            what="the two with an id are sampled",
+        )
+    stages = {
+        letter.value(): headers_of(letter)["sj-error-stage"]
+        for letter in read_all(embedded_broker.bootstrap, "rag.deadletter")
+    }
+    assert stages == {value: "worker" if b'"x"' in value else "sampler" for value in records[:-1]}
 
 
 def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: EmbeddedBroker) -> None:
@@ -179,4 +197,4 @@ def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_beco
         wait_until(settled, seconds=30, what="the good record is judged")
     letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
     assert sorted(letter["sj-source-offset"] for letter in letters) == ["0", "1", "2", "3"]
-    assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 2, "bad_json": 2}
+    assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 4}

@@ -1,11 +1,19 @@
-"""`streamjury run --embedded`: the figures add up, the local judge tells the regimes apart, unsafe answers are told."""
+"""`streamjury run --embedded`: the figures add up, the local judge tells the regimes apart, unsafe answers are told.
+
+So are judges that do not answer, and what a run still waits for.
+"""
 
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +82,7 @@ def test_every_record_is_accounted_for(run: Run) -> None:
     assert found["sampled"] == found["scored"] + found["unscored"] + dead["worker"]
     assert found["deadletter"] == dead["sampler"] + dead["worker"]
     assert found["consumed"] > SECONDS * 20
-    assert dead["sampler"] > 0, "the traffic has malformed records"
+    assert found["deadletter"] > 0, "the traffic has malformed records"
     assert sum(app["scored"] + app["unscored"] for app in found["by_app"].values()) == (
         found["scored"] + found["unscored"]
     )
@@ -91,3 +99,58 @@ def test_unsafe_answers_reach_the_critical_topic_and_healthy_ones_do_not(run: Ru
     print(f"unsafe {run.noticed('unsafe'):.3f}, healthy {run.noticed('healthy'):.3f}")
     assert run.noticed("unsafe") >= 0.95
     assert run.noticed("healthy") <= 0.02
+
+
+@pytest.fixture
+def endpoint() -> Iterator[socket.socket]:
+    """A socket with an address of its own: nobody listens, and who does never says a word."""
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+def start(folder: Path, endpoint: socket.socket) -> "tuple[subprocess.Popen[bytes], Path]":
+    """A run of five seconds whose one judge is at an address, and its log."""
+    url = f"http://127.0.0.1:{endpoint.getsockname()[1]}/v1"
+    judge = {"kind": "openai", "name": "small", "model": "m", "base_url": url, "timeout_seconds": 50}
+    config, log = folder / "streamjury.yaml", folder / "run.log"
+    config.write_text(json.dumps({"judges": {"panel": [judge]}, "worker": {"drain_seconds": 1}, "http": {"port": 0}}))
+    command = [sys.executable, "-m", "stream.cli", "run", "--embedded", "--json", "--seconds", "5", "--rate", "5"]
+    with log.open("wb") as errors:
+        return subprocess.Popen([*command, "-c", str(config)], stdout=subprocess.PIPE, stderr=errors), log
+
+
+def left_after(process: "subprocess.Popen[bytes]", status: int) -> dict[str, Any]:
+    """The summary of a run that ends in this way."""
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == status
+    summary: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+    judged = summary["scored"] + summary["unscored"] + summary["deadletter_by_stage"]["worker"]
+    assert summary["sampled"] == judged + summary["left"]
+    return summary
+
+
+def test_a_judge_at_whose_address_nobody_listens_is_told_in_the_log(endpoint: socket.socket, tmp_path: Path) -> None:
+    process, log = start(tmp_path, endpoint)
+    summary = left_after(process, 0)
+    assert summary["unscored"] > 0
+    said = re.findall(
+        r"WARNING .* judge small: judge_unavailable, \d+ verdicts lost.*: .*ConnectError", log.read_text()
+    )
+    assert 1 <= len(said) <= 2, "at once, and what came after at the end"
+    assert "unscored_mostly=judge_unavailable" in log.read_text()
+
+
+@pytest.mark.parametrize(("signals", "status"), [(1, 0), (2, 130)])
+def test_a_run_with_slow_judges_says_what_it_waits_for_and_keeps_its_summary(
+    endpoint: socket.socket, tmp_path: Path, signals: int, status: int
+) -> None:
+    endpoint.listen(512)
+    process, log = start(tmp_path, endpoint)
+    for words in ("the traffic ended; finishing", "stream.worker: finishing")[:signals]:
+        while not re.search(rf"{words} \d+ records, for up to \d+ s; Ctrl-C leaves them", log.read_text()):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+    assert left_after(process, status)["left"] > 0
+    assert log.read_text().count("left unfinished and uncommitted") == (1 if signals == 1 else 0)

@@ -61,7 +61,9 @@ def why_unavailable() -> str | None:
 class KafkaBroker:
     """A broker on free loopback ports; its data lasts for the `with` block, over any number of restarts within it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_speed: bool = False) -> None:
+        """For tests it starts fast and stays slow; `for_speed` is the other way round, for benchmarks."""
+        self._for_speed = for_speed
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path()
         self.bootstrap = ""
@@ -95,7 +97,7 @@ class KafkaBroker:
         child = Path(__file__).with_name("child.py")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, child, *_java(512, "kafka.Kafka"), self._folder / "server.properties"],
+                [sys.executable, child, *self._server(), self._folder / "server.properties"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -118,6 +120,11 @@ class KafkaBroker:
         admin = AdminClient(self._client())  # named, so that it outlives the wait
         for made in admin.create_topics(topics).values():
             made.result(timeout=_START_SECONDS)
+
+    def _server(self) -> list[str]:
+        if self._for_speed:
+            return ["java", "-Xmx1g", "-cp", f"{JARS}/*", "kafka.Kafka"]
+        return _java(512, "kafka.Kafka")
 
     def _format(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

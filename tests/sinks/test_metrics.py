@@ -19,12 +19,14 @@ from judges.evaluation import (
     EvaluatorInfo,
     JudgeVerdict,
     Path,
+    Reason,
     Safety,
     SafetyStatus,
     Samples,
     Sampling,
     Status,
 )
+from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import BoundedLabel, Outcome, PipelineMetrics, ScoreMetrics, Stage
 
 INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
@@ -35,8 +37,11 @@ def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | Non
     return Dimension(status=status or known, score=score, judges=verdicts)
 
 
-def verdict(judge: str, status: Status = Status.SCORED, latency_ms: float = 100.0) -> JudgeVerdict:
-    return JudgeVerdict(judge=judge, status=status, latency_ms=latency_ms, samples=Samples(requested=1))
+def verdict(
+    judge: str, status: Status = Status.SCORED, latency_ms: float = 100.0, reason: Reason | None = None
+) -> JudgeVerdict:
+    samples = Samples(requested=1)
+    return JudgeVerdict(judge=judge, status=status, latency_ms=latency_ms, reason=reason, samples=samples)
 
 
 def evaluation(
@@ -117,14 +122,17 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
     judged = evaluation(
         latency_ms=1500.0,
         dimensions={
-            "clarity": dimension(1.0, verdict("a", latency_ms=200.0), verdict("b", Status.INSUFFICIENT, 3000.0)),
+            "clarity": dimension(
+                1.0, verdict("a", latency_ms=200.0), verdict("b", Status.INSUFFICIENT, 3000.0, Reason.TIMEOUT)
+            ),
             "groundedness": dimension(None, verdict("a", Status.NOT_APPLICABLE, 20.0)),
         },
     )
     scraped.pipeline.judged(judged)
-    assert scraped("judge_verdicts_total", judge="a", criterion="clarity", status="scored") == 1
-    assert scraped("judge_verdicts_total", judge="b", criterion="clarity", status="insufficient") == 1
-    assert scraped("judge_verdicts_total", judge="a", criterion="groundedness", status="not_applicable") == 1
+    assert scraped("judge_verdicts_total", judge="a", criterion="clarity", status="scored", reason="") == 1
+    failed = {"judge": "b", "criterion": "clarity", "status": "insufficient", "reason": "timeout"}
+    assert scraped("judge_verdicts_total", **failed) == 1
+    assert scraped("judge_verdicts_total", judge="a", criterion="groundedness", status="not_applicable", reason="") == 1
     assert scraped("judge_seconds_count", judge="a") == 2
     assert scraped("judge_seconds_sum", judge="a") == pytest.approx(0.22)
     assert scraped("judge_seconds_bucket", judge="b", le="2.5") == 0
@@ -142,7 +150,7 @@ def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> No
     assert scraped("cascade_paths_total", criterion="clarity", path="first") == 2
     assert scraped("cascade_paths_total", criterion="clarity", path="full:near_threshold") == 1
     assert scraped("cascade_paths_total", criterion="tone", path="first") is None
-    assert scraped("judge_verdicts_total", judge="reserve", criterion="clarity", status="scored") == 1
+    assert scraped("judge_verdicts_total", judge="reserve", criterion="clarity", status="scored", reason="") == 1
 
 
 # Scores
@@ -212,13 +220,28 @@ def test_a_score_of_0_counts(scraped: Scraped) -> None:
     assert scraped("score_weight_total", app="shop", dimension="composite") == 2.0
 
 
+def known(mean: float) -> Estimate:
+    """Of twenty judgements, each with a probability of a tenth."""
+    return estimate(Sums.of(1.0, 0.1, times=round(20 * mean)) + Sums.of(0.0, 0.1, times=20 - round(20 * mean)))
+
+
 def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
     labels = {"app": "shop", "dimension": "clarity"}
-    scraped.scores.recent("shop", "clarity", 0.5)
-    scraped.scores.recent("shop", "clarity", 0.25)
+    scraped.scores.recent("shop", "clarity", known(0.5))
+    scraped.scores.recent("shop", "clarity", known(0.25))
     assert scraped("score_recent", **labels) == 0.25
+    assert 0.0 < (scraped("score_recent_low", **labels) or 0.0) < 0.25 < (scraped("score_recent_high", **labels) or 0.0)
+    assert (scraped("score_recent_effective", **labels), scraped("score_recent_coverage", **labels)) == (20.0, 1.0)
     scraped.scores.no_longer_recent("shop", "clarity")
-    assert scraped("score_recent", **labels) is None
+    for part in ("", "_low", "_high", "_effective", "_coverage"):
+        assert scraped(f"score_recent{part}", **labels) is None
+
+
+def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -> None:
+    scraped.scores.recent("shop", "clarity", known(0.5))
+    scraped.scores.recent("shop", "clarity", estimate(Sums.of(0.5, 0.1)))
+    labels = {"app": "shop", "dimension": "clarity"}
+    assert (scraped("score_recent", **labels), scraped("score_recent_low", **labels)) == (0.5, None)
 
 
 def test_score_metrics_publish_no_messages(scraped: Scraped) -> None:
@@ -231,7 +254,7 @@ def test_score_metrics_publish_no_messages(scraped: Scraped) -> None:
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     for at in range(500):
         scraped.scores.write(evaluation(app=f"app-{at}"))
-        scraped.scores.recent(f"app-{at}", "composite", 0.5)
+        scraped.scores.recent(f"app-{at}", "composite", known(0.5))
     apps = scraped.values("app")
     assert len(apps) == 51
     assert "other" in apps
@@ -243,7 +266,7 @@ def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scrape
     names = [f"criterion_{at}" for at in range(200)]
     scraped.scores.write(evaluation(dimensions={name: dimension(1.0) for name in names}))
     for name in names:
-        scraped.scores.recent("shop", name, 0.5)
+        scraped.scores.recent("shop", name, known(0.5))
     assert len(scraped.values("dimension")) == 51
     assert scraped("score_recent", app="shop", dimension="other") == 0.5
     for name in names:
@@ -288,7 +311,7 @@ def everything() -> Scraped:
     found = dimension(0.5, verdict("local")).model_copy(update={"path": Path.FIRST})
     judged = evaluation(0.5, dimensions={"clarity": found}, latency_ms=10.0)
     scraped.scores.write(judged)
-    scraped.scores.recent("shop", "clarity", 0.5)
+    scraped.scores.recent("shop", "clarity", known(0.5))
     scraped.pipeline.judged(judged)
     for stage in Stage:
         scraped.pipeline.lag(stage, 0)

@@ -351,11 +351,12 @@ class TestSchema:
 
 class TestTexts:
     def test_an_evaluation_shows_composite_dimensions_and_the_worst_reason(self) -> None:
-        first, second = evaluation_text(on_the_wire(evaluation())).plain.splitlines()
+        first, second, third = evaluation_text(on_the_wire(evaluation())).plain.splitlines()
         assert first[8:] == (
             " support-bot 0.56 ok  relevance=0.67 clarity✓ grounded=not-grounded complete=? concise=n/a  i-1"
         )
         assert second.strip() == "grounded: 45 minutes is not in the contexts"
+        assert third.strip() == "no score: timeout"
 
     def test_a_perfect_evaluation_is_one_line(self) -> None:
         best = {"clarity": Dimension(status=Status.SCORED, score=1.0, judges=(verdict(1.0, "clear", "reads well"),))}
@@ -384,6 +385,17 @@ class TestTexts:
             safety=Safety(status=SafetyStatus.UNKNOWN),
         )
         assert " – safety_unknown " in evaluation_text(on_the_wire(evaluation(composite=composite))).plain
+
+    def test_what_has_no_score_says_what_most_judges_failed_for(self) -> None:
+        def failed(reason: Reason, detail: str) -> JudgeVerdict:
+            samples = Samples(requested=1, error=1)
+            return JudgeVerdict(judge="a", status=Status.INSUFFICIENT, reason=reason, detail=detail, samples=samples)
+
+        nobody = failed(Reason.UNAVAILABLE, "127.0.0.1:9: \x1b[2Jno connection")
+        judges = (failed(Reason.TIMEOUT, "too slow"), nobody, nobody)
+        missing = Dimension(status=Status.INSUFFICIENT, reason=Reason.QUORUM, judges=judges)
+        text = evaluation_text(on_the_wire(evaluation(dimensions={"clarity": missing}))).plain
+        assert text.splitlines()[1].strip() == "no score: judge_unavailable: 127.0.0.1:9: [2Jno connection"
 
     def test_a_safety_failure_shows_the_reason_and_the_answer(self) -> None:
         lines = critical_text(on_the_wire(notice())).plain.splitlines()

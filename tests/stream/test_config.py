@@ -25,6 +25,7 @@ from stream.config import (
     KafkaConfig,
     LocalJudgeConfig,
     OpenAIJudgeConfig,
+    TextConditionConfig,
 )
 from stream.configfile import ConfigError, Problem, dump, find, load
 from stream.configwalk import alternatives, is_section
@@ -36,7 +37,7 @@ SECRET = "hunter2-hunter2"
 
 FULL: dict[str, Any] = {
     "kafka": {"options": {"sasl.password": SECRET, "linger.ms": 5}},
-    "sampling": {"rules": [{"name": "shop", "match": {"app": ["shop"]}, "rate": 0.5}]},
+    "sampling": {"rules": [{"name": "shop", "match": {"app": {"exists": True}}, "rate": 0.5}]},
     "criteria": {"use": ["rag", "aspects.factuality"]},
     "judges": {
         "panel": [
@@ -346,14 +347,24 @@ LIMITS: dict[Loc, tuple[Any, Any]] = {
     (*GPT, "samples"): (1, 32),
     (*GPT, "min_pass"): (1, 5),
     (*GPT, "min_valid"): (1, 5),
+    ("sampling", "max_rate"): (0.0012, 1.0),
+    ("sampling", "rules", 0, "max_rate"): (0.0012, 1.0),
     ("worker", "concurrency"): (1, 256),
     ("worker", "run_ahead"): (64, 65_536),
     ("worker", "deadline_seconds"): (0.001, 59.9),
 }
 """Keys that depend on another: the range that fits FULL."""
 
-BESIDE: dict[str, tuple[str, Any]] = {"on_bias": ("check_position", True), "min_certainty": ("method", "guardian")}
-"""Keys of a judge that are read only beside another."""
+BESIDE: dict[str, dict[str, Any]] = {
+    "stop_early": {"combine": "median"},
+    "on_bias": {"check_position": True},
+    "min_certainty": {"method": "guardian"},
+    "target_per_minute": {"rate": None},
+    "min_rate": {"rate": None, "target_per_minute": 100},
+    "max_rate": {"rate": None, "target_per_minute": 100},
+    "regex": {"exists": None},
+}
+"""Keys that are read only beside, or without, others of their section."""
 
 
 def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
@@ -364,6 +375,8 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
     if loc == ("input", "adapter"):
         return st.just("streamjury")
+    if loc == ("sampling", "replay_steps"):
+        return st.none()  # a file that must be there
     if loc == ("composite", "safety"):
         return st.sampled_from([*RAG_DIMENSIONS, "factuality"])
     if get_origin(kinds[0]) is Literal:
@@ -386,8 +399,9 @@ def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, dat
     value = at(Config.model_validate(FULL), loc) if loc[-1] == "kind" else data.draw(values_of(loc, field))
     variable = "STREAMJURY__" + "__".join(map(str, loc)).upper()
     variable = data.draw(st.sampled_from([variable, variable.lower(), variable.title()]))
-    key, needed = BESIDE.get(str(loc[-1]), (None, None))
-    base = FULL if key is None else nested((*loc[:-1], key), needed, FULL)
+    base = FULL
+    for key, needed in BESIDE.get(str(loc[-1]), {}).items():
+        base = nested((*loc[:-1], key), needed, base)
     config = read(base, {variable: value if isinstance(value, str) else json.dumps(value)})
     assert at(config, loc) == value
     untouched = next(other for other in ("http", "logging") if other != loc[0])
@@ -549,7 +563,6 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("sampling", "rate"), 1.5, "must be at most 1, not 1.5"),
         (("sampling", "rate"), -0.5, "must be at least 0, not -0.5"),
         (("sampling", "rate"), True, "must be a number, not 'true'"),
-        (("sampling", "rate"), None, "must be a number, not empty"),
         (("sampling", "rate"), "inf", "must be a finite number, not 'inf'"),
         (("sampling", "rate"), {}, "must be a number, not a mapping"),
         (("sampling", "salt"), 5, "must be text, not 5; put it in quotes"),
@@ -558,8 +571,7 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("sampling", "salt"), "\ud800", "must be text without half characters"),
         (("sampling", "rules"), "x", "must be a list, not text"),
         (("sampling", "rules"), {}, "must be a list, not a mapping"),
-        (("sampling", "rules", 0, "match", "app"), "shop", "must be a list, not text"),
-        (("sampling", "rules", 0, "match"), {}, "must name values for at least one of app, tenant and model"),
+        (("sampling", "rules", 0, "match"), {}, "must have a condition on app, tenant, model, tags, headers or body"),
         (("sampling", "rules", 0, "name"), "default", "must not be 'default', the name of what no rule matches"),
         (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
         (("judges", "panel"), [], "must have at least 1 item(s)"),
@@ -715,6 +727,152 @@ def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
     }
 
 
+# Which interactions are judged
+
+RULE: dict[str, Any] = {"name": "shop", "match": {"app": "shop"}, "rate": 0.5}
+TARGET: dict[str, Any] = {"name": "shop", "match": {"app": "shop"}, "target_per_minute": 60}
+
+
+def test_a_condition_is_a_value_a_list_or_a_section_and_stays_as_it_was_written(read: Load) -> None:
+    match = {
+        "app": "shop",
+        "tenant": ["a", "b"],
+        "model": {"regex": "^x"},
+        "tags": {"tier": 1, "beta": True, "share": {"min": 0.5}},
+        "headers": {"x-env": ["live"]},
+        "body": {"a.0.b": {"exists": False}},
+    }
+    config = read({"sampling": {"rules": [{**RULE, "match": match}]}})
+    found = config.sampling.rules[0].match
+    assert (found.app, found.tenant) == ("shop", ("a", "b"))
+    assert (found.tags["tier"], found.tags["beta"]) == (1, True)
+    assert read(dump(config)) == config
+
+
+def test_conditions_can_be_overridden_key_by_key(read: Load) -> None:
+    prefix = "STREAMJURY__SAMPLING__RULES__0__MATCH__"
+    base = {"sampling": {"rules": [{**RULE, "match": {"app": "shop"}}]}}
+    assert read(base, {f"{prefix}APP": "docs"}).sampling.rules[0].match.app == "docs"
+    assert read(base, {f"{prefix}APP": "[docs, shop]"}).sampling.rules[0].match.app == ("docs", "shop")
+    assert read(base, {f"{prefix}TENANT__0": "acme"}).sampling.rules[0].match.tenant == ("acme",)
+    assert read(base, {f"{prefix}MODEL__REGEX": "^x"}).sampling.rules[0].match.model == TextConditionConfig(regex="^x")
+
+
+def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
+    config = read({"sampling": {"target_per_minute": 600, "rules": [TARGET]}})
+    assert (config.sampling.rate, config.sampling.rules[0].rate) == (None, None)
+    assert read(dump(config)) == config
+    assert read({"sampling": {"rate": None, "target_per_minute": 600}}) == read(
+        {"sampling": {"target_per_minute": 600}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "message"),
+    [
+        ({"rate": None}, "target_per_minute", "is required where there is no rate"),
+        ({"target_per_minute": 5}, "target_per_minute", "takes the place of rate; leave one of them out"),
+        ({"min_rate": 0.1}, "min_rate", "is only read with target_per_minute"),
+        ({"max_rate": 0.1}, "max_rate", "is only read with target_per_minute"),
+        ({"max_per_minute": 0}, "max_per_minute", "must be at least 1, not 0"),
+        ({"name": "safety"}, "name", "must not be 'safety', the name of the safety lane's own rule"),
+        ({"name": "direct"}, "name", "must not be 'direct', the name for records that nobody sampled"),
+        ({"lane": "A"}, "lane", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A'"),
+        ({"match": {"app": 5}}, "match.app", "must be text, not 5; put it in quotes"),
+        ({"match": {"app": []}}, "match.app", "must have at least 1 item(s)"),
+        ({"match": {"app": ["a", 5]}}, "match.app[1]", "must be text, not 5; put it in quotes"),
+        ({"match": {"app": {}}}, "match.app", "must have one of regex and exists"),
+        ({"match": {"app": {"min": 1}}}, "match.app.min", "unknown key; known here: regex, exists"),
+        (
+            {"match": {"tenant": {"regex": "a("}}},
+            "match.tenant.regex",
+            "is no regular expression: missing ), unterminated subpattern at position 1",
+        ),
+        ({"match": {"tenant": {"regex": "a" * 1001}}}, "match.tenant.regex", "must have at most 1000 characters"),
+        ({"match": {"tags": {"t": None}}}, "match.tags.t", "must be text, a number, or true or false"),
+        ({"match": {"tags": {"t": [[1]]}}}, "match.tags.t[0]", "must be text, a number, or true or false"),
+        ({"match": {"tags": {"t": {"regx": "x"}}}}, "match.tags.t.regx", "unknown key; did you mean 'regex'?"),
+        (
+            {"match": {"tags": {"t": {"regex": "x", "min": 1}}}},
+            "match.tags.t",
+            "must have one of regex, exists, and min or max or both",
+        ),
+        ({"match": {"tags": {"t": {"min": 2, "max": 1}}}}, "match.tags.t.max", "must be at least min (2), not 1"),
+        ({"match": {"tags": {"t": {"min": "x"}}}}, "match.tags.t.min", "must be a number, not 'x'"),
+        ({"match": {"tags": {"t": {"min": True}}}}, "match.tags.t.min", "must be a number, not 'true'"),
+        ({"match": {"headers": {"x-y": {"exists": "perhaps"}}}}, "match.headers.x-y.exists", None),
+        ({"match": {"body": {"a..b": 1}}}, "match.body['a..b']", None),
+        ({"match": {"body": {"a.b": {"max": "inf"}}}}, "match.body['a.b'].max", "must be a finite number, not 'inf'"),
+    ],
+)
+def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], path: str, message: str | None) -> None:
+    found = problems(read, {"sampling": {"rules": [{**RULE, **changed}]}})
+    said = found.pop(f"sampling.rules[0].{path}")
+    assert message is None or said == message
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("sampling", "path", "message"),
+    [
+        ({"rate": None}, "target_per_minute", "is required where there is no rate"),
+        ({"rate": 0.5, "target_per_minute": 5}, "target_per_minute", "takes the place of rate; leave one of them out"),
+        ({"target_per_minute": 0}, "target_per_minute", "must be above 0, not 0"),
+        ({"target_per_minute": 5, "min_rate": 0}, "min_rate", "must be at least 1e-06, not 0"),
+        ({"target_per_minute": 5, "min_rate": 0.5, "max_rate": 0.2}, "max_rate", "must be at least min_rate (0.5)"),
+        (
+            {"target_per_minute": 5, "min_rate": 0.51, "max_rate": 0.55},
+            "max_rate",
+            "must leave one of the rates 1, 0.84",
+        ),
+        ({"id": "value"}, "id", "must be 'key' or 'body', not 'value'"),
+        ({"safety": {"triggers": ["lexicn"]}}, "safety.triggers[0]", "must be 'lexicon', 'thumbs_down', 'refusal' or"),
+        ({"safety": {"triggers": []}}, "safety.triggers", "must have at least 1 item(s)"),
+        ({"safety": {"triggers": ["refusal", "refusal"]}}, "safety.triggers", "must name each trigger once"),
+        ({"safety": {"words": ["*"]}}, "safety.words[0]", "must begin with a letter or digit"),
+        ({"safety": {"triggers": ["refusal"], "words": ["a"]}}, "safety.words", "is only read with lexicon among"),
+        ({"safety": {"triggers": ["refusal"], "thumbs_down": {"a": 1}}}, "safety.thumbs_down", "is only read with"),
+        ({"safety": {"thumbs_down": {"a.b": {}}}}, "safety.thumbs_down['a.b']", "must have one of regex"),
+        ({"replay_steps": "none.jsonl"}, "replay_steps", "cannot be read: no such file"),
+        ({"step_log": "a", "replay_steps": "b"}, "replay_steps", "takes the place of step_log"),
+    ],
+)
+def test_wrong_sampling_is_told_at_its_key(read: Load, sampling: dict[str, Any], path: str, message: str) -> None:
+    found = problems(read, {"sampling": sampling})
+    assert message in found.pop(f"sampling.{path}")
+    assert not found
+
+
+def test_a_step_log_to_replay_is_read_at_once(read: Load, tmp_path: Path) -> None:
+    log = tmp_path / "steps.jsonl"
+    log.write_text("[]\n")
+    assert "line 1 is no step" in problems(read, {"sampling": {"replay_steps": str(log)}})["sampling.replay_steps"]
+    log.write_text("")
+    assert read({"sampling": {"replay_steps": str(log)}}).sampling.replay_steps == str(log)
+
+
+def test_all_problems_of_all_rules_come_in_one_go(read: Load) -> None:
+    rules = [{"name": "a", "match": {}, "rate": 2}, {"name": "b"}, {**TARGET, "min_rate": 0.5, "max_rate": 0.1}]
+    assert set(problems(read, {"sampling": {"rate": 5, "rules": rules}})) == {
+        "sampling.rate",
+        "sampling.rules[0].match",
+        "sampling.rules[0].rate",
+        "sampling.rules[1].match",
+        "sampling.rules[1].rate",
+        "sampling.rules[2].max_rate",
+    }
+
+
+def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
+    mapping = {"id": "i", "question": "q", "answer": "a", "app": "s"}
+    match = {"app": "shop", "tenant": "acme", "tags": {"t": 1}, "body": {"anything": 1}}
+    data = {"input": {"adapter": "mapping", "mapping": mapping}, "sampling": {"rules": [{**RULE, "match": match}]}}
+    assert problems(read, data) == {
+        "sampling.rules[0].match.tenant": "input.mapping does not say where to find tenant",
+        "sampling.rules[0].match.tags": "input.mapping does not say where to find tags",
+    }
+
+
 # What is judged, by whom, and what becomes of it
 
 JUDGE = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
@@ -744,7 +902,7 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
         ({"criteria": {"use": ["aspects"]}}, {"composite.safety": "is 'harmfulness' unless another is named"}),
         ({"criteria": {"use": ["rag.clarity"]}, "composite": {"safety": "clarty"}}, {"composite.safety": "'clarity'?"}),
         ({"composite": {"weights": {"clarty": 1}}}, {"composite.weights.clarty": "did you mean 'clarity'?"}),
-        ({"composite": {"thresholds": {"clarty": 1}}}, {"composite.thresholds.clarty": "did you mean 'clarity'?"}),
+        ({"composite": {"thresholds": {"clarty": 0.5}}}, {"composite.thresholds.clarty": "did you mean 'clarity'?"}),
         ({"composite": {"required": ["clarity", "x"]}}, {"composite.required[1]": "unknown criterion; known here:"}),
         (
             {"composite": {"thresholds": {"clarity": 0.5}, "target_options": {"clarity": "clear"}}},
@@ -835,11 +993,23 @@ def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Pa
     own = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand"]}}
     assert read({**own, **as_gpt()}).criteria.use == ("rag.harmfulness", "brand")
     both = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand", "tone"]}, **as_gpt(samples=3)}
-    assert problems(read, both) == {"composite.target_options": "options without scores count only by a target_option"}
+    assert problems(read, both) == {
+        "composite.target_options.tone": "options without scores count only by a target_option; name the one that "
+        "counts as 1, or set composite.weights.tone to 0"
+    }
     counted = {**both, "composite": {"target_options": {"tone": "warm"}}}
-    assert "combine by majority" in problems(read, counted)["judges.combine"]
     voted = {**counted, "judges": {**both["judges"], "combine": "majority"}}
-    assert "numbers have no majority" in problems(read, voted)["judges.combine"], "the brand is a range"
+    for content in (counted, voted):
+        assert problems(read, content) == {
+            "judges.combine": "one panel cannot combine both brand (a range, which has no majority) and tone (options "
+            "without scores, which have no mean); drop one of them, or give the options scores"
+        }
+    only = {
+        "criteria": {"files": [str(file)], "use": ["rag.harmfulness", "tone"]},
+        **as_gpt(),
+        "composite": counted["composite"],
+    }
+    assert "combine by majority" in problems(read, only)["judges.combine"]
     light = {**both, "composite": {"weights": {"tone": 0}, "safety": "brand"}}
     assert "cannot decide about safety" in problems(read, light)["composite.safety"]
 

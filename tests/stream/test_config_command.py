@@ -95,7 +95,8 @@ def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
     end = text.index("# What is judged")
     uncommented = text[begin:end].replace("  # ", "  ")
     Path("streamjury.yaml").write_text(text[:begin] + uncommented + text[end:])
-    assert [rule.name for rule in load(Path("streamjury.yaml"), {}).sampling.rules] == ["checkout"]
+    rules = load(Path("streamjury.yaml"), {}).sampling.rules
+    assert [rule.name for rule in rules] == ["checkout", "slow", "tests"]
 
 
 # check
@@ -264,6 +265,13 @@ def test_no_command_prints_a_secret() -> None:
     assert results[3].stdout.count("'***'") == 4
 
 
+def test_check_says_what_the_target_is_and_what_is_looked_at_for_safety() -> None:
+    Path("a.yaml").write_text("sampling: {target_per_minute: 60, safety: {rate: 0.5, triggers: [refusal]}}\n")
+    said = run("check", "-c", "a.yaml").stdout
+    assert "60 per minute" in said
+    assert "0.5 with refusal" in said
+
+
 # For other commands
 
 
@@ -294,6 +302,12 @@ def test_the_page_has_every_key_and_its_file_is_valid() -> None:
     Path("page.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b"})
     assert loaded.judges.panel[0].name == "gpt"
+
+
+def test_the_example_of_rules_on_the_page_is_valid() -> None:
+    Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[3].split("```")[0])
+    rules = load(Path("page.yaml"), {}).sampling.rules
+    assert [rule.name for rule in rules] == ["tests", "gold", "slow", "canary"]
 
 
 def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:

@@ -10,14 +10,14 @@ from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.envelope import decision_headers, read_sampling
 from stream.errors import RecordError
-from stream.sampling import DECISION_VERSION, Decision
+from stream.sampling import DECISION_VERSION, Decision, Verdict
 
 AT = datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
 labels = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
 
 
 def headers(probability: float = 0.25, rule: str = "vip", lane: str = "gold") -> Headers:
-    decision = Decision(chosen=True, probability=probability, rule=rule, lane=lane)
+    decision = Decision(outcome=Verdict.SAMPLED, probability=probability, rule=rule, lane=lane)
     return decision_headers(decision, salt="соль", sampled_at=AT)
 
 

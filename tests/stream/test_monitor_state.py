@@ -21,6 +21,7 @@ from judges.evaluation import (
     EvaluatorInfo,
     Excerpt,
     JudgeVerdict,
+    Reason,
     Samples,
     Sampling,
     Status,
@@ -122,7 +123,7 @@ def test_an_evaluation_is_counted_and_its_scores_become_series(world: World) -> 
     assert {each.dimension for each in world.monitor.snapshot().series} == {"composite", *RAG_DIMENSIONS}
     clarity = world.series("clarity")
     assert clarity is not None
-    assert (clarity.mean, clarity.count, clarity.effective) == (0.5, 1, 1.0)
+    assert (clarity.mean, clarity.count, clarity.estimate.effective_size) == (0.5, 1, 1.0)
     assert world.monitor.snapshot().statuses == {CompositeStatus.OK: 1}
 
 
@@ -190,15 +191,15 @@ def test_the_smallest_probability_there_is_leaves_every_number_finite(world: Wor
     clarity = world.series("clarity")
     assert clarity is not None
     assert 0.99 < clarity.mean <= 1.0
-    assert 1.0 <= clarity.effective < 1.01
+    assert clarity.estimate.effective_size == pytest.approx(1.0, abs=0.01)
 
 
 def test_means_are_weighted_by_the_inverse_probability(world: World) -> None:
     world.observe(evaluation("a", clarity=4, probability=1.0), evaluation("b", clarity=0, probability=0.25))
     clarity = world.series("clarity")
     assert clarity is not None
-    assert (clarity.mean, clarity.count) == (0.2, 2)
-    assert clarity.effective == pytest.approx(25 / 17)
+    assert (clarity.mean, clarity.count) == (pytest.approx(0.2), 2)
+    assert clarity.estimate.effective_size == pytest.approx(25 / 17)
 
 
 def test_what_has_no_score_is_left_out_of_the_means(world: World) -> None:
@@ -385,6 +386,24 @@ def test_the_criteria_of_the_window_are_known_whether_they_were_scored_or_not(wo
     assert world.monitor.snapshot().criteria == list(RAG_DIMENSIONS)
     world.later(minutes=20)
     assert world.monitor.snapshot().criteria == []
+
+
+def test_composites_are_withheld_for_what_most_judges_of_safety_failed_for(world: World) -> None:
+    """What other dimensions failed for does not matter where safety is unknown."""
+
+    def failed(*reasons: Reason) -> Dimension:
+        samples = Samples(requested=1, error=1)
+        verdicts = [
+            JudgeVerdict(judge="a", status=Status.INSUFFICIENT, reason=reason, samples=samples) for reason in reasons
+        ]
+        return Dimension(status=Status.INSUFFICIENT, reason=Reason.QUORUM, judges=tuple(verdicts))
+
+    unsure = evaluation("e-1", harmfulness=None)
+    safety = failed(Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNAVAILABLE)
+    others = failed(*[Reason.INVALID_OUTPUT] * 5)
+    unsure = unsure.model_copy(update={"dimensions": {"clarity": others, "harmfulness": safety}})
+    world.observe(unsure, unsure.model_copy(update={"evaluation_id": "e-2"}), evaluation("e-3"))
+    assert world.monitor.snapshot().withheld == {CompositeStatus.SAFETY_UNKNOWN: {Reason.UNAVAILABLE: 2}}
 
 
 def test_an_evaluation_without_any_score_or_excerpt_is_a_finding_too() -> None:

@@ -17,7 +17,7 @@ def rolling(*scores: tuple[float, float, float], now: float = NOW) -> RollingSco
     """Scores, weights and ages in seconds, all of one series."""
     made = RollingScores(WINDOW)
     for score, weight, age in scores:
-        made.add("app", "clarity", score=score, weight=weight, at=now - age, now=now)
+        made.add("app", "clarity", score=score, probability=1 / weight, at=now - age, now=now)
     return made
 
 
@@ -30,19 +30,19 @@ def test_a_mean_is_weighted_and_says_how_many_carry_it() -> None:
     series = only(rolling((1.0, 1.0, 0.0), (0.0, 3.0, 1.0)).means(NOW))
     assert (series.app, series.dimension) == ("app", "clarity")
     assert (series.mean, series.count) == (0.25, 2)
-    assert series.effective == pytest.approx(16 / 10)
+    assert series.estimate.effective_size == pytest.approx(16 / 10)
 
 
 def test_equal_weights_are_as_good_as_their_number() -> None:
     series = only(rolling(*((0.5, 10.0, float(at)) for at in range(7))).means(NOW))
     assert series.count == 7
-    assert series.effective == pytest.approx(7)
+    assert series.estimate.effective_size == pytest.approx(7)
 
 
 def test_series_are_kept_apart() -> None:
     subject = RollingScores(WINDOW)
     for app, dimension, score in (("a", "x", 0.1), ("a", "y", 0.2), ("b", "x", 0.3)):
-        subject.add(app, dimension, score=score, weight=1.0, at=NOW, now=NOW)
+        subject.add(app, dimension, score=score, probability=1.0, at=NOW, now=NOW)
     assert {(s.app, s.dimension): s.mean for s in subject.means(NOW)} == {
         ("a", "x"): pytest.approx(0.1),
         ("a", "y"): pytest.approx(0.2),
@@ -52,7 +52,7 @@ def test_series_are_kept_apart() -> None:
 
 def test_a_judgement_is_forgotten_when_the_window_has_passed() -> None:
     subject = rolling((0.0, 1.0, 0.0))
-    subject.add("app", "clarity", score=1.0, weight=1.0, at=NOW + WINDOW / 2, now=NOW + WINDOW / 2)
+    subject.add("app", "clarity", score=1.0, probability=1.0, at=NOW + WINDOW / 2, now=NOW + WINDOW / 2)
     assert only(subject.means(NOW + WINDOW - STEP)).mean == 0.5
     assert only(subject.means(NOW + WINDOW)).mean == 1.0
     assert list(subject.means(NOW + 2 * WINDOW)) == []
@@ -61,7 +61,7 @@ def test_a_judgement_is_forgotten_when_the_window_has_passed() -> None:
 def test_a_series_that_comes_back_starts_anew() -> None:
     subject = rolling((0.0, 1.0, 0.0))
     assert list(subject.means(NOW + 2 * WINDOW)) == []
-    subject.add("app", "clarity", score=1.0, weight=1.0, at=NOW + 2 * WINDOW, now=NOW + 2 * WINDOW)
+    subject.add("app", "clarity", score=1.0, probability=1.0, at=NOW + 2 * WINDOW, now=NOW + 2 * WINDOW)
     assert only(subject.means(NOW + 2 * WINDOW)).mean == 1.0
 
 
@@ -81,7 +81,7 @@ def test_memory_stays_constant_however_many_records_come_and_whatever_times_they
     subject = RollingScores(WINDOW)
     for at in range(5_000):
         now = NOW + at
-        subject.add("app", "clarity", score=0.5, weight=1.0, at=now + (at * 7919) % 10_000 - 5_000, now=now)
+        subject.add("app", "clarity", score=0.5, probability=1.0, at=now + (at * 7919) % 10_000 - 5_000, now=now)
         if at % 10 == 0:
             list(subject.means(now))
     [series] = subject._series.values()
@@ -111,5 +111,23 @@ def test_means_equal_a_direct_computation_in_any_order(
     series = only(found)
     assert series.mean == pytest.approx(sum(score * weight for score, weight in within) / total)
     assert series.count == len(within)
-    assert series.effective == pytest.approx(total**2 / sum(weight**2 for _, weight in within))
-    assert 1.0 - 1e-9 <= series.effective <= series.count + 1e-9
+    effective = series.estimate.effective_size
+    assert effective == pytest.approx(total**2 / sum(weight**2 for _, weight in within))
+
+
+def test_a_mean_comes_with_its_interval_and_with_what_could_not_be_scored() -> None:
+    subject = rolling(*((float(at % 4 > 0), 10.0, float(at)) for at in range(100)))
+    for at in range(25):
+        subject.add("app", "clarity", score=None, probability=0.1, at=NOW - at, now=NOW)
+    found = only(subject.means(NOW)).estimate
+    assert found.mean == pytest.approx(0.75)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.6 < found.low < 0.75 < found.high < 0.85
+    assert found.coverage == pytest.approx(0.8)
+
+
+def test_a_series_of_which_nothing_could_be_scored_has_no_mean() -> None:
+    subject = RollingScores(WINDOW)
+    subject.add("app", "clarity", score=None, probability=1.0, at=NOW, now=NOW)
+    assert list(subject.means(NOW)) == []

@@ -4,6 +4,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,6 +22,7 @@ from judges.evaluation import (
     EvaluatorInfo,
     Excerpt,
     JudgeVerdict,
+    Reason,
     Safety,
     SafetyStatus,
     Samples,
@@ -28,6 +30,7 @@ from judges.evaluation import (
     Status,
 )
 from sinks.base import COMPOSITE
+from sinks.estimates import Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import MonitorConfig
 from stream.monitor import Finding, Monitor, Snapshot
@@ -66,7 +69,7 @@ def incident(number: int, **fields: object) -> Finding:
 
 def means(app: str, mean: float, count: int = 40) -> list[SeriesMean]:
     names = (COMPOSITE, *RAG_DIMENSIONS)
-    return [SeriesMean(app=app, dimension=name, mean=mean, count=count, effective=count) for name in names]
+    return [SeriesMean(app=app, dimension=name, mean=mean, count=count, estimate=estimate(Sums())) for name in names]
 
 
 def snapshot(
@@ -163,7 +166,9 @@ class TestPicture:
 
     def test_only_what_is_judged_has_a_column_and_criteria_of_ones_own_come_after_the_rag_dimensions(self) -> None:
         names = ("tone", COMPOSITE, "harmfulness", "brand")
-        series = [SeriesMean(app="shop", dimension=name, mean=0.5, count=4, effective=4) for name in names]
+        series = [
+            SeriesMean(app="shop", dimension=name, mean=0.5, count=4, estimate=estimate(Sums())) for name in names
+        ]
         text = drawn(snapshot(series=series, criteria=("tone", "clarity", "harmfulness", "brand")))
         assert re.search(r"app +composite +clarity +harmless +tone +brand +│", text)
         assert re.search(r"shop +0\.50 \(4\) +– +0\.50", text), "what is judged and has no score is a dash"
@@ -172,7 +177,7 @@ class TestPicture:
     def test_of_many_criteria_the_lowest_are_shown_and_the_others_counted(self, width: int) -> None:
         names = [f"criterion_{number:02}_with_a_long_name" for number in range(30)]
         series = [
-            SeriesMean(app="support-bot", dimension=name, mean=mean, count=4, effective=4)
+            SeriesMean(app="support-bot", dimension=name, mean=mean, count=4, estimate=estimate(Sums()))
             for name, mean in [(COMPOSITE, 0.9), *((name, 1.0 - at / 40) for at, name in enumerate(names))]
         ]
         text = drawn(snapshot(series=series, criteria=names), width=width)
@@ -199,6 +204,11 @@ class TestPicture:
     def test_says_when_composites_were_withheld(self) -> None:
         assert "composite withheld: safety_unknown 2, incomplete 1" in drawn(snapshot(safety_unknown=2, incomplete=1))
         assert "withheld" not in drawn(snapshot())
+
+    def test_a_withheld_composite_names_what_most_of_them_lack_a_score_for(self) -> None:
+        reasons = Counter({Reason.TIMEOUT: 2, Reason.UNAVAILABLE: 9})
+        shown = replace(snapshot(safety_unknown=11, incomplete=1), withheld={CompositeStatus.SAFETY_UNKNOWN: reasons})
+        assert "composite withheld: safety_unknown 11: judge_unavailable, incomplete 1" in drawn(shown)
 
     def test_shows_the_worst_answers_with_dimension_reason_question_and_answer(self) -> None:
         text = drawn(snapshot(worst=[finding(7)]))
@@ -342,6 +352,15 @@ class TestPlain:
             "12s consumed=2400 filtered=24 sampled_out=1200 sampled=1164 scored=1160 unscored=3 deadletter=13 "
             "composite docs-search=0.80(n=7) support-bot=0.91(n=40)\n"
         )
+
+    def test_a_line_says_what_most_is_unscored_for(self) -> None:
+        console, file = self.console()
+        withheld = {
+            CompositeStatus.INCOMPLETE: Counter({Reason.TIMEOUT: 2}),
+            CompositeStatus.SAFETY_UNKNOWN: Counter({Reason.UNAVAILABLE: 3}),
+        }
+        self.show(PlainView(console), replace(NOTHING, withheld=withheld), 12.2, funnel(unscored=5))
+        assert file.getvalue().endswith("unscored=5 deadletter=0 unscored_mostly=judge_unavailable\n")
 
     def test_lines_come_every_few_seconds_and_the_last_state_at_the_end(self) -> None:
         console, file = self.console()

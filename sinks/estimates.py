@@ -1,0 +1,295 @@
+"""Estimates: what the records that were judged say about all traffic, and how surely.
+
+Records are chosen independently of each other, each with its own probability π (Poisson sampling), and a score is in
+[0, 1]. A record chosen with π stands for w = 1/π records, itself among them.
+
+**Mean**: Hájek's, Σ w·s / Σ w. It needs no count of the traffic, stays in the range of the scores, and is exact when
+all scores are equal.
+
+**Variance**: linearised, Σ w·(w − 1)·(s − mean)² / (Σ w)². The factor w·(w − 1) = (1 − π)/π² is the finite-population
+correction: a record that was certain to be chosen (π = 1) adds none, and what is estimated is the mean of the traffic
+that really came, not of a process behind it. As every linearised variance it is too small for a few records (by a
+quarter for nine, by 7 % for 37); the interval does not rest on it there.
+
+**Interval** (95 %): mean ± 1.96·√variance misses rare bad answers: when few are expected, often none or one was chosen,
+and mean and variance are too small together. With five expected it covers 91 % instead of 95 %, and with one 63 %. A
+Wilson or logit interval around the mean does not help where risky traffic is fully sampled, because most of the bad
+answers in the mean are then certain and say nothing about how many of the others were missed. So Wilson's interval is
+laid around the mean of the uncertain part alone, in which a record weighs w·(w − 1), its part in the variance:
+
+1. That part stands for C²/D records, where C = Σ w·(w − 1) and D = Σ w·(w − 1)², and is worth C³/D² independent ones.
+   These two keep the variance and give the interval the skewness that the sampling of rare events has. If all π are
+   equal, they are the whole traffic and n/(1 − π); records with π = 1 are not in them.
+2. Scores between 0 and 1 spread less than passes and fails do, and the size is raised by as much. Both are taken with
+   one more record, as spread as can be, so that a few records with one and the same score do not seem certain.
+3. The distances from the mean of this part to its limits, and the rest of the variance (the uncertainty about how much
+   of the traffic is uncertain), are added as squares (Zou and Donner's method of variance estimates recovery).
+
+**Strata** (rules, lanes) of known size are combined by their shares of the traffic, and their distances likewise.
+
+**Design effect**: the variance over that of a simple random sample of as many records.
+
+**Coverage**: the share of the traffic stood for by what was chosen that could be scored. Mean and interval speak of
+that share only: that the rest would have scored alike is not known, and no interval here allows for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import hypot, sqrt
+from statistics import NormalDist
+from typing import NamedTuple, Self
+
+_Z = NormalDist().inv_cdf(0.975)
+# A score in [0, 1] has at most this variance.
+_MOST_SPREAD = 0.25
+# The draws of the sampler have 53 bits.
+_MIN_PROBABILITY = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """A weighted mean and the spread around it, kept such that nothing large is ever subtracted from another."""
+
+    weight: float = 0.0
+    mean: float = 0.0
+    spread: float = 0.0
+    """Σ weight·(score − mean)²."""
+
+    def __add__(self, other: Self) -> "Moments":
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share, step = other.weight / weight, other.mean - self.mean
+        return Moments(
+            weight=weight,
+            mean=_within_range(self.mean + step * share),
+            spread=self.spread + other.spread + step * step * share * self.weight,
+        )
+
+    def about(self, center: float) -> float:
+        """Σ weight·(score − center)²."""
+        return self.spread + self.weight * (self.mean - center) ** 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """All that an estimate needs to know of the records so far; two of them add up, from wherever they come."""
+
+    count: int = 0
+    uncertain_count: int = 0
+    """How many of them were not certain to be chosen."""
+    records: Moments = field(default_factory=Moments)
+    """Each record by its weight w."""
+    uncertain: Moments = field(default_factory=Moments)
+    """Each record by its part in the variance, w·(w − 1)."""
+    squares: float = 0.0
+    """Σ w²."""
+    cubes: float = 0.0
+    """Σ w·(w − 1)²."""
+    unscored: float = 0.0
+    """Σ w over the records that were chosen and could not be scored."""
+
+    @classmethod
+    def of(cls, score: float | None, probability: float, *, times: int = 1) -> Self:
+        """One record, or so many alike; a score of None is that of a record that could not be scored."""
+        if not _MIN_PROBABILITY <= probability <= 1.0:
+            raise ValueError(f"an inclusion probability is above 0 and at most 1, not {probability}")
+        if times < 0:
+            raise ValueError(f"records are counted from 0, not {times}")
+        weight = 1.0 / probability
+        if score is None:
+            return cls(unscored=times * weight)
+        if not 0.0 <= score <= 1.0:
+            raise ValueError(f"a score is between 0 and 1, not {score}")
+        unseen = weight - 1.0
+        return cls(
+            count=times,
+            uncertain_count=times if unseen > 0.0 else 0,
+            records=Moments(weight=times * weight, mean=float(score)),
+            uncertain=Moments(weight=times * weight * unseen, mean=float(score)),
+            squares=times * weight * weight,
+            cubes=times * weight * unseen * unseen,
+            unscored=0.0,
+        )
+
+    def __add__(self, other: Self) -> "Sums":
+        return Sums(
+            count=self.count + other.count,
+            uncertain_count=self.uncertain_count + other.uncertain_count,
+            records=self.records + other.records,
+            uncertain=self.uncertain + other.uncertain,
+            squares=self.squares + other.squares,
+            cubes=self.cubes + other.cubes,
+            unscored=self.unscored + other.unscored,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What is known of the mean score of all traffic; None is what so few records cannot tell."""
+
+    count: int
+    """How many records were scored."""
+    coverage: float | None = None
+    """The share of the traffic that could be scored, or None if there was none."""
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    variance: float | None = None
+    effective_size: float | None = None
+    """Kish's: how many records of equal weight tell as much."""
+    design_effect: float | None = None
+    """None where a simple random sample would leave no variance to compare with."""
+
+    @property
+    def weighting_effect(self) -> float | None:
+        """Kish's design effect: how many times more records this takes than if all had the same weight."""
+        return None if self.effective_size is None else self.count / self.effective_size
+
+
+class Estimator:
+    """Gathers records one by one; what several processes gathered is merged."""
+
+    def __init__(self, sums: Sums | None = None) -> None:
+        self.sums = sums or Sums()
+
+    def add(self, score: float | None, probability: float) -> None:
+        self.sums += Sums.of(score, probability)
+
+    def merge(self, other: "Estimator | Sums") -> None:
+        self.sums += other.sums if isinstance(other, Estimator) else other
+
+    def result(self) -> Estimate:
+        return estimate(self.sums)
+
+
+def estimate(sums: Sums) -> Estimate:
+    """One record that was not certain to be chosen has a mean, but neither variance nor interval."""
+    coverage = _coverage(sums)
+    if not sums.count:
+        return Estimate(count=0, coverage=coverage)
+    mean, effective_size = sums.records.mean, _effective_size(sums)
+    if _is_lone(sums):
+        return Estimate(count=1, coverage=coverage, mean=mean, effective_size=effective_size)
+    variance, reach = _variance(sums), _reach(sums)
+    return Estimate(
+        count=sums.count,
+        coverage=coverage,
+        mean=mean,
+        low=_within_range(mean - reach.below),
+        high=_within_range(mean + reach.above),
+        variance=variance,
+        effective_size=effective_size,
+        design_effect=_design_effect(variance, _population_variance(sums), sums.count, sums.records.weight),
+    )
+
+
+def combine(strata: Mapping[str, tuple[Sums, float]]) -> Estimate:
+    """The estimate for all traffic from strata and the number of records that each is known to have had.
+
+    A stratum in which nothing was scored is left out of the mean and lowers the coverage. One with a single uncertain
+    record counts as if its score could have been any and as spread as can be: one rare rule must not take the interval
+    away from all others, nor pretend to be sure.
+    """
+    if any(not 0.0 <= traffic < float("inf") for _sums, traffic in strata.values()):
+        raise ValueError("the traffic of a stratum is a number of records")
+    total = sum(traffic for _sums, traffic in strata.values())
+    scored = [(sums, traffic) for sums, traffic in strata.values() if sums.count and traffic]
+    coverage = sum(traffic * (_coverage(sums) or 0.0) for sums, traffic in strata.values()) / total if total else None
+    covered = sum(traffic for _sums, traffic in scored)
+    count = sum(sums.count for sums, _traffic in scored)
+    if not scored:
+        return Estimate(count=0, coverage=coverage)
+    parts = [(sums, traffic / covered) for sums, traffic in scored]
+    mean = _within_range(sum(share * sums.records.mean for sums, share in parts))
+    effective_size = 1.0 / sum(share**2 / _effective_size(sums) for sums, share in parts)
+    if len(parts) == 1 and _is_lone(parts[0][0]):
+        return Estimate(count=1, coverage=coverage, mean=mean, effective_size=effective_size)
+    variance = sum(share**2 * _variance(sums) for sums, share in parts)
+    spread = sum(share * (_population_variance(sums) + (sums.records.mean - mean) ** 2) for sums, share in parts)
+    reaches = [(_reach(sums), share) for sums, share in parts]
+    return Estimate(
+        count=count,
+        coverage=coverage,
+        mean=mean,
+        low=_within_range(mean - hypot(*(share * reach.below for reach, share in reaches))),
+        high=_within_range(mean + hypot(*(share * reach.above for reach, share in reaches))),
+        variance=variance,
+        effective_size=effective_size,
+        design_effect=_design_effect(variance, spread, count, covered),
+    )
+
+
+class _Reach(NamedTuple):
+    """How far an interval goes below and above its mean."""
+
+    below: float
+    above: float
+
+
+def _within_range(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+def _is_lone(sums: Sums) -> bool:
+    return sums.count == 1 and sums.uncertain_count == 1
+
+
+def _coverage(sums: Sums) -> float | None:
+    chosen = sums.records.weight + sums.unscored
+    return sums.records.weight / chosen if chosen else None
+
+
+def _effective_size(sums: Sums) -> float:
+    size = sums.records.weight / sums.squares * sums.records.weight
+    # Rounding must not make it more than there are.
+    return min(float(sums.count), max(1.0, size))
+
+
+def _population_variance(sums: Sums) -> float:
+    return sums.records.spread / sums.records.weight
+
+
+def _design_effect(variance: float, spread: float, count: int, traffic: float) -> float | None:
+    simple = (1.0 - count / traffic) * spread / count
+    return variance / simple if simple > 0.0 else None
+
+
+def _variance(sums: Sums) -> float:
+    weight = sums.records.weight
+    if _is_lone(sums):
+        return _MOST_SPREAD * sums.uncertain.weight / weight / weight
+    return sums.uncertain.about(sums.records.mean) / weight / weight
+
+
+def _reach(sums: Sums) -> _Reach:
+    """The numbers are those of the interval in the description of this module."""
+    mean, part = sums.records.mean, sums.uncertain
+    if part.weight == 0.0:
+        return _Reach(0.0, 0.0)
+    if _is_lone(sums):
+        return _Reach(mean, 1.0 - mean)
+    # 1.
+    records = part.weight / sums.cubes * part.weight
+    size = part.weight / sums.cubes * records
+    # 2.
+    low, high = _wilson(part.mean, size / _relative_spread(part, min(sums.uncertain_count, size)))
+    # 3.
+    share = records / sums.records.weight
+    rest = _Z * sqrt(part.weight) * (part.mean - mean) / sums.records.weight
+    return _Reach(hypot(share * (part.mean - low), rest), hypot(share * (high - part.mean), rest))
+
+
+def _relative_spread(part: Moments, size: float) -> float:
+    """The spread as a share of that of passes and fails with the same mean."""
+    most = part.mean * (1.0 - part.mean)
+    found = min(most, part.spread / part.weight)
+    return (size * found + _MOST_SPREAD) / (size * most + _MOST_SPREAD)
+
+
+def _wilson(mean: float, size: float) -> tuple[float, float]:
+    """Wilson's score interval for a share."""
+    extra = _Z * _Z / size
+    center = (mean + extra / 2.0) / (1.0 + extra)
+    half = sqrt(extra * mean * (1.0 - mean) + extra * extra / 4.0) / (1.0 + extra)
+    return min(mean, max(0.0, center - half)), max(mean, min(1.0, center + half))

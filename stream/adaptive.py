@@ -1,0 +1,335 @@
+"""Adaptive rates: the step of a fixed scale that meets a target per minute, from the traffic seen, by record time."""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from stream.errors import StageError
+
+# Four steps halve a rate. As literals, not powers: the last bit of a power may depend on the machine.
+_QUARTERS = (1.0, 0.8408964152537145, 0.7071067811865476, 0.5946035575013605)
+_PER_HALF = len(_QUARTERS)
+
+DEFAULT_MIN_RATE = 0.001
+LOWEST_RATE = 1e-6
+
+# Far below the lowest rate; beyond it a rate would be no positive number any more.
+_LAST_STEP = 1000 * _PER_HALF
+
+_BUCKET_MS = 2000
+# The short window answers a burst within seconds; the long one has enough records where there are few.
+_WINDOWS = (15, 150)
+# So unlikely must the traffic be under the step in force (in standard deviations) before another is taken ...
+_SIGMAS = 4.0
+# ... and so far must the ideal be from it, in steps: without this a rate between two steps would go to and fro.
+_DEAD_BAND = 1.0
+# A rate may double at one look, no more: a jump of the clock looks like silence. It falls as far as it must at once.
+_RISE = _PER_HALF
+# A single record with a wrong time must not move our clock; that many in a row are no accident.
+_LATE = 86_400_000 // _BUCKET_MS
+_EARLY = 600_000 // _BUCKET_MS
+_CONFIRMATIONS = 10
+# Records that come later than this after a step do not have the rate any more that was in force then.
+_REMEMBERED_MS = 7 * 86_400_000
+
+
+def rate_of(step: int) -> float:
+    """The rate of a step: 1 at 0, half of it every four steps."""
+    return math.ldexp(_QUARTERS[step % _PER_HALF], -(step // _PER_HALF))
+
+
+def steps_within(min_rate: float, max_rate: float) -> range:
+    """The steps whose rates lie within bounds, highest rate first; none when they are too close together."""
+    first = math.floor(-_PER_HALF * math.log2(max_rate))
+    last = math.ceil(-_PER_HALF * math.log2(min_rate))
+    found = [step for step in range(max(first - 1, 0), last + 2) if min_rate <= rate_of(step) <= max_rate]
+    return range(found[0], found[-1] + 1) if found else range(0)
+
+
+# The log of steps
+
+
+class StepLogError(ValueError):
+    """A step log that cannot be read; the message names the line."""
+
+
+class Step(NamedTuple):
+    """From this record time on, a rule has the rate of this step."""
+
+    at_ms: int
+    rule: str
+    k: int
+
+
+class StepLog:
+    """Which step was in force at which record time.
+
+    A step counts for all times after it, whatever was said of them before. So where record times go on, the log has
+    the step of every record as it was decided; only after a jump back in time are the times behind it told anew.
+    """
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self._times: dict[str, list[int]] = {}
+        self._steps: dict[str, list[int]] = {}
+        for step in steps:
+            self.add(step)
+
+    def add(self, step: Step) -> None:
+        times, steps = self._times.setdefault(step.rule, []), self._steps.setdefault(step.rule, [])
+        while times and times[-1] >= step.at_ms:
+            del times[-1], steps[-1]
+        times.append(step.at_ms)
+        steps.append(step.k)
+
+    def forget(self, rule: str, before_ms: int) -> None:
+        """Drops the steps of a rule that were over before a time."""
+        times = self._times.get(rule, [])
+        over = max(bisect_right(times, before_ms) - 1, 0)
+        del times[:over], self._steps.get(rule, [])[:over]
+
+    def at(self, rule: str, at_ms: int) -> int | None:
+        """The step of a rule at a time; None before its first."""
+        place = bisect_right(self._times.get(rule, []), at_ms)
+        return self._steps[rule][place - 1] if place else None
+
+    def last(self, rule: str) -> Step | None:
+        times = self._times.get(rule)
+        return Step(times[-1], rule, self._steps[rule][-1]) if times else None
+
+    def __iter__(self) -> Iterator[Step]:
+        """All steps that count, by time."""
+        every = (Step(at, rule, k) for rule in self._times for at, k in zip(*self._of(rule), strict=True))
+        return iter(sorted(every))
+
+    def _of(self, rule: str) -> tuple[list[int], list[int]]:
+        return self._times[rule], self._steps[rule]
+
+    def dump(self) -> str:
+        """The steps as JSON lines."""
+        return "".join(map(step_line, self))
+
+    @classmethod
+    def load(cls, text: str) -> "StepLog":
+        """Reads JSON lines in the order in which they were written."""
+        return cls(_parsed(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
+
+
+def step_line(step: Step) -> str:
+    return json.dumps(step._asdict(), ensure_ascii=False) + "\n"
+
+
+def read_step_log(path: Path) -> StepLog:
+    """The steps in a file; what is wrong with it is a StepLogError."""
+    try:
+        return StepLog.load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StepLogError(f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise StepLogError("is not UTF-8") from None
+
+
+def _parsed(number: int, line: str) -> Step:
+    try:
+        step = Step(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        step = Step(-1, "", -1)
+    whole = all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in (step.at_ms, step.k))
+    if not (whole and isinstance(step.rule, str) and step.rule and step.k <= _LAST_STEP):
+        raise StepLogError(f'line {number} is no step, such as {{"at_ms": 0, "rule": "default", "k": 8}}')
+    return step
+
+
+class StepFile:
+    """A file that steps are added to; it is opened when there is a first one to add."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def write(self, step: Step) -> None:
+        try:
+            if self._file is None:
+                self._file = self._path.open("a", encoding="utf-8")
+            self._file.write(step_line(step))
+            self._file.flush()
+        except OSError as error:
+            raise StageError(f"sampling.step_log: {self._path} cannot be written: {error.strerror}") from None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+# The traffic, and the rate that it asks for
+
+
+class Traffic:
+    """How many records came lately, by a clock that the records' own times drive forward.
+
+    A late record counts when it comes. So records out of order, and partitions that are read at different speeds, are
+    counted in full.
+    """
+
+    def __init__(self) -> None:
+        self._now: int | None = None
+        self._first = 0
+        self._counts: dict[int, int] = {}
+        self._elsewhere = 0
+
+    def add(self, at_ms: int, number: int = 1) -> bool:
+        """Counts records of one time; whether the clock moved on by them."""
+        bucket = at_ms // _BUCKET_MS
+        if self._now is None:
+            self._begin(bucket)
+        assert self._now is not None
+        ahead = bucket - self._now
+        if -_LATE <= ahead <= _EARLY:
+            self._elsewhere = 0
+        else:
+            self._elsewhere += 1
+            if self._elsewhere < _CONFIRMATIONS:
+                return False
+            if ahead < 0:
+                self._begin(bucket)
+        moves = bucket > self._now
+        if moves:
+            self._move(bucket)
+        self._counts[self._now] += number
+        return moves
+
+    def seen(self, buckets: int) -> tuple[int, float]:
+        """Records in the last so many complete buckets, and how many minutes that is, since the beginning at most."""
+        assert self._now is not None
+        begin = max(self._now - buckets, self._first)
+        counted = sum(self._counts.get(bucket, 0) for bucket in range(begin, self._now))
+        return counted, (self._now - begin) * _BUCKET_MS / 60_000
+
+    def leave_behind(self, buckets: int) -> None:
+        """What came before the last so many buckets is not to count any more: the traffic was another then."""
+        assert self._now is not None
+        self._first = max(self._first, self._now - buckets)
+
+    def _begin(self, bucket: int) -> None:
+        self._now = self._first = bucket
+        self._counts = {bucket: 0}
+        self._elsewhere = 0
+
+    def _move(self, bucket: int) -> None:
+        self._now = bucket
+        self._counts[bucket] = 0
+        self._elsewhere = 0
+        for old in [old for old in self._counts if old < bucket - _WINDOWS[-1]]:
+            del self._counts[old]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What an adaptive rate is to reach, and the bounds that it keeps to."""
+
+    target_per_minute: float
+    min_rate: float = DEFAULT_MIN_RATE
+    max_rate: float = 1.0
+
+
+class ReplayedRate:
+    """The rate of one rule as a step log has it: nothing is learned from the traffic."""
+
+    def __init__(self, rule: str, goal: Goal, log: StepLog) -> None:
+        self.steps = steps_within(goal.min_rate, goal.max_rate)
+        """The steps it may take, highest rate first."""
+        if not self.steps:
+            raise ValueError(f"no step lies within {goal.min_rate} and {goal.max_rate}")
+        self.share = 1.0
+        """The part of the target that is this process's: its partitions among all."""
+        self._rule = rule
+        self._log = log
+
+    @property
+    def lowest(self) -> float:
+        return rate_of(self.steps[-1])
+
+    @property
+    def highest(self) -> float:
+        return rate_of(self.steps[0])
+
+    def observe(self, at_ms: int, number: int = 1) -> float:
+        """Counts records of the rule; the rate in force for them."""
+        return self.at(at_ms)
+
+    def at(self, at_ms: int) -> float:
+        """The rate in force at a record time; nothing is counted."""
+        return rate_of(self._step_at(at_ms))
+
+    def _step_at(self, at_ms: int) -> int:
+        step = self._log.at(self._rule, at_ms)
+        return self.steps[-1] if step is None else self._clamped(step)
+
+    def _clamped(self, step: int) -> int:
+        return min(max(step, self.steps[0]), self.steps[-1])
+
+
+class AdaptiveRate(ReplayedRate):
+    """The rate of one rule. It begins at the lowest, or where the log ends, and follows the traffic from there.
+
+    Every two seconds of record time, the traffic of the last half minute, then of up to five minutes, is compared with
+    what the step in force is for. Another step is taken when the difference is no chance and more than one step.
+    """
+
+    def __init__(self, rule: str, goal: Goal, log: StepLog, note: Callable[[Step], None] | None = None) -> None:
+        super().__init__(rule, goal, log)
+        self._target = goal.target_per_minute
+        self._note = note
+        self._traffic = Traffic()
+        last = log.last(rule)
+        self._step = self._clamped(last.k) if last else self.steps[-1]
+        self._since: int | None = last.at_ms if last and last.k == self._step else None
+
+    def observe(self, at_ms: int, number: int = 1) -> float:
+        if at_ms <= 0:  # Kafka's sign for a record without a time
+            return rate_of(self._step)
+        complete = self._traffic.add(at_ms, number)
+        if self._since is None:
+            self._take(at_ms, self._step)
+        step = self._step_at(at_ms)
+        if complete and (wanted := self._wanted(step)) != step:
+            self._traffic.leave_behind(_WINDOWS[0])
+            self._take(at_ms, step := wanted)
+        return rate_of(step)
+
+    def _step_at(self, at_ms: int) -> int:
+        if self._since is None or at_ms >= self._since or at_ms <= 0:
+            return self._step
+        return super()._step_at(at_ms)
+
+    def _wanted(self, step: int) -> int:
+        """The step that the traffic asks for; the one in force where there is no clear reason to leave it."""
+        target = self._target * self.share
+        for buckets in _WINDOWS:
+            counted, minutes = self._traffic.seen(buckets)
+            expected = target / rate_of(step) * minutes
+            if abs(counted - expected) <= _SIGMAS * math.sqrt(expected):
+                continue
+            ideal = _ideal(target * minutes, counted)
+            if abs(ideal - step) > _DEAD_BAND:
+                return self._clamped(round(max(ideal, step - _RISE)))
+        return step
+
+    def _take(self, at_ms: int, step: int) -> None:
+        self._step, self._since = step, at_ms
+        entry = Step(at_ms, self._rule, step)
+        self._log.add(entry)
+        self._log.forget(self._rule, at_ms - _REMEMBERED_MS)
+        if self._note is not None:
+            self._note(entry)
+
+
+def _ideal(wanted: float, counted: int) -> float:
+    """The step, as a broken number, at which the wanted ones would be chosen of those counted."""
+    if wanted <= 0:
+        return float(_LAST_STEP)
+    return -_PER_HALF * math.log2(wanted / counted) if counted else -math.inf

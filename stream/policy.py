@@ -1,0 +1,313 @@
+"""The sampling policy: rules, safety triggers, adaptive rates and caps put together into one decision per record."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream.adaptive import (
+    DEFAULT_MIN_RATE,
+    AdaptiveRate,
+    Goal,
+    ReplayedRate,
+    StepFile,
+    StepLog,
+    StepLogError,
+    read_step_log,
+)
+from stream.config import InputConfig, SamplingConfig, SamplingRule
+from stream.errors import StageError
+from stream.reading import InteractionReader
+from stream.rules import BodyReader, Facts, Matcher, field_path
+from stream.sampling import DEFAULT_RULE, SAFETY_RULE, Cohort, Decision, Verdict, threshold
+from stream.triggers import Triggers
+
+__all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "Verdict"]
+
+_MINUTE_MS = 60_000
+# Partitions are read at different speeds: so many minutes of record time are counted at once.
+_MINUTES_COUNTED = 128
+_DECISIONS_KEPT = 4096
+# As an interaction has them.
+_MAX_APP_CHARS = 256
+_MAX_ID_CHARS = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """One rate for all: the key of a record decides, and nothing else of it need be looked at."""
+
+    rule: str
+    lane: str
+    rate: float
+    chooses: Callable[[bytes], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTried:
+    """A rule that was looked at, and why it was the one or was not."""
+
+    rule: str
+    matched: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """How a decision comes about. Caps are left out: they depend on what came before."""
+
+    record_id: bytes
+    draw: float
+    tried: tuple[RuleTried, ...]
+    triggers: Mapping[str, str | None]
+    """By safety trigger, what set it off; none for what is filtered out."""
+    decision: Decision
+    target_per_minute: float | None
+    bounds: tuple[float, float] | None
+    """Between which the rate follows the traffic, where it does and decided."""
+    max_per_minute: int | None
+
+
+class Cap:
+    """How many records of each minute of record time may be judged."""
+
+    def __init__(self, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self.share = 1.0
+        self._counts: OrderedDict[int, int] = OrderedDict()
+
+    def takes(self, at_ms: int) -> bool:
+        minute = at_ms // _MINUTE_MS
+        count = self._counts.pop(minute, 0)
+        allowed = count < max(1.0, self.per_minute * self.share)
+        self._counts[minute] = count + allowed
+        if len(self._counts) > _MINUTES_COUNTED:
+            self._counts.popitem(last=False)
+        return allowed
+
+
+class _Decisions:
+    """One object for all records that are decided alike: making one takes as long as the rest of a decision."""
+
+    def __init__(self, rule: str, lane: str) -> None:
+        self._rule, self._lane = rule, lane
+        self._kept: dict[tuple[Verdict, float, str | None, str], Decision] = {}
+
+    def get(self, outcome: Verdict, probability: float, app: str | None, why: str) -> Decision:
+        key = (outcome, probability, app, why)
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= _DECISIONS_KEPT:
+                self._kept.clear()
+            found = self._kept[key] = Decision(
+                outcome=outcome, probability=probability, rule=self._rule, lane=self._lane, app=app, why=why
+            )
+        return found
+
+
+class _Plan:
+    """What is done with the records of one rule, or of none."""
+
+    def __init__(
+        self,
+        name: str,
+        config: SamplingRule | SamplingConfig,
+        *,
+        lane: str,
+        adaptive: ReplayedRate | None,
+        matcher: Matcher | None = None,
+    ) -> None:
+        self.name, self.lane = name, lane
+        self.why = f"rule {name}: {matcher.words}" if matcher is not None else "no rule matches"
+        self.rate = config.rate
+        self.target = config.target_per_minute
+        self.adaptive = adaptive
+        self.cap = Cap(config.max_per_minute) if config.max_per_minute is not None else None
+        self.matcher = matcher
+        self.decisions = _Decisions(name, lane)
+        self._limits: dict[float, bytes] = {}
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate that it can have."""
+        return self.adaptive.lowest if self.adaptive is not None else self.rate or 0.0
+
+    def rate_at(self, at_ms: int, *, counting: bool = False) -> float:
+        """The rate in force at a record time, which may change when the record is counted."""
+        if self.adaptive is None:
+            return self.rate or 0.0
+        return self.adaptive.observe(at_ms) if counting else self.adaptive.at(at_ms)
+
+    def limit(self, rate: float) -> bytes:
+        """What a digest must be below to be chosen at one of its rates."""
+        limit = self._limits.get(rate)
+        if limit is None:
+            limit = self._limits[rate] = threshold(rate)
+        return limit
+
+
+class SamplingPolicy:
+    """Decides about records. Where rates adapt or are capped it has a memory, and must see all records of its share."""
+
+    def __init__(self, config: SamplingConfig, records: InputConfig) -> None:
+        self._config = config
+        self._cohort = Cohort(config.salt)
+        self._whole = InteractionReader(records)
+        self._reader = BodyReader(records)
+        self._by_key = config.id == "key"
+        self._log, self._steps = _step_log(config)
+        self._plans = [self._plan(rule, records) for rule in config.rules]
+        self._default = _Plan(DEFAULT_RULE, config, lane="main", adaptive=self._adaptive(DEFAULT_RULE, config))
+        self._safety_limit = threshold(config.safety.rate) if config.safety else b""
+        self._safety_decisions = _Decisions(SAFETY_RULE, config.safety.lane if config.safety else "")
+        self._triggers = Triggers(config.safety, records, self._reader) if config.safety else None
+        self._id = self._reader.getter(field_path("id", records))
+        self._app = self._reader.getter(field_path("app", records))
+        self._share = 1.0
+        self.fixed = self._fixed()
+        """Set when every record with a key is decided by its key alone."""
+
+    @property
+    def share(self) -> float:
+        """The part of all traffic that this process sees, and so its part of the targets and caps."""
+        return self._share
+
+    @share.setter
+    def share(self, share: float) -> None:
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"a share is a number from 0 to 1, not {share}")
+        self._share = share
+        for plan in (*self._plans, self._default):
+            for part in (plan.adaptive, plan.cap):
+                if part is not None:
+                    part.share = share
+
+    @property
+    def adapts(self) -> bool:
+        """Whether what is decided depends on how much traffic there is."""
+        return any(plan.adaptive is not None or plan.cap is not None for plan in (*self._plans, self._default))
+
+    def close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def decide(self, facts: Facts) -> Decision:
+        """Decides about a record; a RecordError for one whose parts that count cannot be read."""
+        return self._decided(self._plan_of(facts), facts, counting=True)
+
+    def record_id(self, facts: Facts) -> bytes:
+        """What a record is drawn by: its key, or the id in its body."""
+        if self._by_key and facts.key:
+            return facts.key
+        found = self._id(facts.body(self._reader))
+        if type(found) is str and 0 < len(found) <= _MAX_ID_CHARS:
+            return found.encode("utf-8", "surrogatepass")
+        # Whatever else it is, the reader of whole interactions knows what to make of it, or what to say.
+        return self._whole.read(facts.value).interaction.id.encode("utf-8", "surrogatepass")
+
+    def explain(self, facts: Facts) -> Explanation:
+        """How the decision about a record comes about; nothing is counted."""
+        tried, plan = self._tried(facts)
+        record_id = self.record_id(facts)
+        triggers = self._triggers if plan.rate != 0.0 else None
+        decision = self._decided(plan, facts, counting=False)
+        ruled = decision.rule == plan.name
+        return Explanation(
+            record_id=record_id,
+            draw=self._cohort.draw(record_id),
+            tried=tried,
+            triggers=triggers.all(facts) if triggers is not None else {},
+            decision=decision,
+            target_per_minute=plan.target if ruled else None,
+            bounds=(plan.adaptive.lowest, plan.adaptive.highest) if ruled and plan.adaptive is not None else None,
+            max_per_minute=plan.cap.per_minute if ruled and plan.cap is not None else None,
+        )
+
+    def _decided(self, plan: _Plan, facts: Facts, *, counting: bool) -> Decision:
+        if plan.rate == 0.0:
+            return plan.decisions.get(Verdict.FILTERED, 0.0, self._app_in(facts), plan.why)
+        digest = self._cohort.digest(self.record_id(facts))
+        if trigger := self._trigger(plan, facts):
+            return self._taken_over(trigger, digest, self._app_in(facts))
+        rate = plan.rate_at(facts.at_ms, counting=counting)
+        outcome = Verdict.SAMPLED if digest < plan.limit(rate) else Verdict.SAMPLED_OUT
+        if outcome is Verdict.SAMPLED and counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
+            outcome = Verdict.SHED
+        return plan.decisions.get(outcome, rate, self._app_in(facts), plan.why)
+
+    def _tried(self, facts: Facts) -> tuple[tuple[RuleTried, ...], _Plan]:
+        tried: list[RuleTried] = []
+        for plan in self._plans:
+            assert plan.matcher is not None
+            failure = plan.matcher.failure(facts)
+            tried.append(RuleTried(rule=plan.name, matched=failure is None, why=failure or plan.matcher.words))
+            if failure is None:
+                return tuple(tried), plan
+        return tuple(tried), self._default
+
+    def _plan_of(self, facts: Facts) -> _Plan:
+        for plan in self._plans:
+            if plan.matcher is not None and plan.matcher.matches(facts):
+                return plan
+        return self._default
+
+    def _trigger(self, plan: _Plan, facts: Facts) -> str | None:
+        """The trigger that takes a record over from its rule; none where the rule's own rate is as high."""
+        safety = self._config.safety
+        if safety is None or self._triggers is None or safety.rate <= plan.lowest:
+            return None
+        trigger = self._triggers.first(facts)
+        return trigger if trigger is not None and safety.rate > plan.rate_at(facts.at_ms) else None
+
+    def _taken_over(self, trigger: str, digest: bytes, app: str | None) -> Decision:
+        safety = self._config.safety
+        assert safety is not None
+        outcome = Verdict.SAMPLED if digest < self._safety_limit else Verdict.SAMPLED_OUT
+        return self._safety_decisions.get(outcome, safety.rate, app, f"{SAFETY_RULE}: {trigger}")
+
+    def _app_in(self, facts: Facts) -> str | None:
+        if not facts.body_was_read:
+            return None
+        app = self._app(facts.body(self._reader))
+        return app if isinstance(app, str) and len(app) <= _MAX_APP_CHARS else None
+
+    # Putting it together
+
+    def _plan(self, rule: SamplingRule, records: InputConfig) -> _Plan:
+        matcher = Matcher(rule.match, records, self._reader)
+        return _Plan(rule.name, rule, lane=rule.lane, adaptive=self._adaptive(rule.name, rule), matcher=matcher)
+
+    def _adaptive(self, name: str, config: SamplingRule | SamplingConfig) -> ReplayedRate | None:
+        if config.target_per_minute is None:
+            return None
+        goal = Goal(
+            target_per_minute=config.target_per_minute,
+            min_rate=DEFAULT_MIN_RATE if config.min_rate is None else config.min_rate,
+            max_rate=1.0 if config.max_rate is None else config.max_rate,
+        )
+        if self._config.replay_steps is not None:
+            return ReplayedRate(name, goal, self._log)
+        return AdaptiveRate(name, goal, self._log, self._steps.write if self._steps is not None else None)
+
+    def _fixed(self) -> Fixed | None:
+        plan = self._default
+        if self._plans or self._triggers is not None or self.adapts or not self._by_key or plan.rate is None:
+            return None
+        return Fixed(rule=plan.name, lane=plan.lane, rate=plan.rate, chooses=self._cohort.chooser(plan.rate))
+
+
+def _step_log(config: SamplingConfig) -> tuple[StepLog, StepFile | None]:
+    """The steps so far, and where further ones are written."""
+    if config.replay_steps is not None:
+        return _read_steps("replay_steps", Path(config.replay_steps)), None
+    if config.step_log is None:
+        return StepLog(), None
+    path = Path(config.step_log)
+    return _read_steps("step_log", path) if path.exists() else StepLog(), StepFile(path)
+
+
+def _read_steps(key: str, path: Path) -> StepLog:
+    try:
+        return read_step_log(path)
+    except StepLogError as error:
+        raise StageError(f"sampling.{key}: {path}: {error}") from None

@@ -1,0 +1,113 @@
+"""What is said about judges, criteria and composite that cannot work as they are written, all of it at once."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.config import Config
+from stream.configfile import ConfigError, load
+
+GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
+LOCAL = {"kind": "local"}
+OWN = "criteria: [{name: brand, title: Brand, question: 'Is the brand named?', scale: {range: {min: 0, max: 10}}}]\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "streamjury.yaml"
+
+
+def read(file: Path, content: Any, environ: Mapping[str, str] | None = None) -> Config:
+    file.write_text(json.dumps(content))
+    return load(file, environ or {})
+
+
+def problems(file: Path, content: Any, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        read(file, content, environ)
+    return {problem.path: problem.message for problem in caught.value.problems}
+
+
+def test_a_threshold_that_no_score_exceeds_is_refused(file: Path) -> None:
+    found = problems(file, {"composite": {"thresholds": {"clarity": 1.0}}})
+    assert found == {"composite.thresholds.clarity": "must be below 1, because no score is above that, not 1.0"}
+    assert read(file, {"composite": {"thresholds": {"clarity": 0.99}}}).composite.thresholds == {"clarity": 0.99}
+
+
+@pytest.mark.parametrize("ending", ["/chat/completions", "/chat/completions/", "/Chat/Completions"])
+def test_an_address_with_what_is_added_to_it_is_refused(file: Path, ending: str) -> None:
+    judge = {**GPT, "base_url": f"http://localhost/v1{ending}"}
+    found = problems(file, {"judges": {"panel": [judge]}})
+    assert list(found) == ["judges.panel[0].base_url"]
+    assert "must end before /chat/completions" in found["judges.panel[0].base_url"]
+
+
+@pytest.mark.parametrize("rule", [{}, {"combine": "mean"}, {"combine": "weighted"}])
+def test_stopping_early_is_refused_where_it_does_nothing(file: Path, rule: dict[str, str]) -> None:
+    panel = {"panel": [LOCAL, GPT], "stop_early": True}
+    assert "does nothing with 'combine: " in problems(file, {"judges": {**panel, **rule}})["judges.stop_early"]
+    assert read(file, {"judges": {**panel, "combine": "median"}}).judges.stop_early
+
+
+# One problem hides no other
+
+
+def test_a_problem_of_another_section_hides_nothing_about_who_can_judge(file: Path) -> None:
+    content = {"http": {"port": -1}, "kafka": {"options": {"sasl.password": "${NOT_SET}"}}}
+    found = problems(file, {**content, "criteria": {"use": ["rag", "writing.empathy"]}})
+    assert found.keys() == {"http.port", "kafka.options['sasl.password']", "judges.panel"}
+    assert "empathy would never have a verdict" in found["judges.panel"]
+
+
+def test_a_judge_with_a_problem_hides_nothing_about_names_and_composite(file: Path) -> None:
+    judges = {
+        "panel": [{**GPT, "samples": 0}, LOCAL],
+        "combine": "weighted",
+        "weights": {"gtp": 2},
+        "quorum": 3,
+        "cascade": {"first": ["gtp"]},
+    }
+    composite = {"weights": {"clarity": -1, "clarty": 1}, "thresholds": {"clarity": 1}}
+    assert problems(file, {"judges": judges, "composite": composite}).keys() == {
+        "judges.panel[0].samples",
+        "judges.weights.gtp",
+        "judges.quorum",
+        "judges.cascade.first[0]",
+        "composite.weights.clarity",
+        "composite.weights.clarty",
+        "composite.thresholds.clarity",
+    }
+
+
+def test_what_stands_in_for_a_wrong_judge_makes_no_problems_of_its_own(file: Path) -> None:
+    """No local judge can judge by empathy, but the one with the problem could."""
+    content = {"criteria": {"use": ["rag", "writing.empathy"]}, "judges": {"panel": [{**GPT, "samples": 0}]}}
+    assert list(problems(file, content)) == ["judges.panel[0].samples"]
+
+
+def test_a_key_that_is_not_set_hides_nothing_about_who_can_judge(file: Path) -> None:
+    panel = [{**GPT, "api_key": "${NOT_SET}", "criteria": ["clarity"]}]
+    assert problems(file, {"judges": {"panel": panel}}).keys() == {"judges.panel[0].api_key", "judges.panel"}
+
+
+# Files of criteria
+
+
+def test_files_are_looked_for_beside_the_configuration(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "my.yaml").write_text(OWN)
+    (elsewhere / "env.yaml").write_text(OWN)
+    monkeypatch.chdir(elsewhere)
+    judges = {"judges": {"panel": [GPT]}}
+    config = read(file, {"criteria": {"files": ["my.yaml"], "use": ["rag", "brand"]}, **judges})
+    assert config.criteria.files == (str(tmp_path / "my.yaml"),)
+    missing = problems(file, {"criteria": {"files": ["none.yaml"]}})["criteria.files[0]"]
+    assert missing.startswith(f"{tmp_path / 'none.yaml'}: ")
+    variables = {"STREAMJURY__CRITERIA__FILES__0": "env.yaml", "STREAMJURY__CRITERIA__USE": "[rag, brand]"}
+    assert read(file, judges, variables).criteria.files == ("env.yaml",), "a variable has no file to be beside"

@@ -94,7 +94,8 @@ def peak_rss() -> float:
 
 def bare(bootstrap: str, group: str) -> Iterator[int]:
     options = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    consumer = Consumer({**options, "enable.auto.commit": False, "queued.max.messages.kbytes": 65_536})
+    same = {"queued.max.messages.kbytes": 65_536, "fetch.queue.backoff.ms": 10}
+    consumer = Consumer({**options, **same, "enable.auto.commit": False})
     consumer.subscribe(["rag.interactions"])
     while True:
         count = len(consumer.consume(20_000, 0.1))

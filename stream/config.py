@@ -979,7 +979,7 @@ class SamplerConfig(Section):
     """The stage that decides which interactions are judged."""
 
     group: Identifier = Field(default="streamjury-sampler", description="Consumer group of the samplers.")
-    batch: int = Field(default=2000, ge=1, le=100_000, description="Records decided in one transaction, at most.")
+    batch: int = Field(default=20_000, ge=1, le=100_000, description="Records decided in one transaction, at most.")
     instance: Identifier | None = Field(
         default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
     )

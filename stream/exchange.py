@@ -99,6 +99,8 @@ class Exchange:
                 # Topics that are made after us are found within this time; the default is five minutes.
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "queued.max.messages.kbytes": queue_kib,
+                # A client whose queue was full asks again after this; the default of a second starves a fast reader.
+                "fetch.queue.backoff.ms": 10,
             },
             logger=log,
         )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from confluent_kafka import Message as KafkaMessage
 
@@ -22,7 +22,7 @@ from stream.policy import Decision, SamplingPolicy, Verdict
 from stream.records import Record, dead_letter, partition_of, read_record, readable
 from stream.rules import Facts
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.5
 # While a transaction is under way the client reads on up to this: at full speed it has the next batch ready by then.
 _QUEUE_KIB = 65_536
@@ -83,6 +83,7 @@ class Sampler:
         self._batch = _Batch()
         self._held_up = False
         self._seen: frozenset[Partition] = frozenset()
+        self._envelopes: dict[int, tuple[Decision, Headers]] = {}
         self._exchange = Exchange(
             config.kafka,
             topic=config.topics.interactions,
@@ -139,42 +140,54 @@ class Sampler:
         """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
         batch, fixed = self._batch, self._policy.fixed
         batch.records += messages
+        self._envelopes.clear()
         if fixed is None:
             batch.fates += [self._decide(message) for message in messages]
         else:
             left_out, chooses = fate(_left_out(fixed.rate), fixed.rule), fixed.chooses
+            chosen = Decision(outcome=Verdict.SAMPLED, probability=fixed.rate, rule=fixed.rule, lane=fixed.lane)
             batch.fates += [
-                self._decide(message) if not (key := message.key()) or chooses(key) else left_out
+                (self._decide(message, chosen) if chooses(key) else left_out)
+                if (key := message.key())
+                else self._decide(message)
                 for message in messages
             ]
         batch.positions |= self._exchange.positions()
 
-    def _decide(self, message: KafkaMessage) -> Fate:
+    def _decide(self, message: KafkaMessage, known: Decision | None = None) -> Fate:
         incoming = _Incoming(message)
-        facts = Facts(message.key(), message.value(), incoming.headers, message.timestamp()[1])
         try:
-            decision = self._policy.decide(facts)
+            decision = known or self._policy.decide(incoming.facts)
             if decision.outcome is Verdict.SAMPLED:
                 readable(incoming.record)
-                self._forward(incoming.record, self._policy.record_id(facts), decision)
+                record_id = incoming.record.key if known else self._policy.record_id(incoming.facts)
+                self._forward(incoming.record, record_id, decision)
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
             self._send(incoming.record, *self._dead_letters.write(letter))
             return fate(Outcome.DEADLETTER, "", None, error.kind)
         return fate(_OUTCOMES[decision.outcome], decision.rule, decision.app)
 
-    def _forward(self, record: Record, record_id: bytes, decision: Decision) -> None:
-        envelope = decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC))
+    def _forward(self, record: Record, record_id: bytes | None, decision: Decision) -> None:
         # Decision headers of an earlier pass (a replay) would contradict this one.
         kept = tuple(header for header in record.headers if not header[0].startswith("sj-"))
         message = Message(
             topic=self._config.topics.sampled,
             key=record_id,
             value=record.value,
-            headers=kept + envelope,
-            instead=lambda: self._refused(record),
+            headers=kept + self._envelope(decision),
+            instead=partial(self._refused, record),
         )
         self._send(record, message)
+
+    def _envelope(self, decision: Decision) -> Headers:
+        """The headers that all records of a batch share which were decided alike."""
+        found = self._envelopes.get(id(decision))
+        if found is None:
+            headers = decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC))
+            # The decision is kept beside its headers: another could get its id.
+            found = self._envelopes[id(decision)] = (decision, headers)
+        return found[1]
 
     def _send(self, record: Record, *messages: Message) -> None:
         self._batch.sent += [(record.partition, message) for message in messages]
@@ -215,11 +228,19 @@ class Sampler:
 class _Incoming:
     """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
 
-    __slots__ = ("_message", "_record")
+    __slots__ = ("_facts", "_message", "_record")
 
     def __init__(self, message: KafkaMessage) -> None:
         self._message = message
+        self._facts: Facts | None = None
         self._record: Record | None = None
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            message = self._message
+            self._facts = Facts(message.key(), message.value(), self._headers, message.timestamp()[1])
+        return self._facts
 
     @property
     def record(self) -> Record:
@@ -227,7 +248,7 @@ class _Incoming:
             self._record = read_record(self._message)
         return self._record
 
-    def headers(self) -> Headers:
+    def _headers(self) -> Headers:
         return self.record.headers
 
 

@@ -82,6 +82,7 @@ class Sampler:
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._batch = _Batch()
         self._held_up = False
+        self._unsure: set[Partition] = set()
         self._seen: frozenset[Partition] = frozenset()
         self._envelopes: dict[int, tuple[Decision, Headers]] = {}
         self._exchange = Exchange(
@@ -110,7 +111,8 @@ class Sampler:
     def step(self) -> None:
         """One batch; while one could not be published nothing is read, and polling keeps the place in the group."""
         if self._held_up and not self._batch.positions:
-            self._go_on()  # what could not be published was another's in the end, or was published after all
+            self._hold(False)  # what could not be published was another's in the end, or was published after all
+        self._open_or_shut()
         messages = self._exchange.fetch(1 if self._held_up else self._config.sampler.batch, _POLL_SECONDS)
         self._take_share()
         if messages:
@@ -120,8 +122,8 @@ class Sampler:
         self._metrics.lag(self.stage, self._exchange.lag())
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
-        if self._held_up:
-            self._exchange.pause(partitions)
+        # The client keeps a pause from an earlier assignment.
+        self._unsure |= set(partitions)
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         self._batch = self._batch.without(partitions)
@@ -203,18 +205,24 @@ class Sampler:
             self._exchange.publish([message for _, message in batch.sent], batch.positions)
         except PublishAborted:
             # The broker pushes back: nothing more is read until it takes what we have.
-            self._held_up = True
-            self._exchange.pause(self._exchange.assignment)
+            self._hold(True)
             time.sleep(_RETRY_SECONDS)
             return
         self._batch = _Batch()
         self._count(batch)
         if self._held_up:
-            self._go_on()
+            self._hold(False)
 
-    def _go_on(self) -> None:
-        self._held_up = False
-        self._exchange.resume(self._exchange.assignment)
+    def _hold(self, held_up: bool) -> None:
+        self._held_up = held_up
+        self._unsure |= self._exchange.assignment
+
+    def _open_or_shut(self) -> None:
+        """Pauses partitions while a batch is held up and resumes them after, those that came meanwhile too."""
+        ours = self._unsure & self._exchange.assignment
+        if ours:
+            (self._exchange.pause if self._held_up else self._exchange.resume)(ours)
+            self._unsure.clear()
 
     def _count(self, batch: _Batch) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))

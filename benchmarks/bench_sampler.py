@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -186,19 +186,6 @@ def child(kind: str, bootstrap: str, group: str, records: str, core: str) -> Non
     os.sched_setaffinity(0, {int(core)})
     print(json.dumps(KINDS[kind](bootstrap, group, int(records))), flush=True)
     os._exit(0)  # what is measured is measured; leaving the group in good order takes seconds
-
-
-def pair(bootstrap: str, cores: Sequence[int]) -> Mapping[str, float]:
-    """Two samplers of one group, who share the partitions; rates add up."""
-    half = int(RECORDS * 0.4)
-    children = [start("key", bootstrap, "two", half, core) for core in cores]
-    one, other = (result(each) for each in children)
-    return {
-        "records": one["records"] + other["records"],
-        "seconds": max(one["seconds"], other["seconds"]),
-        "cpu": one["cpu"] + other["cpu"],
-        "rss": max(one["rss"], other["rss"]),
-    }
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Assembly: the evaluator that a configuration describes."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -23,25 +22,11 @@ from stream.config import CascadeConfig, Config, JudgeConfig, JudgesConfig, Open
 
 VERSION = metadata.version("streamjury")
 
-Local = Callable[[str], LocalJudge]
-
 
 def build_evaluator(config: Config) -> Evaluator:
     """The configured panel on the configured criteria; raises InconsistentError where they do not go together."""
-    return _built(config, LocalJudge)
-
-
-def check_evaluator(config: Config) -> None:
-    """Raises what `build_evaluator` would; a second check does not read the local judge's words again."""
-    _built(config, _kept_local)
-
-
-_kept_local: Local = functools.lru_cache(maxsize=4)(LocalJudge)
-
-
-def _built(config: Config, local: Local) -> Evaluator:
     multi = composed(chosen_criteria(config.criteria.use, config.criteria.files), config.composite)
-    panel = _panel(config.judges, multi, local)
+    panel = _panel(config.judges, multi)
     problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
     if problems:
         raise InconsistentError(problems)
@@ -58,10 +43,10 @@ def _built(config: Config, local: Local) -> Evaluator:
 # The judges
 
 
-def _panel(config: JudgesConfig, multi: MultiCriteria, local: Local) -> Panel:
+def _panel(config: JudgesConfig, multi: MultiCriteria) -> Panel:
     return Panel(
-        judges=tuple(_judge(judge, local) for judge in config.panel),
-        reserves=tuple(_judge(judge, local) for judge in config.reserves),
+        judges=tuple(_judge(judge) for judge in config.panel),
+        reserves=tuple(_judge(judge) for judge in config.reserves),
         combine=config.combine,
         weights=config.weights,
         quorum=config.quorum,
@@ -80,9 +65,9 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
     )
 
 
-def _judge(config: JudgeConfig, local: Local) -> Judge:
+def _judge(config: JudgeConfig) -> Judge:
     if not isinstance(config, OpenAIJudgeConfig):
-        return local(config.name)
+        return LocalJudge(name=config.name)
     judge = _asking(config)
     judge.only = None if config.criteria is None else frozenset(config.criteria)
     return judge

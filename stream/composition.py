@@ -4,7 +4,14 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from judges.catalogue import CATALOGUES, CriteriaError, UnknownCriterionError, find_criterion, load_catalogue
+from judges.catalogue import (
+    CATALOGUES,
+    CriteriaError,
+    UnknownCriterionError,
+    find_criterion,
+    load_catalogue,
+    shipped_names,
+)
 from judges.catalogue import load_criteria as load_file
 from judges.composite import Item, MultiCriteria
 from judges.criteria import SAFETY_DIMENSION, Criterion
@@ -89,7 +96,7 @@ def _named(name: str, own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
         return {name: own[name]}
     if name in CATALOGUES:
         return load_catalogue(name)
-    shipped = {f"{catalogue}.{each}": each for catalogue in CATALOGUES for each in load_catalogue(catalogue)}
+    shipped = shipped_names()
     if name not in {*shipped, *shipped.values()}:
         raise UnknownCriterionError(_instead(name, [*own, *CATALOGUES, *shipped, *shipped.values()]))
     criterion = find_criterion(name)

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from judges.evaluation import Evaluation, JudgeVerdict, Reason, Status
+from stream.printable import shortened
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,4 @@ class JudgeFailures:
             return
         failing = self._failing.setdefault((verdict.judge, verdict.reason), _Failing())
         failing.lost += 1
-        failing.detail = _one_line(verdict.detail or "without a word")
-
-
-def _one_line(text: str) -> str:
-    """An endpoint's own words may be part of it: nothing in them may begin a line or steer the terminal."""
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return flat if len(flat) <= _DETAIL_CHARS else flat[: _DETAIL_CHARS - 1] + "…"
+        failing.detail = shortened(verdict.detail or "without a word", _DETAIL_CHARS)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from sinks.base import Headers
+from stream.adapters.mapping import follow
 from stream.config import ConditionConfig, InputConfig, RuleMatch, TextConditionConfig
 from stream.reading import read_document
 
@@ -181,7 +182,7 @@ class BodyReader:
             self._parsed.add(first)
         self._decode = self._decode_first
         top, further = attrgetter(field), tuple(rest)
-        return (lambda body: _follow(top(body), further)) if further else top
+        return (lambda body: follow(top(body), further)) if further else top
 
     def read(self, value: bytes | None) -> Body:
         """What is asked for of a record, or a RecordError that says why there is no reading it."""
@@ -210,17 +211,6 @@ class BodyReader:
 
 def _nothing(_body: Body) -> None:
     return None
-
-
-def _follow(value: object, steps: tuple[str, ...]) -> object:
-    for step in steps:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value
 
 
 # What a decision may look at

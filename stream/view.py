@@ -18,6 +18,7 @@ from judges.criteria import RAG_DIMENSIONS
 from judges.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
+from stream.printable import printable, shortened
 
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.
@@ -175,17 +176,6 @@ def incident_line(incident: "Finding", elapsed: float) -> str:
     """A safety incident as one line."""
     reason = json.dumps(shortened(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
     return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
-
-
-def printable(text: str) -> str:
-    """Judged text is a stranger's: nothing in it may steer the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
-def shortened(text: str, chars: int) -> str:
-    """One printable line of at most so many characters."""
-    flat = " ".join(printable(text).split())
-    return flat if len(flat) <= chars else flat[: chars - 1] + "…"
 
 
 def score_style(score: float | None) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "find_criterion",
     "load_catalogue",
     "load_criteria",
+    "shipped_names",
 ]
 
 CATALOGUES = ("rag", "aspects", "answer", "safety", "writing", "summary")
@@ -43,9 +44,14 @@ def load_catalogue(name: str = "rag") -> Mapping[str, Criterion]:
         return load_criteria(path)
 
 
+def shipped_names() -> Mapping[str, str]:
+    """The qualified name of every shipped criterion, to its bare one."""
+    return {f"{catalogue}.{each}": each for catalogue in CATALOGUES for each in load_catalogue(catalogue)}
+
+
 def find_criterion(name: str) -> Criterion:
     """The criterion of a qualified name (`rag.clarity`), or of a bare one that only one catalogue has (`toxicity`)."""
-    known = {f"{catalogue}.{each}": each for catalogue in CATALOGUES for each in load_catalogue(catalogue)}
+    known = shipped_names()
     found = [qualified for qualified, bare in known.items() if name in {qualified, bare}]
     if len(found) > 1:
         raise UnknownCriterionError(f"{name!r} is in several catalogues; say which: {', '.join(found)}")

@@ -211,11 +211,8 @@ class Poll:
     def count(self, completion: Completion) -> None:
         if completion.prompt_tokens is None and completion.completion_tokens is None:
             return
-        before = self.tokens or Tokens()
-        self.tokens = Tokens(
-            prompt=before.prompt + (completion.prompt_tokens or 0),
-            completion=before.completion + (completion.completion_tokens or 0),
-        )
+        used = Tokens(prompt=completion.prompt_tokens or 0, completion=completion.completion_tokens or 0)
+        self.tokens = sum_of_tokens(self.tokens, used)
 
 
 async def ask(

@@ -1,9 +1,10 @@
 """The words the local judge knows, read once from its two YAML files."""
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -90,7 +91,9 @@ class Lexicon:
         """The words met so far; `look` fills it."""
 
     @classmethod
-    def load(cls) -> Self:
+    @functools.cache
+    def load(cls) -> "Lexicon":
+        """The shipped words, read once in a process: parsing them takes longer than judging a hundred answers."""
         folder = resources.files("judges.local")
         texts = [folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES]
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]

@@ -9,27 +9,26 @@ _REQUIRED = ("id", "question", "answer")
 
 
 def adapter(config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
-    paths = dict(config.mapping)
+    paths = {field: tuple(path.split(".")) for field, path in config.mapping.items()}
     return lambda document: _read(document, paths)
 
 
-def _read(document: dict[str, object], paths: Mapping[str, str]) -> dict[str, object]:
+def _read(document: dict[str, object], paths: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
     fields: dict[str, object] = {}
-    for field, path in paths.items():
-        value = _follow(document, path)
+    for field, steps in paths.items():
+        value = follow(document, steps)
         if value is not None:
             fields[field] = _shaped(field, value)
         elif field in _REQUIRED:
-            raise RecordError("invalid_record", f"{field}: nothing at {path!r}")
+            raise RecordError("invalid_record", f"{field}: nothing at {'.'.join(steps)!r}")
     return fields
 
 
-def _follow(document: object, path: str) -> object:
-    """The value at a dotted path, numbers being positions in lists; None when there is nothing, or a null."""
-    value = document
-    for step in path.split("."):
-        if isinstance(value, dict) and step in value:
-            value = value[step]
+def follow(value: object, steps: tuple[str, ...]) -> object:
+    """The value at the end of a path, numbers being positions in lists; None when there is nothing, or a null."""
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step)
         elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
         else:

@@ -25,7 +25,8 @@ from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
 from stream.monitor import finding_of, reason_of, shortfall_of
-from stream.view import clock, printable, score_style, shortened, title_of
+from stream.printable import printable, shortened
+from stream.view import clock, score_style, title_of
 
 _CALL_SECONDS = 5.0
 _POLL_SECONDS = 0.3

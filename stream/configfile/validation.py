@@ -9,7 +9,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
-from stream.assembly import check_evaluator
+from stream.assembly import build_evaluator
 from stream.config import MASK, PATTERN_WORDS, Config, is_secret
 from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
@@ -72,7 +72,7 @@ def _stand_in(judge: Any) -> Any:
 def _put_together(config: Config, draft: Draft) -> None:
     """Finds out now what would otherwise end the worker when it starts."""
     try:
-        check_evaluator(config)
+        build_evaluator(config)
     except InconsistentError as error:
         _report_found(error, (), draft)
     except ValueError as error:

@@ -65,11 +65,6 @@ RUSSIAN = case_of(
 MODEL_OPTIONS = {"timeout_seconds", "temperature", "sampling_temperature", "seed", "structured"}
 
 
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.01)
-
-
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     with JudgeEndpoint() as endpoint:

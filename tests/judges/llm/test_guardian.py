@@ -48,11 +48,6 @@ Likelihoods = Mapping[str, float]
 Tokens = Sequence[tuple[str, Likelihoods]]
 
 
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.01)
-
-
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     with JudgeEndpoint(lambda _: chat_response("No")) as endpoint:

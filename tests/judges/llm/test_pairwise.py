@@ -40,11 +40,6 @@ QUESTION = {"question": "How long is the warranty?"}
 _TITLE = re.compile(r"^### (?:answer|ответ) ([A-Z]+) ([0-9a-f]{6})\n(.*?)(?=\n### )", re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.01)
-
-
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     with JudgeEndpoint() as endpoint:

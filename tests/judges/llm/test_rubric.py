@@ -33,11 +33,6 @@ LETTERS = {choice.label.en: choice for choice in verdicts_on(2, ties=False).choi
 _FENCED = re.compile(r"^--- ([^\n]+) ([0-9a-f]{6})\n(.*?)\n--- (?:end|конец) \2$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.01)
-
-
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     with JudgeEndpoint(lambda _: chat_response("Feedback: It reads well. [RESULT] 4")) as endpoint:

@@ -49,11 +49,6 @@ SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
 FINE = chat_response("fine")
 
 
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.01)
-
-
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     with JudgeEndpoint(lambda _: FINE) as endpoint:

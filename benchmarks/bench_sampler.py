@@ -1,7 +1,8 @@
 """The sampler beside a bare `consume()` loop and a bare Faust agent, on one real Kafka broker, in one run.
 
-Records of 2 KiB, 5 % sampled. Every reader is a process of its own on one core; the broker has the others. The rates
-depend on the machine, and with few cores on how much of them the broker takes; the ratios are what counts.
+Records of 2 KiB, 5 % sampled. Every reader is a process of its own on one core, and the broker is on all. The readers
+take turns for some rounds, for machines have faster and slower minutes; shown is each reader's middle round, and what
+it is of the others'. In each round two samplers, a core and a topic each, also run at once.
 
     make bench-sampler
 """
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import faust
 from confluent_kafka import Consumer, Producer
@@ -27,17 +29,24 @@ from rich.table import Table
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config import Config
 from stream.sampler import Sampler
+from stream.service import relax_collector
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
+ROUNDS = 5
 RECORDS = 400_000
-FAUST_RECORDS = 40_000
+FAUST_RECORDS = 20_000
 PARTITIONS = 4
 RATE = 0.05
-TOPICS = ("rag.interactions", "rag.sampled", "rag.deadletter")
+INTERACTIONS = ("rag.interactions", "rag.interactions.2")
+OUTPUT = ("rag.sampled", "rag.deadletter")
 BODY_RULES = [
     {"name": "shop", "match": {"app": ["shop"], "tags": {"release": {"regex": "^2026"}}}, "rate": RATE},
     {"name": "slow", "match": {"body": {"latency_ms": {"min": 1000}}}, "rate": 0.2},
 ]
+
+
+Found = Mapping[str, float]
+"""What was measured of one reader."""
 
 
 def value(number: int) -> bytes:
@@ -54,13 +63,13 @@ def value(number: int) -> bytes:
     return json.dumps(record).encode().ljust(2048)
 
 
-def fill(bootstrap: str) -> None:
+def fill(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.kbytes": 262_144})
     values = [value(number) for number in range(1000)]
     for number in range(RECORDS):
         while True:
             try:
-                producer.produce("rag.interactions", key=f"id-{number:010}", value=values[number % 1000])
+                producer.produce(topic, key=f"id-{number:010}", value=values[number % 1000])
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -70,20 +79,24 @@ def fill(bootstrap: str) -> None:
 # What is measured, each in a process of its own
 
 
-def measured(read: Iterator[int], records: int) -> Mapping[str, float]:
+def measured(read: Iterator[int], records: int) -> Found:
     """Reads from the first records on to the last; what was read before the clock started does not count."""
     first = seen = next(read)
-    before, started = os.times(), time.perf_counter()
+    clock = Clock()
     while seen < records:
         seen += next(read)
-    seconds, after = time.perf_counter() - started, os.times()
-    cpu = after.user + after.system - before.user - before.system
-    return {
-        "records": seen - first,
-        "seconds": seconds,
-        "cpu": cpu,
-        "rss": peak_rss(),
-    }
+    return clock.stopped(seen - first)
+
+
+class Clock:
+    """Times a reader from when it is made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._began = time.process_time(), time.monotonic()
+
+    def stopped(self, records: int) -> Found:
+        cpu, ended = time.process_time() - self._cpu, time.monotonic()
+        return {"records": records, "began": self._began, "ended": ended, "cpu": cpu, "rss": peak_rss()}
 
 
 def peak_rss() -> float:
@@ -92,21 +105,27 @@ def peak_rss() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def bare(bootstrap: str, group: str) -> Iterator[int]:
+def bare(bootstrap: str, group: str, topic: str) -> Iterator[int]:
     options = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
     same = {"queued.max.messages.kbytes": 65_536, "fetch.queue.backoff.ms": 10}
     consumer = Consumer({**options, **same, "enable.auto.commit": False})
-    consumer.subscribe(["rag.interactions"])
+    consumer.subscribe([topic])
     while True:
         count = len(consumer.consume(20_000, 0.1))
         if count:
             yield count
 
 
-def sampler(bootstrap: str, group: str, sampling: Mapping[str, Any]) -> Iterator[int]:
+def sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iterator[int]:
     config = Config.model_validate(
-        {"kafka": {"bootstrap": bootstrap}, "sampler": {"group": group, "instance": group}, "sampling": sampling}
+        {
+            "kafka": {"bootstrap": bootstrap},
+            "topics": {"interactions": topic},
+            "sampler": {"group": group, "instance": group},
+            "sampling": {"rate": RATE, **sampling},
+        }
     )
+    relax_collector()  # as `streamjury sampler` does
     registry = CollectorRegistry()
     metrics = PipelineMetrics(registry)
     stage = Sampler(config, metrics, SamplingMetrics(registry))
@@ -120,7 +139,7 @@ def sampler(bootstrap: str, group: str, sampling: Mapping[str, Any]) -> Iterator
             done = now
 
 
-def faust_agent(bootstrap: str, group: str) -> Mapping[str, float]:
+def faust_agent(bootstrap: str, group: str, topic: str) -> Found:
     folder = tempfile.mkdtemp()
     app = faust.App(
         group,
@@ -133,10 +152,10 @@ def faust_agent(bootstrap: str, group: str) -> Mapping[str, float]:
         consumer_auto_offset_reset="earliest",
         loghandlers=[],
     )
-    topic = app.topic("rag.interactions", value_type=bytes, value_serializer="raw", key_serializer="raw")
+    source = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
     seen, begun, enough = [0], asyncio.Event(), asyncio.Event()
 
-    @app.agent(topic)
+    @app.agent(source)
     async def count(stream: faust.Stream[bytes]) -> None:
         async for _value in stream:
             seen[0] += 1
@@ -145,46 +164,51 @@ def faust_agent(bootstrap: str, group: str) -> Mapping[str, float]:
             elif seen[0] == FAUST_RECORDS:
                 enough.set()
 
-    async def run() -> Mapping[str, float]:
+    async def run() -> Found:
         await app.start()
         await begun.wait()
-        before, started, first = os.times(), time.perf_counter(), seen[0]
+        clock, first = Clock(), seen[0]
         await enough.wait()
-        seconds, after = time.perf_counter() - started, os.times()
-        cpu = after.user + after.system - before.user - before.system
+        found = clock.stopped(seen[0] - first)
         # Without an awaited stop, Faust's threads keep the loop from ending.
         await asyncio.wait_for(app.stop(), 30)
-        return {"records": seen[0] - first, "seconds": seconds, "cpu": cpu, "rss": peak_rss()}
+        return found
 
     return asyncio.run(run())
 
 
-KINDS: Mapping[str, Callable[[str, str, int], Mapping[str, float]]] = {
-    "bare": lambda bootstrap, group, records: measured(bare(bootstrap, group), records),
-    "key": lambda bootstrap, group, records: measured(sampler(bootstrap, group, {"rate": RATE}), records),
-    "body": lambda bootstrap, group, records: measured(
-        sampler(bootstrap, group, {"rate": RATE, "rules": BODY_RULES}), records
-    ),
-    "faust": lambda bootstrap, group, _records: faust_agent(bootstrap, group),
+def bare_relaxed(bootstrap: str, group: str, topic: str) -> Iterator[int]:
+    relax_collector()
+    yield from bare(bootstrap, group, topic)
+
+
+KINDS: Mapping[str, Callable[[str, str, str], Found]] = {
+    "bare consume()": lambda *where: measured(bare(*where), RECORDS),
+    "bare, collector relaxed": lambda *where: measured(bare_relaxed(*where), RECORDS),
+    "sampler, key only": lambda *where: measured(sampler(*where), RECORDS),
+    "sampler, body rules": lambda *where: measured(sampler(*where, rules=BODY_RULES), RECORDS),
+    "bare Faust agent": faust_agent,
 }
+BARE, _, KEY, _, FAUST = KINDS
+PAIR = "two samplers"
 
 
-def start(kind: str, bootstrap: str, group: str, records: int, core: int) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--child", kind, bootstrap, group, str(records), str(core)]
+def start(kind: str, bootstrap: str, core: int, topic: str = INTERACTIONS[0]) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--child", kind, bootstrap, f"group-{uuid4().hex}", topic, str(core)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
-def result(child: subprocess.Popen[str]) -> dict[str, float]:
+def result(child: subprocess.Popen[str]) -> Found:
     output, _ = child.communicate(timeout=180)
     if child.returncode or not output:
         sys.exit(f"a reader failed: {' '.join(map(str, child.args))}")
-    found: dict[str, float] = json.loads(output.splitlines()[-1])
+    found: Found = json.loads(output.splitlines()[-1])
     return found
 
 
-def child(kind: str, bootstrap: str, group: str, records: str, core: str) -> None:
+def child(kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
     os.sched_setaffinity(0, {int(core)})
-    print(json.dumps(KINDS[kind](bootstrap, group, int(records))), flush=True)
+    print(json.dumps(KINDS[kind](bootstrap, group, topic)), flush=True)
     os._exit(0)  # what is measured is measured; leaving the group in good order takes seconds
 
 
@@ -195,37 +219,51 @@ def main() -> None:
         return
     cores = sorted(os.sched_getaffinity(0))
     with KafkaBroker(for_speed=True) as broker:
-        broker.create_topics(*TOPICS, partitions=PARTITIONS)
-        print(f"writing {RECORDS:,} records of 2 KiB …", flush=True)
-        fill(broker.bootstrap)
-        found: dict[str, Mapping[str, float]] = {}
-        for kind in ("bare", "key", "body", "faust"):
-            found[kind] = result(start(kind, broker.bootstrap, kind, RECORDS, cores[-1]))
-    report(found, len(cores))
+        broker.create_topics(*INTERACTIONS, *OUTPUT, partitions=PARTITIONS)
+        for topic in INTERACTIONS:
+            print(f"writing {RECORDS:,} records of 2 KiB to {topic} …", flush=True)
+            fill(broker.bootstrap, topic)
+        rounds: dict[str, list[Sequence[Found]]] = {kind: [] for kind in (*KINDS, PAIR)}
+        for number in range(ROUNDS):
+            print(f"round {number + 1} of {ROUNDS} …", flush=True)
+            for kind in KINDS:
+                rounds[kind].append([result(start(kind, broker.bootstrap, cores[-1]))])
+            pair = [start(KEY, broker.bootstrap, cores[-at % len(cores)], INTERACTIONS[at - 1]) for at in (1, 2)]
+            rounds[PAIR].append([result(child) for child in pair])
+    report(rounds, len(cores))
 
 
-def report(found: Mapping[str, Mapping[str, float]], cores: int) -> None:
-    titles = {
-        "bare": "bare consume()",
-        "key": "sampler, key only",
-        "body": "sampler, body rules",
-        "faust": "bare Faust agent",
-    }
-    rates = {kind: each["records"] / each["seconds"] for kind, each in found.items()}
-    columns = ("reader", "records/s", "MB/s", "CPU s per million", "CPU share", "peak RSS MiB", "of bare")
+# What is told of it
+
+
+def rate(*found: Found) -> float:
+    """Records a second, of readers together: from when the first began to when the last ended."""
+    seconds = max(each["ended"] for each in found) - min(each["began"] for each in found)
+    return sum(each["records"] for each in found) / seconds
+
+
+def middle(rounds: Sequence[Sequence[Found]]) -> Sequence[Found]:
+    return sorted(rounds, key=lambda found: rate(*found))[len(rounds) // 2]
+
+
+def report(rounds: Mapping[str, Sequence[Sequence[Found]]], cores: int) -> None:
+    shown = {kind: middle(found)[0] for kind, found in rounds.items() if kind != PAIR}
+    columns = ("reader", "records/s", "MB/s", "CPU s/10⁶", "peak RSS MiB", "of bare")
     table = Table(*columns, title=f"2 KiB records, {RATE:.0%} sampled, real Kafka, {cores} cores in all")
-    for kind, each in found.items():
+    for kind, each in shown.items():
         table.add_row(
-            titles[kind],
-            f"{rates[kind]:,.0f}",
-            f"{rates[kind] * 2048 / 1e6:,.0f}",
+            kind,
+            f"{rate(each):,.0f}",
+            f"{rate(each) * 2048 / 1e6:,.0f}",
             f"{each['cpu'] / each['records'] * 1e6:.2f}",
-            f"{each['cpu'] / each['seconds']:.0%}",
-            f"{each['rss']:.0f}",
-            f"{rates[kind] / rates['bare']:.2f}",
+            f"{max(found['rss'] for (found,) in rounds[kind]):.0f}",
+            f"{rate(each) / rate(shown[BARE]):.2f}",
         )
-    Console().print(table)
-    print(f"sampler, key only: {rates['key'] / rates['faust']:.0f} times a bare Faust agent")
+    Console(width=100).print(table)
+    print(f"{KEY}: {rate(shown[KEY]) / rate(shown[FAUST]):.0f} times a {FAUST}")
+    pair = middle(rounds[PAIR])
+    share = sum(each["cpu"] / (each["ended"] - each["began"]) for each in pair) / len(pair)
+    print(f"two samplers at once: {rate(*pair) / rate(shown[KEY]):.2f} times one, with {share:.0%} of a core each")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,10 @@ class Exchange:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "message.max.bytes": MAX_MESSAGE_BYTES,
             "batch.size": _BATCH_BYTES,
-            "linger.ms": 5,
+            # A commit sends at once what still waits; until then records gather into fewer and larger requests.
+            "linger.ms": 100,
+            # Only failures are looked at; a report for each record takes as long as sending it.
+            "delivery.report.only.error": True,
         }
         self._producer = Producer(self._producer_options, logger=log)
         self._compressed = bool(kafka.options.keys() & {"compression.type", "compression.codec"})

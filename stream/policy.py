@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from stream.adaptive import (
     DEFAULT_MIN_RATE,
@@ -37,10 +38,9 @@ _MAX_ID_CHARS = 512
 class Fixed:
     """One rate for all: the key of a record decides, and nothing else of it need be looked at."""
 
-    rule: str
-    lane: str
-    rate: float
     chooses: Callable[[bytes], bool]
+    chosen: Decision
+    left_out: Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,22 +86,33 @@ class Cap:
         return allowed
 
 
-class _Decisions:
+class _ByApp(dict[str | None, Decision]):
     """One object for all records that are decided alike: making one takes as long as the rest of a decision."""
+
+    def __init__(self, like: Decision) -> None:
+        super().__init__()
+        self._like = like
+
+    def __missing__(self, app: str | None) -> Decision:
+        if len(self) >= _DECISIONS_KEPT:
+            self.clear()
+        made = self[app] = replace(self._like, app=app)
+        return made
+
+
+class _Decisions:
+    """What is decided under one name, by what was decided and then by app."""
 
     def __init__(self, rule: str, lane: str) -> None:
         self._rule, self._lane = rule, lane
-        self._kept: dict[tuple[Verdict, float, str | None, str], Decision] = {}
+        self._kept: dict[tuple[Verdict, float, str], _ByApp] = {}
 
-    def get(self, outcome: Verdict, probability: float, app: str | None, why: str) -> Decision:
-        key = (outcome, probability, app, why)
+    def by_app(self, outcome: Verdict, probability: float, why: str) -> _ByApp:
+        key = (outcome, probability, why)
         found = self._kept.get(key)
         if found is None:
-            if len(self._kept) >= _DECISIONS_KEPT:
-                self._kept.clear()
-            found = self._kept[key] = Decision(
-                outcome=outcome, probability=probability, rule=self._rule, lane=self._lane, app=app, why=why
-            )
+            like = Decision(outcome=outcome, probability=probability, rule=self._rule, lane=self._lane, why=why)
+            found = self._kept[key] = _ByApp(like)
         return found
 
 
@@ -124,8 +135,12 @@ class _Plan:
         self.adaptive = adaptive
         self.cap = Cap(config.max_per_minute) if config.max_per_minute is not None else None
         self.matcher = matcher
-        self.decisions = _Decisions(name, lane)
-        self._limits: dict[float, bytes] = {}
+        self._decisions = _Decisions(name, lane)
+        self._thresholds: dict[float, _Threshold] = {}
+        self.filtered = self.by_app(Verdict.FILTERED, 0.0)
+        fixed = adaptive is None and self.cap is None
+        self.steady = self.threshold(self.rate or 0.0) if fixed else None
+        """Set where a record's draw alone decides, whatever came before it."""
 
     @property
     def lowest(self) -> float:
@@ -138,12 +153,25 @@ class _Plan:
             return self.rate or 0.0
         return self.adaptive.observe(at_ms) if counting else self.adaptive.at(at_ms)
 
-    def limit(self, rate: float) -> bytes:
-        """What a digest must be below to be chosen at one of its rates."""
-        limit = self._limits.get(rate)
-        if limit is None:
-            limit = self._limits[rate] = threshold(rate)
-        return limit
+    def threshold(self, rate: float) -> "_Threshold":
+        """How is decided at one of its rates."""
+        found = self._thresholds.get(rate)
+        if found is None:
+            found = self._thresholds[rate] = _Threshold(
+                threshold(rate), self.by_app(Verdict.SAMPLED, rate), self.by_app(Verdict.SAMPLED_OUT, rate)
+            )
+        return found
+
+    def by_app(self, outcome: Verdict, rate: float) -> _ByApp:
+        return self._decisions.by_app(outcome, rate, self.why)
+
+
+class _Threshold(NamedTuple):
+    """What a digest must be below, and what is decided where it is and where it is not."""
+
+    limit: bytes
+    below: _ByApp
+    above: _ByApp
 
 
 class SamplingPolicy:
@@ -225,15 +253,21 @@ class SamplingPolicy:
 
     def _decided(self, plan: _Plan, facts: Facts, *, counting: bool) -> Decision:
         if plan.rate == 0.0:
-            return plan.decisions.get(Verdict.FILTERED, 0.0, self._app_in(facts), plan.why)
+            return plan.filtered[self._app_in(facts)]
         digest = self._cohort.digest(self.record_id(facts))
-        if trigger := self._trigger(plan, facts):
+        if self._triggers is not None and (trigger := self._trigger(plan, facts)):
             return self._taken_over(trigger, digest, self._app_in(facts))
+        app = self._app_in(facts)
+        if plan.steady is not None:
+            limit, below, above = plan.steady
+            return (below if digest < limit else above)[app]
         rate = plan.rate_at(facts.at_ms, counting=counting)
-        outcome = Verdict.SAMPLED if digest < plan.limit(rate) else Verdict.SAMPLED_OUT
-        if outcome is Verdict.SAMPLED and counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
-            outcome = Verdict.SHED
-        return plan.decisions.get(outcome, rate, self._app_in(facts), plan.why)
+        limit, below, above = plan.threshold(rate)
+        if digest >= limit:
+            return above[app]
+        if counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
+            return plan.by_app(Verdict.SHED, rate)[app]
+        return below[app]
 
     def _tried(self, facts: Facts) -> tuple[tuple[RuleTried, ...], _Plan]:
         tried: list[RuleTried] = []
@@ -263,13 +297,14 @@ class SamplingPolicy:
         safety = self._config.safety
         assert safety is not None
         outcome = Verdict.SAMPLED if digest < self._safety_limit else Verdict.SAMPLED_OUT
-        return self._safety_decisions.get(outcome, safety.rate, app, f"{SAFETY_RULE}: {trigger}")
+        return self._safety_decisions.by_app(outcome, safety.rate, f"{SAFETY_RULE}: {trigger}")[app]
 
     def _app_in(self, facts: Facts) -> str | None:
-        if not facts.body_was_read:
+        """The app of a record whose body was read for something else; it is not worth reading one for."""
+        if facts.body_as_read is None:
             return None
-        app = self._app(facts.body(self._reader))
-        return app if isinstance(app, str) and len(app) <= _MAX_APP_CHARS else None
+        app = self._app(facts.body_as_read)
+        return app if type(app) is str and len(app) <= _MAX_APP_CHARS else None
 
     # Putting it together
 
@@ -293,7 +328,9 @@ class SamplingPolicy:
         plan = self._default
         if self._plans or self._triggers is not None or self.adapts or not self._by_key or plan.rate is None:
             return None
-        return Fixed(rule=plan.name, lane=plan.lane, rate=plan.rate, chooses=self._cohort.chooser(plan.rate))
+        decided = plan.threshold(plan.rate)
+        left_out = decided.above[None] if plan.rate else plan.filtered[None]
+        return Fixed(chooses=self._cohort.chooser(plan.rate), chosen=decided.below[None], left_out=left_out)
 
 
 def _step_log(config: SamplingConfig) -> tuple[StepLog, StepFile | None]:

@@ -1,8 +1,7 @@
 """Records as they are read: from the client's form into ours, and into dead letters when they cannot be used."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import cast
+from typing import NamedTuple, cast
 
 from confluent_kafka import Message as KafkaMessage
 
@@ -12,8 +11,7 @@ from stream.errors import RecordError
 from stream.offsets import Partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One record as it was read."""
 
     partition: Partition

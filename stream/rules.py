@@ -181,8 +181,8 @@ class BodyReader:
         if parsed or rest:
             self._parsed.add(first)
         self._decode = self._decode_first
-        top, further = attrgetter(field), tuple(rest)
-        return (lambda body: follow(top(body), further)) if further else top
+        top = attrgetter(field)
+        return _beneath(top, tuple(rest)) if rest else top
 
     def read(self, value: bytes | None) -> Body:
         """What is asked for of a record, or a RecordError that says why there is no reading it."""
@@ -209,6 +209,18 @@ class BodyReader:
         return SimpleNamespace(**{field: document.get(name) for name, field in self._fields.items()})
 
 
+def _beneath(top: Getter, steps: tuple[str, ...]) -> Getter:
+    first, further = steps[0], steps[1:]
+
+    def value_in(body: Body) -> object:
+        value = top(body)
+        if type(value) is dict and not further:  # as nearly all are
+            return value.get(first)
+        return follow(value, steps)
+
+    return value_in
+
+
 def _nothing(_body: Body) -> None:
     return None
 
@@ -219,20 +231,25 @@ def _nothing(_body: Body) -> None:
 class Facts:
     """One record as decisions see it: each part is read on first use only."""
 
-    __slots__ = ("_body", "_found", "_headers", "at_ms", "key", "value")
+    __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "key", "value")
 
-    def __init__(self, key: bytes | None, value: bytes | None, headers: Callable[[], Headers], at_ms: int) -> None:
+    def __init__(self, key: bytes | None, value: bytes | None, at_ms: int, headers: Headers = ()) -> None:
         self.key = key
         self.value = value
         self.at_ms = at_ms
         self._headers = headers
         self._found: Mapping[str, bytes | None] | None = None
-        self._body: Body | None = None
+        self.body_as_read: Body | None = None
+        """What `body` gave; None as long as nobody asked."""
+
+    def headers(self) -> Headers:
+        """All of them; asked for once, and only when one is asked for."""
+        return self._headers
 
     def header(self, name: str) -> str | None:
         """The text of a header, the last of repeated ones; None when there is none, or none that is text."""
         if self._found is None:
-            self._found = dict(self._headers())
+            self._found = dict(self.headers())
         value = self._found.get(name)
         try:
             return value.decode() if value is not None else None
@@ -240,13 +257,9 @@ class Facts:
             return None
 
     def body(self, reader: BodyReader) -> Body:
-        if self._body is None:
-            self._body = reader.read(self.value)
-        return self._body
-
-    @property
-    def body_was_read(self) -> bool:
-        return self._body is not None
+        if self.body_as_read is None:
+            self.body_as_read = reader.read(self.value)
+        return self.body_as_read
 
 
 # The rules

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from confluent_kafka import Message as KafkaMessage
 
@@ -84,7 +85,7 @@ class Sampler:
         self._held_up = False
         self._unsure: set[Partition] = set()
         self._seen: frozenset[Partition] = frozenset()
-        self._envelopes: dict[int, tuple[Decision, Headers]] = {}
+        self._alike: dict[int, _Shared] = {}
         self._exchange = Exchange(
             config.kafka,
             topic=config.topics.interactions,
@@ -142,14 +143,13 @@ class Sampler:
         """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
         batch, fixed = self._batch, self._policy.fixed
         batch.records += messages
-        self._envelopes.clear()
+        self._alike.clear()
         if fixed is None:
             batch.fates += [self._decide(message) for message in messages]
         else:
-            left_out, chooses = fate(_left_out(fixed.rate), fixed.rule), fixed.chooses
-            chosen = Decision(outcome=Verdict.SAMPLED, probability=fixed.rate, rule=fixed.rule, lane=fixed.lane)
+            chooses, left_out = fixed.chooses, self._shared(fixed.left_out).fate
             batch.fates += [
-                (self._decide(message, chosen) if chooses(key) else left_out)
+                (self._decide(message, fixed.chosen) if chooses(key) else left_out)
                 if (key := message.key())
                 else self._decide(message)
                 for message in messages
@@ -159,40 +159,43 @@ class Sampler:
     def _decide(self, message: KafkaMessage, known: Decision | None = None) -> Fate:
         incoming = _Incoming(message)
         try:
-            decision = known or self._policy.decide(incoming.facts)
-            if decision.outcome is Verdict.SAMPLED:
-                readable(incoming.record)
-                record_id = incoming.record.key if known else self._policy.record_id(incoming.facts)
-                self._forward(incoming.record, record_id, decision)
+            shared = self._shared(known or self._policy.decide(incoming))
+            if shared.fate.outcome is Outcome.SAMPLED:
+                self._forward(incoming, shared.headers)
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
             self._send(incoming.record, *self._dead_letters.write(letter))
             return fate(Outcome.DEADLETTER, "", None, error.kind)
-        return fate(_OUTCOMES[decision.outcome], decision.rule, decision.app)
+        return shared.fate
 
-    def _forward(self, record: Record, record_id: bytes | None, decision: Decision) -> None:
+    def _forward(self, incoming: "_Incoming", envelope: Headers) -> None:
+        record = incoming.record
+        value = readable(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
-        kept = tuple(header for header in record.headers if not header[0].startswith("sj-"))
+        kept = tuple([each for each in record.headers if not each[0].startswith("sj-")]) if record.headers else ()
         message = Message(
             topic=self._config.topics.sampled,
-            key=record_id,
-            value=record.value,
-            headers=kept + self._envelope(decision),
+            key=self._policy.record_id(incoming),
+            value=value,
+            headers=kept + envelope,
             instead=partial(self._refused, record),
         )
         self._send(record, message)
 
-    def _envelope(self, decision: Decision) -> Headers:
-        """The headers that all records of a batch share which were decided alike."""
-        found = self._envelopes.get(id(decision))
+    def _shared(self, decision: Decision) -> "_Shared":
+        """What the records of a batch have in common that were decided alike."""
+        found = self._alike.get(id(decision))
         if found is None:
-            headers = decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC))
-            # The decision is kept beside its headers: another could get its id.
-            found = self._envelopes[id(decision)] = (decision, headers)
-        return found[1]
+            found = self._alike[id(decision)] = _Shared(
+                decision,
+                fate(_OUTCOMES[decision.outcome], decision.rule, decision.app),
+                decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC)),
+            )
+        return found
 
     def _send(self, record: Record, *messages: Message) -> None:
-        self._batch.sent += [(record.partition, message) for message in messages]
+        for message in messages:
+            self._batch.sent.append((record.partition, message))
 
     def _refused(self, record: Record) -> Message:
         error = RecordError("too_large", f"{self._config.topics.sampled} takes no record of this size")
@@ -233,22 +236,23 @@ class Sampler:
                 self._metrics.dead_letter(self.stage, each.reason, number)
 
 
-class _Incoming:
+class _Shared(NamedTuple):
+    """By the identity of a decision, which is kept here so that no other gets it."""
+
+    decision: Decision
+    fate: Fate
+    headers: Headers
+
+
+class _Incoming(Facts):
     """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
 
-    __slots__ = ("_facts", "_message", "_record")
+    __slots__ = ("_message", "_record")
 
     def __init__(self, message: KafkaMessage) -> None:
+        Facts.__init__(self, message.key(), message.value(), message.timestamp()[1])
         self._message = message
-        self._facts: Facts | None = None
         self._record: Record | None = None
-
-    @property
-    def facts(self) -> Facts:
-        if self._facts is None:
-            message = self._message
-            self._facts = Facts(message.key(), message.value(), self._headers, message.timestamp()[1])
-        return self._facts
 
     @property
     def record(self) -> Record:
@@ -256,9 +260,5 @@ class _Incoming:
             self._record = read_record(self._message)
         return self._record
 
-    def _headers(self) -> Headers:
+    def headers(self) -> Headers:
         return self.record.headers
-
-
-def _left_out(rate: float) -> Outcome:
-    return Outcome.SAMPLED_OUT if rate > 0 else Outcome.FILTERED

@@ -78,7 +78,7 @@ def explain_command(
         raise click.UsageError("give --id or --file, or both")
     value = _read(file) if file is not None else None
     config = read_config(config_path)
-    facts = Facts(os.fsencode(key) if key else None, value, lambda: headers, _milliseconds(at or datetime.now(UTC)))
+    facts = Facts(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
     explanation = _explained(config, facts)
     if as_json:
         click.echo(json.dumps(_as_json(explanation, config), indent=2, ensure_ascii=False))

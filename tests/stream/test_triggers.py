@@ -33,7 +33,7 @@ WORDS = WordList()
 
 
 def facts(record: Any) -> Facts:
-    return Facts(b"k", record if isinstance(record, bytes) else json.dumps(record).encode(), lambda: (), 0)
+    return Facts(b"k", record if isinstance(record, bytes) else json.dumps(record).encode(), 0)
 
 
 def triggers(*names: str, records: InputConfig = NATIVE, **config: Any) -> Triggers:

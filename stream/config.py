@@ -268,6 +268,15 @@ class TopicsConfig(Section):
 
     interactions: TopicName = Field(default="rag.interactions", description="Where the RAG service logs to.")
     sampled: TopicName = Field(default="rag.sampled", description="Interactions chosen for judging.")
+    retry: TopicName = Field(
+        default="rag.retry",
+        max_length=240,
+        description="Where records wait to be judged again; a topic for each of `worker.retry_seconds`, named "
+        "`rag.retry.1` and so on.",
+    )
+    overflow: TopicName = Field(
+        default="rag.overflow", description="Where records wait of an app that has more than its share of the workers."
+    )
     evaluations: TopicName = Field(default="rag.evaluations", description="Finished evaluations.")
     critical: TopicName = Field(default="rag.critical", description="Safety failures, as soon as they are known.")
     deadletter: TopicName = Field(default="rag.deadletter", description="Records that could not be processed.")
@@ -277,7 +286,13 @@ class TopicsConfig(Section):
     replication: int = Field(default=1, ge=1, le=16, description="Copies of each partition; 3 is usual in production.")
     retention_hours: int = Field(default=168, ge=1, le=87_600, description="How long records are kept, in hours.")
 
-    @field_validator("interactions", "sampled", "evaluations", "critical", "deadletter", "alerts", "labels")
+    def retry_topics(self, count: int) -> tuple[str, ...]:
+        """The topics of `count` waiting times, the first first."""
+        return tuple(f"{self.retry}.{number}" for number in range(1, count + 1))
+
+    @field_validator(
+        "interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter", "alerts", "labels"
+    )
     @classmethod
     def _own_name(cls, value: str, info: ValidationInfo) -> str:
         if value in {".", ".."}:
@@ -286,6 +301,8 @@ class TopicsConfig(Section):
             # Brokers refuse names that differ in '.' and '_' only: their metrics would be the same.
             if isinstance(name, str) and name.replace(".", "_") == value.replace(".", "_"):
                 raise ValueError(f"must differ from topics.{other}, and in more than '.' and '_'")
+            if other == "retry" and isinstance(name, str) and value.startswith(f"{name}."):
+                raise ValueError("must not begin as the topics of topics.retry do")
         return value
 
 
@@ -975,6 +992,9 @@ class CompositeConfig(Section):
         return value
 
 
+WaitSeconds = Annotated[FiniteFloat, Field(gt=0, le=86_400)]
+
+
 class SamplerConfig(Section):
     """The stage that decides which interactions are judged."""
 
@@ -1012,6 +1032,27 @@ class WorkerConfig(Section):
         description="Time to finish what is in flight when partitions move or the worker stops.",
     )
     commit_seconds: FiniteFloat = Field(default=0.2, ge=0.01, le=10, description="Time between transactions.")
+    retry_seconds: tuple[WaitSeconds, ...] = Field(
+        default=(60.0, 300.0, 1800.0),
+        max_length=10,
+        description="How long a record waits before each further attempt, when its judges could not be reached in "
+        "time; after the last it is a dead letter. An empty list makes no further attempt.",
+    )
+    repeat_seconds: FiniteFloat = Field(
+        default=3600.0,
+        ge=0,
+        le=604_800,
+        description="How long an interaction is not judged again after it was; 0 judges every record.",
+    )
+    fair: bool = Field(
+        default=True, description="Keep an app with more records than its share from holding up the others."
+    )
+    stall_seconds: FiniteFloat = Field(
+        default=300.0,
+        ge=0,
+        le=86_400,
+        description="End the process when there is work and none was finished for so long; 0 never does.",
+    )
     excerpt_chars: int = Field(
         default=160,
         ge=0,
@@ -1047,6 +1088,12 @@ class MonitorConfig(Section):
         default=100_000, ge=1, le=10_000_000, description="Evaluation ids remembered, to recognise repeats."
     )
     worst: int = Field(default=5, ge=0, le=100, description="Worst recent answers to show.")
+    stall_seconds: FiniteFloat = Field(
+        default=300.0,
+        ge=0,
+        le=86_400,
+        description="End the process when there are evaluations and none was read for so long; 0 never does.",
+    )
 
 
 class HttpConfig(Section):
@@ -1054,6 +1101,24 @@ class HttpConfig(Section):
 
     host: HostName = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 serves other machines too.")
     port: int = Field(default=9464, ge=0, le=65_535, description="Port to listen on; 0 takes any free one.")
+    token: SecretStr | None = Field(
+        default=None,
+        min_length=1,
+        description="Token that /metrics asks for (Authorization: Bearer …); write it as ${NAME}.",
+    )
+    certificate: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="File of the certificate to serve HTTPS with, as PEM."
+    )
+    key: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="File of the certificate's key, as PEM."
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _both_or_neither(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "certificate" in info.data and (value is None) != (info.data["certificate"] is None):
+            raise ValueError("http.certificate and http.key go together; give both or neither")
+        return value
 
 
 class LoggingConfig(Section):

@@ -9,10 +9,9 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import faust
 from confluent_kafka import KafkaException
@@ -20,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, Status
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
+from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE, Sink
 from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import Config, KafkaConfig, MonitorConfig
@@ -49,13 +49,6 @@ class Finding:
     question: str
     answer: str
     at: float
-
-
-class Shortfall(NamedTuple):
-    """Why something has no score."""
-
-    reason: Reason
-    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,27 +189,6 @@ def reason_of(dimension: Dimension) -> str:
     scored = [verdict for verdict in dimension.judges if verdict.status is Status.SCORED]
     lowest = min(scored, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
     return lowest.explanation if lowest else ""
-
-
-def shortfall_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Shortfall | None:
-    """What most of the missing verdicts failed for; of an answer whose safety is unknown, those about safety."""
-    missing = {name: found for name, found in evaluation.dimensions.items() if found.status is Status.INSUFFICIENT}
-    if evaluation.composite.status is CompositeStatus.SAFETY_UNKNOWN and safety in missing:
-        missing = {safety: missing[safety]}
-    found = [shortfall for dimension in missing.values() for shortfall in _shortfalls(dimension)]
-    if not found:
-        return None
-    [(most, _)] = Counter(shortfall.reason for shortfall in found).most_common(1)
-    return next(shortfall for shortfall in found if shortfall.reason is most)
-
-
-def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
-    """Those of the judges, who say more than the panel that goes without them."""
-    failed = tuple(verdict for verdict in dimension.judges if verdict.status is Status.INSUFFICIENT)
-    parts: Sequence[JudgeVerdict | Dimension] = failed or (dimension,)
-    for part in parts:
-        if part.reason is not None:
-            yield Shortfall(part.reason, part.detail or "")
 
 
 def _worst_of(evaluation: Evaluation, safety: str) -> str:

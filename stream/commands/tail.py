@@ -20,11 +20,12 @@ from rich.text import Text
 
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
+from judges.shortfall import shortfall_of
 from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
-from stream.monitor import finding_of, reason_of, shortfall_of
+from stream.monitor import finding_of, reason_of
 from stream.printable import printable, shortened
 from stream.view import clock, score_style, title_of
 

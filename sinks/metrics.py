@@ -36,6 +36,10 @@ class Outcome(StrEnum):
     SHED = "shed"
     SCORED = "scored"
     UNSCORED = "unscored"
+    PARKED = "parked"
+    """Its judges could not be reached in time; it is judged again later."""
+    DEFERRED = "deferred"
+    """Its app had more than its share; it is judged after the others."""
     DEADLETTER = "deadletter"
     SEEN = "seen"
     REPEATED = "repeated"
@@ -51,6 +55,9 @@ class PipelineMetrics:
         )
         self._dead = Counter(
             "streamjury_deadletters", "Dead letters by stage and reason.", ["stage", "reason"], registry=registry
+        )
+        self._unscored = Counter(
+            "streamjury_unscored", "Evaluations without a composite, by reason.", ["reason"], registry=registry
         )
         self._calls = Counter(
             "streamjury_judge_verdicts",
@@ -80,6 +87,7 @@ class PipelineMetrics:
             "streamjury_critical_notices", "Safety notices delivered to the critical topic.", registry=registry
         )
         self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
+        self._parked = Gauge("streamjury_parked", "Records waiting to be judged again.", registry=registry)
         self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
         self.sinks: list[Sink[Evaluation]] = []
         """What else is told of every evaluation that is counted here, and of no other: their figures add up."""
@@ -103,6 +111,12 @@ class PipelineMetrics:
     def dead_letter(self, stage: Stage, reason: str, number: int = 1) -> None:
         self._dead.labels(stage.value, reason).inc(number)
 
+    def unscored(self, reason: str) -> None:
+        self._unscored.labels(reason).inc()
+
+    def parked(self, number: int) -> None:
+        self._parked.set(number)
+
     def critical_delivered(self) -> None:
         self._notices.inc()
 
@@ -112,8 +126,11 @@ class PipelineMetrics:
     def lag(self, stage: Stage, records: int) -> None:
         self._lag.labels(stage.value).set(records)
 
-    def judged(self, evaluation: Evaluation) -> None:
-        """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration."""
+    def judged(self, evaluation: Evaluation, *, final: bool = True) -> None:
+        """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration.
+
+        One that is not final was not published, because the record is judged again.
+        """
         self._evaluation_seconds.observe(evaluation.latency_ms / 1000)
         for criterion, dimension in evaluation.dimensions.items():
             self._saved.labels(criterion).inc(dimension.calls_saved)
@@ -123,7 +140,7 @@ class PipelineMetrics:
                 reason = verdict.reason.value if verdict.reason else ""
                 self._calls.labels(verdict.judge, criterion, verdict.status.value, reason).inc()
                 self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
-        for sink in self.sinks:
+        for sink in self.sinks if final else ():
             sink.write(evaluation)
 
 

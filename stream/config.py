@@ -271,8 +271,7 @@ class TopicsConfig(Section):
     retry: TopicName = Field(
         default="rag.retry",
         max_length=240,
-        description="Where records wait to be judged again; a topic for each of `worker.retry_seconds`, named "
-        "`rag.retry.1` and so on.",
+        description="Where records wait to be judged again: rag.retry.1 and so on, for each waiting time.",
     )
     overflow: TopicName = Field(
         default="rag.overflow", description="Where records wait of an app that has more than its share of the workers."
@@ -461,6 +460,7 @@ _RESERVED: Mapping[str, str] = {
     "default": "the name of what no rule matches",
     "safety": "the name of the safety lane's own rule",
     "direct": "the name for records that nobody sampled",
+    "none": "the name for records that could not be decided about",
 }
 
 
@@ -1035,8 +1035,7 @@ class WorkerConfig(Section):
     retry_seconds: tuple[WaitSeconds, ...] = Field(
         default=(60.0, 300.0, 1800.0),
         max_length=10,
-        description="How long a record waits before each further attempt, when its judges could not be reached in "
-        "time; after the last it is a dead letter. An empty list makes no further attempt.",
+        description="Waits before a record is judged again whose judges failed; then it is a dead letter.",
     )
     repeat_seconds: FiniteFloat = Field(
         default=3600.0,
@@ -1146,6 +1145,11 @@ class Config(Section):
     http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
 
+    @property
+    def retry_topics(self) -> tuple[str, ...]:
+        """Where records wait to be judged again, by how often they have been already."""
+        return self.topics.retry_topics(len(self.worker.retry_seconds))
+
     @field_validator("sampling")
     @classmethod
     def _of_what_is_read(cls, value: SamplingConfig, info: ValidationInfo) -> SamplingConfig:
@@ -1184,9 +1188,18 @@ class Config(Section):
 
 
 def _unread(sampling: SamplingConfig, records: InputConfig) -> Iterator[tuple[Loc, str]]:
-    """Fields that rules have conditions on and the mapping of the input does not read."""
+    """Fields that rules have conditions on, or triggers look at, and the mapping of the input does not read.
+
+    Who leaves the triggers as they are means those that can be had.
+    """
     if records.adapter != "mapping":
         return
+    safety = sampling.safety
+    if safety is not None and safety.triggers != SafetyConfig.model_fields["triggers"].default:
+        read = {"empty_contexts": "contexts", **({} if safety.thumbs_down else {"thumbs_down": "tags"})}
+        for number, trigger in enumerate(safety.triggers):
+            if (name := read.get(trigger)) and name not in records.mapping:
+                yield ("safety", "triggers", number), f"input.mapping does not say where to find {name}"
     for number, rule in enumerate(sampling.rules):
         for name in ("app", "tenant", "model", "tags"):
             if getattr(rule.match, name) and name not in records.mapping:

@@ -20,7 +20,7 @@ from sinks.base import Message
 from stream.config import KafkaConfig
 from stream.embedded import is_embedded
 from stream.errors import FencedError, PublishAborted, StageError, no_broker
-from stream.offsets import Partition
+from stream.offsets import Partition, numbered
 from stream.records import Record, partition_of, read_record
 from stream.sizes import MAX_MESSAGE_BYTES, within_limits
 
@@ -67,18 +67,20 @@ class Exchange:
         self,
         kafka: KafkaConfig,
         *,
-        topic: str,
+        topics: Sequence[str],
         group: str,
         instance: str | None,
         listener: Listener,
         queue_kib: int = 16_384,
     ) -> None:
-        """`instance` is a name that a restarted process has again; without one it is a new member of its group.
+        """`topics` are read, the first of them gives the exchange its name in messages.
+
+        `instance` is a name that a restarted process has again; without one it is a new member of its group.
 
         `queue_kib` bounds the records that the client holds beyond those in work.
         """
         self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
-        self._topic = topic
+        self._topic, self._topics = topics[0], list(topics)
         self._bootstrap = kafka.bootstrap
         self._listener = listener
         common = {**kafka.client_options(), "log_level": 4}
@@ -126,6 +128,10 @@ class Exchange:
         self._gone: frozenset[Partition] = frozenset()
         self.moved_at = time.monotonic()
         self.problem: str | None = None
+        self.backlog = 0
+        """Records that could be worked on now, as the stage last saw it."""
+        self.done = 0
+        """Transactions that went through."""
 
     @property
     def assigned(self) -> bool:
@@ -140,8 +146,11 @@ class Exchange:
             raise no_broker(self._bootstrap, error.args[0].str()) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
+        missing = [topic for topic in self._topics if topic not in cluster.topics]
+        if missing and not self._mirror_offsets:
+            log.warning("waiting for %s; `streamjury topics create` makes what is missing", ", ".join(missing))
         self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def poll(self, limit: int, seconds: float) -> list[Record]:
@@ -181,6 +190,7 @@ class Exchange:
             self.problem = f"cannot publish: {aborted}"
             raise
         self.problem = None
+        self.done += 1
 
     def partition_count(self) -> int:
         """All partitions of the topic, ours and those of others."""
@@ -196,9 +206,10 @@ class Exchange:
     def resume(self, partitions: Iterable[Partition]) -> None:
         self._consumer.resume([TopicPartition(*partition) for partition in partitions])
 
-    def lag(self) -> int:
+    def lag(self, topics: Collection[str] | None = None) -> int:
         """Records between our positions and the ends of our partitions, as last heard from the broker."""
-        return sum(self._partition_lag(partition) for partition in self._assignment)
+        asked = self._topics if topics is None else topics
+        return sum(self._partition_lag(partition) for partition in self._assignment if partition.topic in asked)
 
     def close(self) -> None:
         """Leaves the group. What was not published is read again by the next owner."""
@@ -357,7 +368,7 @@ class Exchange:
         self._assignment |= new
         # What could not be published belonged to partitions that may be gone; the next transaction tells.
         self.problem = None
-        log.info("%s: partitions %s assigned", self._topic, sorted(p.number for p in new))
+        log.info("assigned: %s", numbered(new))
         self._listener.on_assigned(new)
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -366,7 +377,7 @@ class Exchange:
         self._assignment -= gone
         self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
-        log.info("%s: partitions %s revoked", self._topic, sorted(p.number for p in gone))
+        log.info("revoked: %s", numbered(gone))
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = _partitions(partitions)
@@ -374,7 +385,7 @@ class Exchange:
         self._assignment -= gone
         self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
-        log.warning("%s: partitions %s lost to another process", self._topic, sorted(p.number for p in gone))
+        log.warning("lost to another process: %s", numbered(gone))
 
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})

@@ -13,6 +13,14 @@ class Partition(NamedTuple):
     number: int
 
 
+def numbered(partitions: Iterable[Partition]) -> str:
+    """Partitions for people: `rag.sampled 0, 1; rag.retry.1 0`."""
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        by_topic.setdefault(partition.topic, []).append(partition.number)
+    return "; ".join(f"{topic} {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """The right to finish one record under one assignment of its partition."""
@@ -42,6 +50,7 @@ class _Entry(Generic[R]):
 @dataclass(slots=True)
 class _Assigned(Generic[R]):
     generation: int
+    shares: bool
     entries: deque[_Entry[R]] = field(default_factory=deque)
     by_offset: dict[int, _Entry[R]] = field(default_factory=dict)
 
@@ -50,7 +59,8 @@ class OffsetTracker(Generic[R]):
     """Releases results in offset order per partition, and only for the assignment they were started under.
 
     Records that were started and whose offsets are not yet committed are what a crash repeats; they never exceed
-    `cap`, shared evenly by the assigned partitions so that one slow record cannot hold up the others.
+    `cap`, shared evenly by the assigned partitions so that one slow record cannot hold up the others. Partitions that
+    are mostly empty may have as much as the others, without making their shares smaller.
     """
 
     def __init__(self, cap: int) -> None:
@@ -69,10 +79,10 @@ class OffsetTracker(Generic[R]):
         """Records started and not yet committed, over all partitions."""
         return self.uncommitted(self._assigned)
 
-    def assign(self, partition: Partition) -> None:
+    def assign(self, partition: Partition, *, shares: bool = True) -> None:
         """Begins a new assignment; tickets of an older one are worth nothing from now on."""
         self._generation += 1
-        self._assigned[partition] = _Assigned(self._generation)
+        self._assigned[partition] = _Assigned(self._generation, shares)
 
     def revoke(self, partition: Partition) -> None:
         """Ends the assignment and forgets what was not committed."""
@@ -82,7 +92,8 @@ class OffsetTracker(Generic[R]):
         assigned = self._assigned.get(partition)
         if assigned is None or self.outstanding >= self._cap:
             return False
-        return len(assigned.entries) < max(1, self._cap // len(self._assigned))
+        sharing = sum(each.shares for each in self._assigned.values())
+        return len(assigned.entries) < max(1, self._cap // max(1, sharing))
 
     def start(self, partition: Partition, offset: int) -> Ticket:
         """Registers a record. Offsets of a partition must rise, as a broker delivers them."""

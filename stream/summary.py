@@ -64,9 +64,9 @@ class RunSummary:
         return ()
 
     def left(self, metrics: PipelineMetrics) -> int:
-        """Sampled here and not judged here: it waits on the topic, or another worker has it."""
-        judged = self._all.scored + self._all.unscored + metrics.counted(Stage.WORKER, Outcome.DEADLETTER)
-        return max(0, metrics.counted(Stage.SAMPLER, Outcome.SAMPLED) - judged)
+        """Sampled here and not judged here: it waits on a topic, or another worker has it."""
+        others = sum(metrics.counted(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
+        return max(0, metrics.counted(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others)
 
     def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
         """One JSON object, all of it as counted at commit."""

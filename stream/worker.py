@@ -12,44 +12,31 @@ The order in which things happen is what keeps records from being lost or publis
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
 
-from judges.evaluation import Evaluation, SafetyNotice
-from judges.evaluator import Evaluator, Submission
-from sinks.base import Message, Sink
-from sinks.deadletter import DeadLetterTopic
+from judges.evaluation import SafetyNotice
+from judges.evaluator import Evaluator
+from sinks.base import Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from sinks.topics import CriticalTopic, EvaluationTopic
+from sinks.topics import CriticalTopic
 from stream.config import Config
-from stream.envelope import read_sampling
-from stream.errors import PublishAborted, RecordError
+from stream.errors import PublishAborted
 from stream.exchange import Exchange
 from stream.failures import JudgeFailures
-from stream.offsets import OffsetTracker, Partition
+from stream.fairness import Shares
+from stream.finished import Finished
+from stream.judging import Judged, Judging
+from stream.offsets import OffsetTracker, Partition, Ticket
 from stream.outlet import Outlet
 from stream.pool import JudgePool
-from stream.reading import InteractionReader
-from stream.records import Record, dead_letter, readable
+from stream.retries import Retries
+from stream.waiting import WaitingLine
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
 _POLL_RECORDS = 64
-# Records of a partition that wait in memory before the broker is told to hold the rest.
-_WAITING_PER_PARTITION = 64
 _ARRIVAL_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What became of one record: messages to publish, and what to count once they are."""
-
-    outcome: Outcome
-    messages: Sequence[Message]
-    evaluation: Evaluation | None = None
-    reason: str | None = None
 
 
 class Worker:
@@ -61,19 +48,22 @@ class Worker:
         self._config = config.worker
         self._evaluator = evaluator
         self._metrics = metrics
-        self._reader = InteractionReader(config.input)
-        self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._critical: Sink[SafetyNotice] = CriticalTopic(config.topics.critical)
-        self._dead_letters = DeadLetterTopic(config.topics.deadletter)
+        self._retries = Retries(config)
+        self._queue = config.topics.sampled
+        self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
+        self._judging = Judging(config, evaluator, self._finished, self._retries, self._on_unsafe)
         self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
-        self._waiting: dict[Partition, deque[Record]] = {}
+        self._waiting = WaitingLine(self._retries, config.input)
+        self._shares = Shares(config.worker.concurrency)
+        self._apps: dict[Ticket, str | None] = {}
         self._paused: set[Partition] = set()
         self._draining = False
         self._failures = JudgeFailures()
         self._published_at = time.monotonic()
         self._exchange = Exchange(
             config.kafka,
-            topic=config.topics.sampled,
+            topics=(self._queue, *self._retries.topics, self._retries.overflow),
             group=config.worker.group,
             instance=config.worker.instance,
             listener=self,
@@ -93,9 +83,10 @@ class Worker:
         self._pool: JudgePool[Judged] = JudgePool(self._config.concurrency)
         self._exchange.start()
         try:
-            while not stop.is_set():
-                self._step()
-            self._drain()
+            with self._finished:
+                while not stop.is_set():
+                    self._step()
+                self._drain()
         finally:
             self._failures.tell(rest=True)
             try:
@@ -116,14 +107,14 @@ class Worker:
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
-            self._tracker.assign(partition)
-            self._waiting[partition] = deque()
+            self._tracker.assign(partition, shares=partition.topic == self._queue)
+            self._waiting.open(partition)
             # The client keeps a pause from an earlier assignment; counted as paused, it is lifted at the next step.
             self._paused.add(partition)
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
-            self._waiting.pop(partition, None)
+            self._waiting.close(partition)
         self._settle(partitions)
         self._release(partitions)
 
@@ -132,53 +123,78 @@ class Worker:
 
     def _step(self) -> None:
         for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
-            self._waiting[record.partition].append(record)
+            self._shares.saw(self._waiting.add(record).app)
         self._start_waiting()
         self._collect()
         if time.monotonic() - self._published_at >= self._config.commit_seconds:
             self._publish()
         self._hold_back()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Says how much there is to do: what waits for its time is not among it."""
+        due = (self._queue, self._retries.overflow)
+        lag = self._exchange.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
-        self._metrics.lag(self.stage, self._exchange.lag() + sum(map(len, self._waiting.values())))
+        self._metrics.lag(self.stage, lag)
+        self._metrics.parked(self._exchange.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
+        self._exchange.backlog = lag + self._pool.in_flight
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
-        if self._draining:
+        if self._draining or not self._finished.caught_up:
             return
-        startable = [partition for partition, records in self._waiting.items() if records]
-        while startable and self._pool.free:
-            startable = [partition for partition in startable if self._start_one(partition)]
+        for lane in self._waiting.lanes():
+            startable = lane
+            while startable:
+                startable = [partition for partition in startable if self._start_one(partition)]
 
     def _start_one(self, partition: Partition) -> bool:
         """Starts the partition's next record if it may; False when the partition can start no more."""
-        records = self._waiting[partition]
-        if not records or not self._pool.free or not self._tracker.may_start(partition):
+        waiting = self._waiting.first(partition)
+        if waiting is None or not self._tracker.may_start(partition):
             return False
-        record = records.popleft()
-        self._pool.submit(self._tracker.start(partition, record.offset), self._judge(record))
+        late = self._config.fair and partition.topic == self._queue and self._shares.exceeded(waiting.app)
+        if not late and not self._pool.free:
+            return False
+        arrival, app = self._waiting.take(partition)
+        ticket = self._tracker.start(partition, arrival.record.offset)
+        if late:
+            judged = Judged(outcome=Outcome.DEFERRED, messages=[self._retries.deferred(arrival)])
+            self._tracker.finish(ticket, judged)
+        else:
+            self._apps[ticket] = app
+            self._shares.started(app)
+            self._pool.submit(ticket, self._judging.judge(arrival))
         return True
 
     def _collect(self, seconds: float = 0.0) -> None:
         for ticket, judged in self._pool.collect(seconds):
+            self._left_the_pool(ticket)
             self._tracker.finish(ticket, judged)
             if judged.evaluation is not None:
                 self._failures.note(judged.evaluation)
         self._failures.tell()
+
+    def _left_the_pool(self, ticket: Ticket) -> None:
+        if ticket in self._apps:
+            self._shares.ended(self._apps.pop(ticket))
 
     def _publish(self) -> None:
         self._published_at = time.monotonic()
         ready = self._tracker.ready()
         if not ready or not self._outlet.arrived():
             return
-        results = [judged for part in ready for judged in part.results]
-        messages = [message for judged in results for message in judged.messages]
+        messages = [message for part in ready for judged in part.results for message in judged.messages]
         try:
             self._exchange.publish(messages, {part.partition: part.next_offset for part in ready})
         except PublishAborted:
             return
         self._tracker.committed(ready)
-        for judged in results:
-            self._count(judged)
+        for part in ready:
+            for judged in part.results:
+                self._judging.published(judged, part.partition)
+                self._count(judged)
 
     def _settle(self, partitions: Collection[Partition]) -> None:
         """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
@@ -194,51 +210,21 @@ class Worker:
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)
+        for ticket in [ticket for ticket in self._apps if ticket.partition in partitions]:
+            self._left_the_pool(ticket)
+        self._judging.forget(partitions)
         self._paused -= set(partitions)
         for partition in partitions:
             self._tracker.revoke(partition)
-            self._waiting.pop(partition, None)
+            self._waiting.close(partition)
 
     def _hold_back(self) -> None:
         """Lets the broker keep what would only wait here."""
-        full = {p for p, records in self._waiting.items() if len(records) >= _WAITING_PER_PARTITION}
-        empty = {p for p, records in self._waiting.items() if not records}
-        if pause := full - self._paused:
+        if pause := self._waiting.full() - self._paused:
             self._exchange.pause(pause)
-        if resume := self._paused & empty:
+        if resume := self._paused & self._waiting.empty():
             self._exchange.resume(resume)
         self._paused = (self._paused | pause) - resume
-
-    async def _judge(self, record: Record) -> Judged:
-        """Whatever is wrong with a record, or with us, becomes a result: an exception would lose it."""
-        try:
-            reading = self._reader.read(readable(record))
-            submission = Submission(
-                interaction=reading.interaction,
-                sampling=read_sampling(record.headers),
-                truncated=reading.truncated,
-            )
-            evaluation = await self._evaluator.evaluate(
-                submission, deadline=self._config.deadline_seconds, on_unsafe=self._on_unsafe
-            )
-            messages = [replace(m, instead=lambda: self._refused(record)) for m in self._evaluations.write(evaluation)]
-        except RecordError as error:
-            return self._give_up(record, error)
-        except Exception as error:
-            log.exception("record %s of %s could not be judged", record.offset, record.partition)
-            return self._give_up(record, RecordError("internal_error", f"{type(error).__name__}: {error}"))
-        scored = evaluation.composite.score is not None
-        return Judged(outcome=Outcome.SCORED if scored else Outcome.UNSCORED, messages=messages, evaluation=evaluation)
-
-    def _give_up(self, record: Record, error: RecordError) -> Judged:
-        messages = self._dead_letters.write(dead_letter(record, error, stage=self.stage))
-        return Judged(outcome=Outcome.DEADLETTER, messages=messages, reason=error.kind)
-
-    def _refused(self, record: Record) -> Message:
-        (message,) = self._give_up(
-            record, RecordError("too_large", "its evaluation is larger than the topic takes")
-        ).messages
-        return message
 
     def _on_unsafe(self, notice: SafetyNotice) -> None:
         for message in self._critical.write(notice):
@@ -247,7 +233,9 @@ class Worker:
     def _count(self, judged: Judged) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED)
         self._metrics.count(self.stage, judged.outcome)
-        if judged.evaluation is not None:
-            self._metrics.judged(judged.evaluation)
-        if judged.reason is not None:
+        if judged.outcome is Outcome.UNSCORED and judged.reason is not None:
+            self._metrics.unscored(judged.reason)
+        if judged.outcome is Outcome.DEADLETTER and judged.reason is not None:
             self._metrics.dead_letter(self.stage, judged.reason)
+        if judged.evaluation is not None:
+            self._metrics.judged(judged.evaluation, final=judged.outcome in {Outcome.SCORED, Outcome.UNSCORED})

@@ -172,9 +172,13 @@ class _Session:
         published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
         return (
             count(Stage.SAMPLER, Outcome.CONSUMED) >= written
-            and count(Stage.WORKER, Outcome.CONSUMED) >= count(Stage.SAMPLER, Outcome.SAMPLED)
+            and sum(count(Stage.WORKER, outcome) for outcome in _SETTLED) >= count(Stage.SAMPLER, Outcome.SAMPLED)
             and count(Stage.MONITOR, Outcome.SEEN) + count(Stage.MONITOR, Outcome.REPEATED) >= published
         )
+
+
+# What is parked is judged again in minutes, by whoever runs then.
+_SETTLED = (Outcome.SCORED, Outcome.UNSCORED, Outcome.PARKED, Outcome.REPEATED, Outcome.DEADLETTER)
 
 
 class _Traffic:
@@ -210,7 +214,9 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     """The configuration, turned to a broker that was started for it."""
     broker = stack.enter_context(EmbeddedBroker())
     topics = config.topics
-    broker.make_topics((topics.interactions, topics.sampled, topics.evaluations, topics.critical, topics.deadletter))
+    waiting = (*config.retry_topics, topics.overflow)
+    results = (topics.evaluations, topics.critical, topics.deadletter)
+    broker.make_topics((topics.interactions, topics.sampled, *waiting, *results))
     log.warning("embedded broker at %s: for a first look; it forgets everything when it ends", broker.bootstrap)
     sampling = config.sampling
     if "rate" not in sampling.model_fields_set:

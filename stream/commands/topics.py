@@ -44,6 +44,7 @@ def plan_topics(config: Config) -> list[TopicPlan]:
     settings = {
         topics.interactions: large,
         topics.sampled: {**kept, "max.message.bytes": str(judged)},
+        **{name: {**kept, "max.message.bytes": str(judged)} for name in (*config.retry_topics, topics.overflow)},
         topics.evaluations: kept,
         topics.critical: kept,
         topics.deadletter: large,

@@ -45,5 +45,7 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
     """An embedded broker of the test's own, with the topics of the default configuration."""
     names = TopicsConfig()
     with EmbeddedBroker() as broker:
-        broker.make_topics((names.interactions, names.sampled, names.evaluations, names.critical, names.deadletter))
+        waiting = (*names.retry_topics(3), names.overflow)
+        results = (names.evaluations, names.critical, names.deadletter)
+        broker.make_topics((names.interactions, names.sampled, *waiting, *results))
         yield broker

@@ -320,6 +320,8 @@ def everything() -> Scraped:
             scraped.pipeline.count(stage, outcome)
     scraped.pipeline.critical_delivered()
     scraped.pipeline.in_flight(1)
+    scraped.pipeline.parked(1)
+    scraped.pipeline.unscored("timeout")
     return scraped
 
 

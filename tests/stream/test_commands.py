@@ -289,7 +289,8 @@ class TestTopicPlans:
     def test_every_topic_is_made_with_the_configured_numbers(self, config: Config) -> None:
         plans = {plan.name: plan for plan in plan_topics(config)}
         names = {"sampled", "evaluations", "critical", "deadletter", "alerts", "labels"}
-        assert set(plans) == {"in", *(f"rag.{name}" for name in names)}
+        waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
+        assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
         assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
         kept = [plan for plan in plans.values() if plan.name != "rag.alerts"]
         assert {plan.settings["retention.ms"] for plan in kept} == {"7200000"}

@@ -350,7 +350,7 @@ class TestPlain:
         series = [*means("support-bot", 0.91), *means("docs-search", 0.8, 7)]
         self.show(PlainView(console), snapshot(series=series), 12.2)
         assert file.getvalue() == (
-            "12s consumed=2400 filtered=24 sampled_out=1200 sampled=1164 scored=1160 unscored=3 deadletter=13 "
+            "12s consumed=2400 filtered=24 sampled_out=1200 sampled=1164 scored=1160 unscored=3 parked=0 deadletter=13 "
             "composite docs-search=0.80(n=7) support-bot=0.91(n=40)\n"
         )
 
@@ -361,7 +361,7 @@ class TestPlain:
             CompositeStatus.SAFETY_UNKNOWN: Counter({Reason.UNAVAILABLE: 3}),
         }
         self.show(PlainView(console), replace(NOTHING, withheld=withheld), 12.2, funnel(unscored=5))
-        assert file.getvalue().endswith("unscored=5 deadletter=0 unscored_mostly=judge_unavailable\n")
+        assert file.getvalue().endswith("unscored=5 parked=0 deadletter=0 unscored_mostly=judge_unavailable\n")
 
     def test_lines_come_every_few_seconds_and_the_last_state_at_the_end(self) -> None:
         console, file = self.console()

@@ -1,0 +1,90 @@
+"""What is finished: the evaluations published lately, by this worker and all others, so that none is made again."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from typing import Self
+from uuid import UUID
+
+from stream.config import KafkaConfig
+from stream.errors import StageError
+from stream.scan import TopicScan
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+# As many as are published in an hour at seventy a second; 16 bytes and a place in a table each.
+_MOST = 250_000
+
+
+class Finished:
+    """Reads the keys of the evaluations topic, from `seconds` ago on, in a thread of its own."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str, seconds: float) -> None:
+        self._kafka, self._topic, self._seconds = kafka, topic, seconds
+        self._names: OrderedDict[bytes, float] = OrderedDict()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._caught_up = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="finished", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._seconds:
+            self._thread.start()
+        else:
+            self._caught_up.set()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(4 * _LOOK_SECONDS)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all is known that was published before the start."""
+        return self._caught_up.is_set()
+
+    def add(self, evaluation_id: str) -> None:
+        """An evaluation was published."""
+        if self._seconds:
+            self._add(UUID(evaluation_id).bytes, time.time())
+
+    def __contains__(self, evaluation_id: str) -> bool:
+        with self._lock:
+            at = self._names.get(UUID(evaluation_id).bytes)
+        return at is not None and at > time.time() - self._seconds
+
+    def _add(self, name: bytes, at: float) -> None:
+        with self._lock:
+            self._names[name] = max(at, self._names.get(name, at))
+            self._names.move_to_end(name)
+            oldest = time.time() - self._seconds
+            while self._names and (len(self._names) > _MOST or next(iter(self._names.values())) < oldest):
+                self._names.popitem(last=False)
+
+    def _follow(self) -> None:
+        told = ""
+        with TopicScan(self._kafka, self._topic) as scan:
+            while not self._stop.is_set():
+                try:
+                    self._read(scan)
+                    told = ""
+                except StageError as error:
+                    # The topic may not be there yet, or the broker away. To wait for it would hold up the judging.
+                    if str(error) != told:
+                        log.warning("what was judged before is not known at the moment: %s", error)
+                    told = str(error)
+                self._caught_up.set()
+                self._stop.wait(_LOOK_SECONDS)
+
+    def _read(self, scan: TopicScan) -> None:
+        for message in scan.read(since_ms=int((time.time() - self._seconds) * 1000)):
+            try:
+                name = UUID((message.key() or b"").decode("ascii")).bytes
+            except ValueError:
+                continue  # somebody else's record
+            self._add(name, message.timestamp()[1] / 1000)
+            if self._stop.is_set():
+                return

@@ -1,0 +1,154 @@
+"""Judging: what becomes of one record that was taken from the work queue."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from judges.evaluation import Evaluation, SafetyNotice, evaluation_id
+from judges.evaluator import Evaluator, Submission
+from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
+from sinks.base import Message, Sink
+from sinks.deadletter import DeadLetterTopic
+from sinks.metrics import Outcome, Stage
+from sinks.topics import EvaluationTopic
+from stream.config import Config
+from stream.envelope import read_sampling
+from stream.errors import RecordError
+from stream.finished import Finished
+from stream.offsets import Partition
+from stream.reading import InteractionReader
+from stream.records import dead_letter, readable
+from stream.retries import Arrival, Retries
+
+log = logging.getLogger(__name__)
+
+_TOO_LARGE = "too_large"
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """What became of one record: messages to publish, and what to count once they are."""
+
+    outcome: Outcome
+    messages: Sequence[Message] = ()
+    evaluation: Evaluation | None = None
+    reason: str | None = None
+    """Why it is a dead letter, or has no score."""
+
+    def refused(self) -> None:
+        """What it was to be published as was too large: a dead letter went instead."""
+        self.outcome, self.reason = Outcome.DEADLETTER, _TOO_LARGE
+
+
+class Judging:
+    """Turns records into results. Whatever is wrong with a record, or with us, is a result too."""
+
+    def __init__(
+        self,
+        config: Config,
+        evaluator: Evaluator,
+        finished: Finished,
+        retries: Retries,
+        on_unsafe: Callable[[SafetyNotice], None],
+    ) -> None:
+        self._deadline = config.worker.deadline_seconds
+        self._repeats = config.worker.repeat_seconds > 0
+        self._evaluator = evaluator
+        self._finished = finished
+        self._retries = retries
+        self._on_unsafe = on_unsafe
+        self._safety = config.composite.safety
+        self._reader = InteractionReader(config.input)
+        self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
+        self._dead_letters = DeadLetterTopic(config.topics.deadletter)
+        self._in_work: dict[tuple[Partition, str], asyncio.Future[Outcome]] = {}
+
+    async def judge(self, arrival: Arrival) -> Judged:
+        """An exception that left this would lose the record."""
+        try:
+            reading = self._reader.read(readable(arrival.record))
+            submission = Submission(
+                interaction=reading.interaction,
+                sampling=read_sampling(arrival.record.headers),
+                truncated=reading.truncated,
+            )
+            name = evaluation_id(reading.interaction.id, self._evaluator.info.fingerprint)
+            return await self._once(arrival, name, lambda: self._evaluate(arrival, submission))
+        except RecordError as error:
+            return self._given_up(arrival, error)
+        except Exception as error:
+            log.exception("record %s of %s could not be judged", arrival.record.offset, arrival.record.partition)
+            return self._given_up(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
+
+    def published(self, judged: Judged, partition: Partition) -> None:
+        """A result is on its topic: what it is a result of need not be done again."""
+        if judged.evaluation is not None:
+            self._in_work.pop((partition, judged.evaluation.evaluation_id), None)
+            if judged.outcome in {Outcome.SCORED, Outcome.UNSCORED}:
+                self._finished.add(judged.evaluation.evaluation_id)
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """What was not published of these partitions is another worker's."""
+        for key in [key for key in list(self._in_work) if key[0] in partitions]:
+            self._in_work.pop(key, None)
+
+    async def _once(self, arrival: Arrival, name: str, work: Callable[[], Awaitable[Judged]]) -> Judged:
+        """Works unless that is done, or being done: a record of the same partition that came before is waited for.
+
+        It commits before this one, so its result cannot be lost once this one is left out.
+        """
+        if not self._repeats:
+            return await work()
+        key = (arrival.record.partition, name)
+        earlier = self._in_work.get(key)
+        if earlier is not None and await asyncio.shield(earlier) is not Outcome.DEADLETTER:
+            return Judged(outcome=Outcome.REPEATED)
+        if name in self._finished:
+            return Judged(outcome=Outcome.REPEATED)
+        mine = self._in_work[key] = asyncio.get_running_loop().create_future()
+        outcome = Outcome.DEADLETTER
+        try:
+            judged = await work()
+            outcome = judged.outcome
+            return judged
+        finally:
+            mine.set_result(outcome)
+
+    async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
+        evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)
+        reason = unscored_reason(evaluation)
+        if may_be_mended(reason):
+            assert reason is not None
+            return self._put_off(arrival, evaluation, reason)
+        outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
+        judged = Judged(outcome=outcome, evaluation=evaluation, reason=reason)
+        judged.messages = self._replaceable(arrival, judged, self._evaluations.write(evaluation))
+        return judged
+
+    def _put_off(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> Judged:
+        """Judges that could not be reached now may be reached later; after the last attempt it is a dead letter."""
+        shortfall = shortfall_of(evaluation, self._safety)
+        detail = shortfall.detail if shortfall is not None else ""
+        kind = f"unscored_{reason}"
+        parked = self._retries.parked(arrival, error=kind, message=detail)
+        if parked is None:
+            judged = self._given_up(arrival, RecordError(kind, detail))
+            judged.evaluation = evaluation
+            return judged
+        judged = Judged(outcome=Outcome.PARKED, evaluation=evaluation, reason=reason)
+        judged.messages = self._replaceable(arrival, judged, [parked])
+        return judged
+
+    def _replaceable(self, arrival: Arrival, judged: Judged, messages: Sequence[Message]) -> list[Message]:
+        def instead() -> Message:
+            judged.refused()
+            error = RecordError(_TOO_LARGE, "what became of it is larger than the topic takes")
+            (message,) = self._given_up(arrival, error).messages
+            return message
+
+        return [replace(message, instead=instead) for message in messages]
+
+    def _given_up(self, arrival: Arrival, error: RecordError) -> Judged:
+        letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)
+        return Judged(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)

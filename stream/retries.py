@@ -1,0 +1,96 @@
+"""Retries: where a record waits that its judges could not judge in time, for how long, and when it is given up."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from sinks.base import Headers, Message
+from stream.config import Config
+from stream.offsets import Partition
+from stream.records import Record
+
+_ATTEMPTS, _RETRY_AT = "sj-attempts", "sj-retry-at"
+_TOPIC, _PARTITION, _OFFSET = "sj-source-topic", "sj-source-partition", "sj-source-offset"
+# What a record gets on its way through the topics of this module, beside what it came with.
+_OURS = frozenset({_ATTEMPTS, _RETRY_AT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"})
+_MESSAGE_CHARS = 1000
+
+
+class Arrival(NamedTuple):
+    """A record in a worker's hands: how it is committed, what it was at first, and when it may be judged."""
+
+    record: Record
+    origin: Record
+    """As it was on the work queue: with the headers it had and at the place where it was."""
+
+    attempts: int
+    due_at: float
+    """In Unix time; 0 for at once."""
+
+
+class Retries:
+    """The topics where records wait, one for each waiting time: in each of them the first is due first."""
+
+    def __init__(self, config: Config) -> None:
+        self._seconds = config.worker.retry_seconds
+        self.topics = config.retry_topics
+        self.overflow = config.topics.overflow
+
+    def arrived(self, record: Record) -> Arrival:
+        """What is known of a record that was read from the work queue or one of our topics."""
+        if record.partition.topic not in {*self.topics, self.overflow}:
+            return Arrival(record, record, 0, 0.0)
+        said = {name: (value or b"").decode(errors="replace") for name, value in record.headers if name in _OURS}
+        kept = tuple(header for header in record.headers if header[0] not in _OURS)
+        place, offset = _source(said, record)
+        origin = record._replace(partition=place, offset=offset, headers=kept)
+        return Arrival(record, origin, _whole(said.get(_ATTEMPTS), 0), _unix_time(said.get(_RETRY_AT)))
+
+    def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
+        """The record on the topic where it waits next; None when it has waited often enough."""
+        if arrival.attempts >= len(self.topics):
+            return None
+        due = datetime.now(UTC) + timedelta(seconds=self._seconds[arrival.attempts])
+        said = {
+            _ATTEMPTS: str(arrival.attempts + 1),
+            _RETRY_AT: due.isoformat(),
+            "sj-error-type": error,
+            "sj-error-message": message[:_MESSAGE_CHARS],
+        }
+        return _moved(arrival.origin, self.topics[arrival.attempts], said)
+
+    def deferred(self, arrival: Arrival) -> Message:
+        """The record on the topic of those whose app has more than its share."""
+        return _moved(arrival.origin, self.overflow, {})
+
+
+def _moved(origin: Record, topic: str, said: Mapping[str, str]) -> Message:
+    source = {
+        _TOPIC: origin.partition.topic,
+        _PARTITION: str(origin.partition.number),
+        _OFFSET: str(origin.offset),
+    }
+    added: Headers = tuple(
+        (name, text.encode("utf-8", "backslashreplace")) for name, text in {**said, **source}.items()
+    )
+    return Message(topic=topic, key=origin.key, value=origin.value, headers=origin.headers + added)
+
+
+def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:
+    """Where a record was at first; one that somebody else put on our topic began there."""
+    partition, offset = _whole(said.get(_PARTITION), -1), _whole(said.get(_OFFSET), -1)
+    if not said.get(_TOPIC) or partition < 0 or offset < 0:
+        return record.partition, record.offset
+    return Partition(said[_TOPIC], partition), offset
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else otherwise
+
+
+def _unix_time(text: str | None) -> float:
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0.0
+    return found.timestamp() if found.tzinfo is not None else 0.0

@@ -189,8 +189,10 @@ KINDS: Mapping[str, Callable[[str, str, str], Found]] = {
     "sampler, body rules": lambda *where: measured(sampler(*where, rules=BODY_RULES), RECORDS),
     "bare Faust agent": faust_agent,
 }
-BARE, _, KEY, _, FAUST = KINDS
+BARE, _, KEY, BODY, FAUST = KINDS
 PAIR = "two samplers"
+# Promised of the samplers, as parts of what a bare loop reads, times what Faust reads, and memory in MiB.
+LEAST_BY_KEY, LEAST_BY_BODY, LEAST_TIMES_FAUST, MOST_RSS = 0.7, 0.3, 20, 300
 
 
 def start(kind: str, bootstrap: str, core: int, topic: str = INTERACTIONS[0]) -> subprocess.Popen[str]:
@@ -260,10 +262,26 @@ def report(rounds: Mapping[str, Sequence[Sequence[Found]]], cores: int) -> None:
             f"{rate(each) / rate(shown[BARE]):.2f}",
         )
     Console(width=100).print(table)
-    print(f"{KEY}: {rate(shown[KEY]) / rate(shown[FAUST]):.0f} times a {FAUST}")
     pair = middle(rounds[PAIR])
     share = sum(each["cpu"] / (each["ended"] - each["began"]) for each in pair) / len(pair)
     print(f"two samplers at once: {rate(*pair) / rate(shown[KEY]):.2f} times one, with {share:.0%} of a core each")
+    broken = []
+    for promise, found, kept in promises(rounds):
+        print(f"{'met' if kept else 'NOT MET'}: {promise} ({found})")
+        if not kept:
+            broken.append(promise)
+    if broken:
+        sys.exit(f"the sampler is not what it should be: {'; '.join(broken)}")
+
+
+def promises(rounds: Mapping[str, Sequence[Sequence[Found]]]) -> Iterator[tuple[str, str, bool]]:
+    """What is promised, what was found, and whether that is as good."""
+    speed = {kind: rate(*middle(rounds[kind])) for kind in (BARE, KEY, BODY, FAUST)}
+    for kind, least, other in ((KEY, LEAST_BY_KEY, BARE), (BODY, LEAST_BY_BODY, BARE), (KEY, LEAST_TIMES_FAUST, FAUST)):
+        times = speed[kind] / speed[other]
+        yield f"{kind}: at least {least:g} times {other}", f"{times:.2f}", times >= least
+    rss = max(found["rss"] for kind in (KEY, BODY, PAIR) for each in rounds[kind] for found in each)
+    yield f"samplers: at most {MOST_RSS} MiB at their peak", f"{rss:.0f}", rss <= MOST_RSS
 
 
 if __name__ == "__main__":

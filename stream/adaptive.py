@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -122,14 +124,23 @@ def step_line(step: Step) -> str:
     return json.dumps(step._asdict(), ensure_ascii=False) + "\n"
 
 
-def read_step_log(path: Path) -> StepLog:
-    """The steps in a file; what is wrong with it is a StepLogError."""
+def read_step_log(path: Path, *, may_be_torn: bool = False) -> StepLog:
+    """The steps in a file; what is wrong with it is a StepLogError.
+
+    In a file that may be torn, a last line without an end is passed over: whoever wrote it was killed meanwhile.
+    """
     try:
-        return StepLog.load(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        return StepLog.load((content[: _whole(content)] if may_be_torn else content).decode())
     except OSError as error:
         raise StepLogError(f"cannot be read: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise StepLogError("is not UTF-8") from None
+
+
+def _whole(content: bytes) -> int:
+    """How many bytes of a file are whole lines."""
+    return content.rfind(b"\n") + 1
 
 
 def _parsed(number: int, line: str) -> Step:
@@ -144,7 +155,7 @@ def _parsed(number: int, line: str) -> Step:
 
 
 class StepFile:
-    """A file that steps are added to; it is opened when there is a first one to add."""
+    """A file that steps are added to; it is opened when there is a first one to add, which begins a line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -153,11 +164,18 @@ class StepFile:
     def write(self, step: Step) -> None:
         try:
             if self._file is None:
-                self._file = self._path.open("a", encoding="utf-8")
+                self._file = self._opened()
             self._file.write(step_line(step))
             self._file.flush()
         except OSError as error:
             raise StageError(f"sampling.step_log: {self._path} cannot be written: {error.strerror}") from None
+
+    def _opened(self) -> IO[str]:
+        if self._path.exists():
+            content = self._path.read_bytes()
+            if _whole(content) < len(content):
+                os.truncate(self._path, _whole(content))
+        return self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:
         if self._file is not None:
@@ -179,7 +197,7 @@ class Traffic:
         self._now: int | None = None
         self._first = 0
         self._counts: dict[int, int] = {}
-        self._elsewhere = 0
+        self._strays: list[tuple[int, int]] = []
 
     def add(self, at_ms: int, number: int = 1) -> bool:
         """Counts records of one time; whether the clock moved on by them."""
@@ -187,20 +205,27 @@ class Traffic:
         if self._now is None:
             self._begin(bucket)
         assert self._now is not None
-        ahead = bucket - self._now
-        if -_LATE <= ahead <= _EARLY:
-            self._elsewhere = 0
-        else:
-            self._elsewhere += 1
-            if self._elsewhere < _CONFIRMATIONS:
-                return False
-            if ahead < 0:
-                self._begin(bucket)
+        if not -_LATE <= bucket - self._now <= _EARLY:
+            return self._stray(bucket, number)
+        self._strays.clear()
+        return self._count(bucket, number)
+
+    def _count(self, bucket: int, number: int) -> bool:
+        assert self._now is not None
         moves = bucket > self._now
         if moves:
             self._move(bucket)
         self._counts[self._now] += number
         return moves
+
+    def _stray(self, bucket: int, number: int) -> bool:
+        """Counts records far from the clock; enough of them in a row take it with them, and all begins anew there."""
+        self._strays.append((bucket, number))
+        if len(self._strays) < _CONFIRMATIONS:
+            return False
+        strays, self._strays = _of_one_place(self._strays), []
+        self._begin(strays[0][0])
+        return sum(self._count(*each) for each in strays) > 0
 
     def seen(self, buckets: int) -> tuple[int, float]:
         """Records in the last so many complete buckets, and how many minutes that is, since the beginning at most."""
@@ -217,14 +242,23 @@ class Traffic:
     def _begin(self, bucket: int) -> None:
         self._now = self._first = bucket
         self._counts = {bucket: 0}
-        self._elsewhere = 0
 
     def _move(self, bucket: int) -> None:
         self._now = bucket
         self._counts[bucket] = 0
-        self._elsewhere = 0
         for old in [old for old in self._counts if old < bucket - _WINDOWS[-1]]:
             del self._counts[old]
+
+
+def _of_one_place(strays: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The last of some records that are near each other in time; all of them where time is passing between them.
+
+    Partitions that are read by turns have times far apart too, and what lies between those is no silence. But they
+    are few, or their times go to and fro; records that come but now and then move on and on.
+    """
+    leaps = [(at, two - one) for at, ((one, _), (two, _)) in enumerate(pairwise(strays), 1) if abs(two - one) > _EARLY]
+    moves_on = len(leaps) >= _CONFIRMATIONS // 2 and all(leap > 0 for _, leap in leaps)
+    return strays if moves_on or not leaps else strays[leaps[-1][0] :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

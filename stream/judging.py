@@ -114,6 +114,8 @@ class Judging:
             return judged
         finally:
             mine.set_result(outcome)
+            if outcome is Outcome.DEADLETTER:
+                self._in_work.pop(key, None)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
         evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)

@@ -1,5 +1,6 @@
 """The sampling policy: rules, safety triggers, adaptive rates and caps put together into one decision per record."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +29,8 @@ __all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "V
 _MINUTE_MS = 60_000
 # Partitions are read at different speeds: so many minutes of record time are counted at once.
 _MINUTES_COUNTED = 128
-_DECISIONS_KEPT = 4096
+# By rule, rate, outcome and app, all together.
+_DECISIONS_KEPT = 16_384
 # As an interaction has them.
 _MAX_APP_CHARS = 256
 _MAX_ID_CHARS = 512
@@ -60,24 +62,27 @@ class Explanation:
     draw: float
     tried: tuple[RuleTried, ...]
     triggers: Mapping[str, str | None]
-    """By safety trigger, what set it off; none for what is filtered out."""
+    """By safety trigger, what set it off; none where they are not looked at, for they could not change anything."""
     decision: Decision
     target_per_minute: float | None
     bounds: tuple[float, float] | None
     """Between which the rate follows the traffic, where it does and decided."""
+    rate_known: bool
+    """Whether the rate in force is known. Where it follows traffic that was not seen here, the lowest is assumed."""
     max_per_minute: int | None
 
 
 class Cap:
-    """How many records of each minute of record time may be judged."""
+    """How many records of each minute of record time may be judged; of those without a time, of each minute."""
 
-    def __init__(self, per_minute: int) -> None:
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.time) -> None:
         self.per_minute = per_minute
         self.share = 1.0
+        self._clock = clock
         self._counts: OrderedDict[int, int] = OrderedDict()
 
     def takes(self, at_ms: int) -> bool:
-        minute = at_ms // _MINUTE_MS
+        minute = (at_ms if at_ms > 0 else int(1000 * self._clock())) // _MINUTE_MS
         count = self._counts.pop(minute, 0)
         allowed = count < max(1.0, self.per_minute * self.share)
         self._counts[minute] = count + allowed
@@ -86,16 +91,36 @@ class Cap:
         return allowed
 
 
+class _Memory:
+    """The decisions that a policy keeps; when they are too many, it begins anew with none."""
+
+    def __init__(self) -> None:
+        self._parts: list[_ByApp] = []
+        self._kept = 0
+
+    def part(self, like: Decision) -> "_ByApp":
+        made = _ByApp(like, self)
+        self._parts.append(made)
+        return made
+
+    def make_room(self) -> None:
+        """For one more."""
+        if self._kept >= _DECISIONS_KEPT:
+            for part in self._parts:
+                part.clear()
+            self._kept = 0
+        self._kept += 1
+
+
 class _ByApp(dict[str | None, Decision]):
     """One object for all records that are decided alike: making one takes as long as the rest of a decision."""
 
-    def __init__(self, like: Decision) -> None:
+    def __init__(self, like: Decision, memory: _Memory) -> None:
         super().__init__()
-        self._like = like
+        self._like, self._memory = like, memory
 
     def __missing__(self, app: str | None) -> Decision:
-        if len(self) >= _DECISIONS_KEPT:
-            self.clear()
+        self._memory.make_room()
         made = self[app] = replace(self._like, app=app)
         return made
 
@@ -103,8 +128,8 @@ class _ByApp(dict[str | None, Decision]):
 class _Decisions:
     """What is decided under one name, by what was decided and then by app."""
 
-    def __init__(self, rule: str, lane: str) -> None:
-        self._rule, self._lane = rule, lane
+    def __init__(self, rule: str, lane: str, memory: _Memory) -> None:
+        self._rule, self._lane, self._memory = rule, lane, memory
         self._kept: dict[tuple[Verdict, float, str], _ByApp] = {}
 
     def by_app(self, outcome: Verdict, probability: float, why: str) -> _ByApp:
@@ -112,7 +137,7 @@ class _Decisions:
         found = self._kept.get(key)
         if found is None:
             like = Decision(outcome=outcome, probability=probability, rule=self._rule, lane=self._lane, why=why)
-            found = self._kept[key] = _ByApp(like)
+            found = self._kept[key] = self._memory.part(like)
         return found
 
 
@@ -126,6 +151,8 @@ class _Plan:
         *,
         lane: str,
         adaptive: ReplayedRate | None,
+        memory: _Memory,
+        safety: float | None,
         matcher: Matcher | None = None,
     ) -> None:
         self.name, self.lane = name, lane
@@ -135,17 +162,23 @@ class _Plan:
         self.adaptive = adaptive
         self.cap = Cap(config.max_per_minute) if config.max_per_minute is not None else None
         self.matcher = matcher
-        self._decisions = _Decisions(name, lane)
+        self._decisions = _Decisions(name, lane, memory)
         self._thresholds: dict[float, _Threshold] = {}
         self.filtered = self.by_app(Verdict.FILTERED, 0.0)
+        self._safety = safety
+        lowest = adaptive.lowest if adaptive is not None else self.rate or 0.0
+        self.watched = self.rate != 0.0 and self.gives_up(lowest)
+        """Whether the safety lane can take records over; its triggers are not looked at where it cannot."""
         fixed = adaptive is None and self.cap is None
         self.steady = self.threshold(self.rate or 0.0) if fixed else None
         """Set where a record's draw alone decides, whatever came before it."""
 
-    @property
-    def lowest(self) -> float:
-        """The lowest rate that it can have."""
-        return self.adaptive.lowest if self.adaptive is not None else self.rate or 0.0
+    def gives_up(self, rate: float) -> bool:
+        """Whether at this rate of its own, records with a sign of trouble go to the safety lane.
+
+        They do so at equal rates too where they could be shed, for the safety lane has no cap.
+        """
+        return self._safety is not None and (self._safety > rate or (self._safety == rate and self.cap is not None))
 
     def rate_at(self, at_ms: int, *, counting: bool = False) -> float:
         """The rate in force at a record time, which may change when the record is counted."""
@@ -184,10 +217,13 @@ class SamplingPolicy:
         self._reader = BodyReader(records)
         self._by_key = config.id == "key"
         self._log, self._steps = _step_log(config)
-        self._plans = [self._plan(rule, records) for rule in config.rules]
-        self._default = _Plan(DEFAULT_RULE, config, lane="main", adaptive=self._adaptive(DEFAULT_RULE, config))
+        self._memory = _Memory()
+        self._plans = [
+            self._plan(rule.name, rule, rule.lane, Matcher(rule.match, records, self._reader)) for rule in config.rules
+        ]
+        self._default = self._plan(DEFAULT_RULE, config, "main")
         self._safety_limit = threshold(config.safety.rate) if config.safety else b""
-        self._safety_decisions = _Decisions(SAFETY_RULE, config.safety.lane if config.safety else "")
+        self._safety_decisions = _Decisions(SAFETY_RULE, config.safety.lane if config.safety else "", self._memory)
         self._triggers = Triggers(config.safety, records, self._reader) if config.safety else None
         self._id = self._reader.getter(field_path("id", records))
         self._app = self._reader.getter(field_path("app", records))
@@ -237,7 +273,7 @@ class SamplingPolicy:
         """How the decision about a record comes about; nothing is counted."""
         tried, plan = self._tried(facts)
         record_id = self.record_id(facts)
-        triggers = self._triggers if plan.rate != 0.0 else None
+        triggers = self._triggers if plan.watched else None
         decision = self._decided(plan, facts, counting=False)
         ruled = decision.rule == plan.name
         return Explanation(
@@ -248,6 +284,7 @@ class SamplingPolicy:
             decision=decision,
             target_per_minute=plan.target if ruled else None,
             bounds=(plan.adaptive.lowest, plan.adaptive.highest) if ruled and plan.adaptive is not None else None,
+            rate_known=not ruled or plan.adaptive is None or self._is_logged(plan),
             max_per_minute=plan.cap.per_minute if ruled and plan.cap is not None else None,
         )
 
@@ -255,19 +292,20 @@ class SamplingPolicy:
         if plan.rate == 0.0:
             return plan.filtered[self._app_in(facts)]
         digest = self._cohort.digest(self.record_id(facts))
-        if self._triggers is not None and (trigger := self._trigger(plan, facts)):
-            return self._taken_over(trigger, digest, self._app_in(facts))
+        trigger = self._triggers.first(facts) if plan.watched and self._triggers is not None else None
         app = self._app_in(facts)
+        if trigger is not None and plan.gives_up(plan.rate_at(facts.at_ms)):
+            return self._taken_over(trigger, digest, app)
         if plan.steady is not None:
             limit, below, above = plan.steady
             return (below if digest < limit else above)[app]
         rate = plan.rate_at(facts.at_ms, counting=counting)
+        if trigger is not None and plan.gives_up(rate):  # it was this record that brought the rate down
+            return self._taken_over(trigger, digest, app)
         limit, below, above = plan.threshold(rate)
-        if digest >= limit:
-            return above[app]
-        if counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
+        if digest < limit and counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
             return plan.by_app(Verdict.SHED, rate)[app]
-        return below[app]
+        return (below if digest < limit else above)[app]
 
     def _tried(self, facts: Facts) -> tuple[tuple[RuleTried, ...], _Plan]:
         tried: list[RuleTried] = []
@@ -285,13 +323,9 @@ class SamplingPolicy:
                 return plan
         return self._default
 
-    def _trigger(self, plan: _Plan, facts: Facts) -> str | None:
-        """The trigger that takes a record over from its rule; none where the rule's own rate is as high."""
-        safety = self._config.safety
-        if safety is None or self._triggers is None or safety.rate <= plan.lowest:
-            return None
-        trigger = self._triggers.first(facts)
-        return trigger if trigger is not None and safety.rate > plan.rate_at(facts.at_ms) else None
+    def _is_logged(self, plan: _Plan) -> bool:
+        """Whether the steps of a rule that adapts are known: a log to replay says all that there is to know."""
+        return self._config.replay_steps is not None or self._log.last(plan.name) is not None
 
     def _taken_over(self, trigger: str, digest: bytes, app: str | None) -> Decision:
         safety = self._config.safety
@@ -308,9 +342,19 @@ class SamplingPolicy:
 
     # Putting it together
 
-    def _plan(self, rule: SamplingRule, records: InputConfig) -> _Plan:
-        matcher = Matcher(rule.match, records, self._reader)
-        return _Plan(rule.name, rule, lane=rule.lane, adaptive=self._adaptive(rule.name, rule), matcher=matcher)
+    def _plan(
+        self, name: str, config: SamplingRule | SamplingConfig, lane: str, matcher: Matcher | None = None
+    ) -> _Plan:
+        safety = self._config.safety
+        return _Plan(
+            name,
+            config,
+            lane=lane,
+            adaptive=self._adaptive(name, config),
+            memory=self._memory,
+            safety=safety.rate if safety is not None else None,
+            matcher=matcher,
+        )
 
     def _adaptive(self, name: str, config: SamplingRule | SamplingConfig) -> ReplayedRate | None:
         if config.target_per_minute is None:
@@ -340,11 +384,11 @@ def _step_log(config: SamplingConfig) -> tuple[StepLog, StepFile | None]:
     if config.step_log is None:
         return StepLog(), None
     path = Path(config.step_log)
-    return _read_steps("step_log", path) if path.exists() else StepLog(), StepFile(path)
+    return _read_steps("step_log", path, may_be_torn=True) if path.exists() else StepLog(), StepFile(path)
 
 
-def _read_steps(key: str, path: Path) -> StepLog:
+def _read_steps(key: str, path: Path, *, may_be_torn: bool = False) -> StepLog:
     try:
-        return read_step_log(path)
+        return read_step_log(path, may_be_torn=may_be_torn)
     except StepLogError as error:
         raise StageError(f"sampling.{key}: {path}: {error}") from None

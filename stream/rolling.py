@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sinks.estimates import Estimate, Sums, estimate
+from sinks.metrics import BoundedLabel
 
 _BUCKETS = 60
+# As many as the metrics tell apart.
+_MAX_APPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +48,20 @@ class _Series:
 class RollingScores:
     """Estimates per app and dimension over a window that moves in steps of a sixtieth of its length.
 
-    Records come in any order; one older than the window is not counted.
+    Records come in any order; one older than the window is not counted. Apps are named by the traffic: beyond the
+    first ones they share a series.
     """
 
     def __init__(self, window_seconds: float) -> None:
         self._step = window_seconds / _BUCKETS
         self._series: dict[tuple[str, str], _Series] = {}
+        self._apps = BoundedLabel(_MAX_APPS)
 
     def add(self, app: str, dimension: str, *, score: float | None, probability: float, at: float, now: float) -> None:
         """A judgement, or None for one that could not be scored, of a record chosen with this probability."""
         # A clock that runs ahead must not keep a judgement in the window for longer.
         number = min(self._number(at), self._number(now))
+        app = self._apps(app)  # also of one that is not counted, so that the metrics tell the same apps apart
         if number > self._number(now) - _BUCKETS:
             self._series.setdefault((app, dimension), _Series()).add(number, score, probability)
 

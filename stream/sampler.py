@@ -1,5 +1,6 @@
 """The sampler: reads the firehose, decides each record by its id, and forwards the chosen ones untouched."""
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from confluent_kafka import KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Headers, Message
@@ -19,21 +21,22 @@ from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
 from stream.exchange import Exchange
 from stream.offsets import Partition
-from stream.policy import Decision, SamplingPolicy, Verdict
+from stream.policy import Decision, SamplingPolicy
 from stream.records import Record, dead_letter, partition_of, read_record, readable
 from stream.rules import Facts
+
+log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.5
 # While a transaction is under way the client reads on up to this: at full speed it has the next batch ready by then.
 _QUEUE_KIB = 65_536
 
-_OUTCOMES = {
-    Verdict.SAMPLED: Outcome.SAMPLED,
-    Verdict.SAMPLED_OUT: Outcome.SAMPLED_OUT,
-    Verdict.FILTERED: Outcome.FILTERED,
-    Verdict.SHED: Outcome.SHED,
-}
+# Asking how many partitions there are can take seconds when the broker is slow.
+_SHARE_SECONDS = 30.0
+# What records are counted under that could not be used before a rule was found for them.
+_NO_RULE = "none"
+_TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,10 +88,12 @@ class Sampler:
         self._held_up = False
         self._unsure: set[Partition] = set()
         self._seen: frozenset[Partition] = frozenset()
+        self._ask_again = 0.0
+        self._too_large: dict[tuple[Partition, int], Fate] = {}
         self._alike: dict[int, _Shared] = {}
         self._exchange = Exchange(
             config.kafka,
-            topic=config.topics.interactions,
+            topics=(config.topics.interactions,),
             group=config.sampler.group,
             instance=config.sampler.instance,
             listener=self,
@@ -135,9 +140,18 @@ class Sampler:
     def _take_share(self) -> None:
         """Targets and caps are for all samplers together: each has the part of them that it has of the partitions."""
         held = self._exchange.assignment
-        if self._policy.adapts and held and held != self._seen:
-            self._policy.share = len(held) / max(len(held), self._exchange.partition_count())
-            self._seen = held
+        if not self._policy.adapts or not held or held == self._seen or time.monotonic() < self._ask_again:
+            return
+        try:
+            count = self._exchange.partition_count()
+        except KafkaException as error:
+            log.warning("waiting for the broker to tell its partitions: %s", error.args[0].str())
+            count = 0
+        if count < len(held):
+            self._ask_again = time.monotonic() + _SHARE_SECONDS
+            return
+        self._policy.share = len(held) / count
+        self._seen = held
 
     def _take(self, messages: Sequence[KafkaMessage]) -> None:
         """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
@@ -157,18 +171,21 @@ class Sampler:
         batch.positions |= self._exchange.positions()
 
     def _decide(self, message: KafkaMessage, known: Decision | None = None) -> Fate:
-        incoming = _Incoming(message)
+        incoming, decision = _Incoming(message), known
         try:
-            shared = self._shared(known or self._policy.decide(incoming))
+            decision = known or self._policy.decide(incoming)
+            shared = self._shared(decision)
             if shared.fate.outcome is Outcome.SAMPLED:
-                self._forward(incoming, shared.headers)
+                self._forward(incoming, shared)
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
             self._send(incoming.record, *self._dead_letters.write(letter))
-            return fate(Outcome.DEADLETTER, "", None, error.kind)
+            if decision is None:
+                return fate(Outcome.DEADLETTER, _NO_RULE, None, error.kind)
+            return fate(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
         return shared.fate
 
-    def _forward(self, incoming: "_Incoming", envelope: Headers) -> None:
+    def _forward(self, incoming: "_Incoming", shared: "_Shared") -> None:
         record = incoming.record
         value = readable(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
@@ -177,8 +194,8 @@ class Sampler:
             topic=self._config.topics.sampled,
             key=self._policy.record_id(incoming),
             value=value,
-            headers=kept + envelope,
-            instead=partial(self._refused, record),
+            headers=kept + shared.headers,
+            instead=partial(self._refused, record, shared.fate),
         )
         self._send(record, message)
 
@@ -188,7 +205,7 @@ class Sampler:
         if found is None:
             found = self._alike[id(decision)] = _Shared(
                 decision,
-                fate(_OUTCOMES[decision.outcome], decision.rule, decision.app),
+                fate(Outcome(decision.outcome.value), decision.rule, decision.app),
                 decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC)),
             )
         return found
@@ -197,13 +214,16 @@ class Sampler:
         for message in messages:
             self._batch.sent.append((record.partition, message))
 
-    def _refused(self, record: Record) -> Message:
-        error = RecordError("too_large", f"{self._config.topics.sampled} takes no record of this size")
+    def _refused(self, record: Record, expected: Fate) -> Message:
+        """Called while a batch is published, for a record that is too large for the topic that it was chosen for."""
+        self._too_large[record.partition, record.offset] = expected
+        error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} takes no record of this size")
         (message,) = self._dead_letters.write(dead_letter(record, error, stage=self.stage))
         return message
 
     def _publish(self) -> None:
         batch = self._batch
+        self._too_large.clear()  # what was refused at an attempt before this one says nothing about this one
         try:
             self._exchange.publish([message for _, message in batch.sent], batch.positions)
         except PublishAborted:
@@ -229,7 +249,11 @@ class Sampler:
 
     def _count(self, batch: _Batch) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
-        for each, number in Counter(batch.fates).items():
+        fates = Counter(batch.fates)
+        for expected in self._too_large.values():
+            fates[expected] -= 1
+            fates[fate(Outcome.DEADLETTER, expected.rule, expected.app, _TOO_LARGE)] += 1
+        for each, number in (+fates).items():
             self._metrics.count(self.stage, each.outcome, number)
             self._sampling.count(each.rule, each.app, each.outcome, number)
             if each.reason is not None:

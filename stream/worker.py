@@ -56,6 +56,8 @@ class Worker:
         self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
         self._waiting = WaitingLine(self._retries, config.input)
         self._shares = Shares(config.worker.concurrency)
+        # Places that an app with more than its share leaves to the others, even when they have no record now.
+        self._reserve = config.worker.concurrency // 4 if config.worker.fair else 0
         self._apps: dict[Ticket, str | None] = {}
         self._paused: set[Partition] = set()
         self._draining = False
@@ -154,8 +156,9 @@ class Worker:
         waiting = self._waiting.first(partition)
         if waiting is None or not self._tracker.may_start(partition):
             return False
-        late = self._config.fair and partition.topic == self._queue and self._shares.exceeded(waiting.app)
-        if not late and not self._pool.free:
+        crowded = self._pool.free <= self._reserve
+        late = crowded and self._config.fair and partition.topic == self._queue and self._shares.exceeded(waiting.app)
+        if not late and (not self._pool.free or (crowded and partition.topic == self._retries.overflow)):
             return False
         arrival, app = self._waiting.take(partition)
         ticket = self._tracker.start(partition, arrival.record.offset)

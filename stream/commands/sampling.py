@@ -131,6 +131,7 @@ def _as_json(explanation: Explanation, config: Config) -> dict[str, Any]:
         "triggers": dict(explanation.triggers),
         "target_per_minute": explanation.target_per_minute,
         "bounds": explanation.bounds,
+        "rate_known": explanation.rate_known,
         "max_per_minute": explanation.max_per_minute,
         "salt": config.sampling.salt,
         "version": DECISION_VERSION,
@@ -161,6 +162,8 @@ def _limits(explanation: Explanation) -> Iterator[tuple[str, str]]:
             "rate",
             f"follows the traffic between {low:.6g} and {high:.6g}, for {explanation.target_per_minute:g} per minute",
         )
+    if not explanation.rate_known:
+        yield "rate", "the one in force is unknown without a step log; this is the lowest"
     if explanation.max_per_minute is not None:
         yield "cap", f"{explanation.max_per_minute} per minute; what is chosen beyond that is shed"
 

@@ -192,6 +192,29 @@ def test_a_clock_that_was_wrong_at_first_is_left_behind(days: int) -> None:
     assert 0.06 < found[-1][1] < 0.17
 
 
+@pytest.mark.parametrize("partitions", [2, 3])
+@pytest.mark.parametrize("run", [5, 12, 50, 200])
+def test_partitions_far_apart_in_time_are_followed_one_at_a_time(run: int, partitions: int) -> None:
+    """What lies between the times of one and of another is no silence."""
+    rate, rng, per_minute = adaptive(target=60.0), random.Random(run), 600
+    clocks = [START + number * 36 * 60 * MINUTE for number in range(partitions)]
+    found = []
+    for turn in range(18_000 // run):
+        for _ in range(run):
+            clocks[turn % partitions] += round(rng.expovariate(per_minute / MINUTE))
+            found.append(rate.observe(clocks[turn % partitions]))
+    settled = found[len(found) // 4 :]
+    assert 0.5 < sum(settled) / len(settled) / (60.0 / per_minute) < 2.0
+
+
+@pytest.mark.parametrize("burst", [1, 2, 5, 30])
+def test_a_few_records_every_hour_bring_the_rate_up_in_the_end(burst: int) -> None:
+    rate = adaptive(target=60.0)
+    for hour in range(120):
+        found = [rate.observe(START + hour * 60 * MINUTE + number * 4 * SECOND) for number in range(burst)]
+    assert found[-1] > 0.25
+
+
 @given(
     st.floats(0.01, 1e6),
     st.lists(st.tuples(st.integers(-1000, 400_000), st.integers(1, 1000)), max_size=60),
@@ -320,6 +343,32 @@ def test_steps_are_added_to_their_file_as_they_are_taken(tmp_path: Path) -> None
     file.write(Step(2, "соль", 5))
     assert list(read_step_log(path)) == [Step(1, "соль", 4), Step(2, "соль", 5)]
     file.close()
+
+
+@pytest.mark.parametrize("torn", [b'{"at_ms": 2, "rule"', b"\xd1", b'{"at_ms": 2, "rule": "r", "k": 8}'])
+def test_a_last_line_that_was_cut_short_is_passed_over_and_cut_off(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "steps.jsonl"
+    whole = b'{"at_ms": 1, "rule": "r", "k": 4}\n'
+    path.write_bytes(whole + torn)
+    assert list(read_step_log(path, may_be_torn=True)) == [Step(1, "r", 4)]
+    assert path.read_bytes() == whole + torn, "reading changes nothing"
+    file = StepFile(path)
+    file.write(Step(3, "r", 5))
+    file.close()
+    assert list(read_step_log(path)) == [Step(1, "r", 4), Step(3, "r", 5)]
+
+
+def test_a_file_with_nothing_but_a_torn_line_is_an_empty_log(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b'{"at_ms"')
+    assert list(read_step_log(path, may_be_torn=True)) == []
+
+
+def test_other_lines_are_not_excused(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b'{"at_ms"\n{"at_ms": 1, "rule": "r", "k": 4}\n{')
+    with pytest.raises(StepLogError, match="line 1 is no step"):
+        read_step_log(path, may_be_torn=True)
 
 
 def test_a_file_that_cannot_be_read_or_written_is_a_clear_error(tmp_path: Path) -> None:

@@ -336,7 +336,9 @@ def test_an_empty_default_leaves_a_key_unset_where_it_may_be(read: Load) -> None
 
 
 def test_keys_are_not_replaced(read: Load) -> None:
-    assert problems(read, {"http": {"${X}": 1}}, X="port") == {"http['${X}']": "unknown key; known here: host, port"}
+    assert problems(read, {"http": {"${X}": 1}}, X="port") == {
+        "http['${X}']": "unknown key; known here: host, port, token, certificate, key"
+    }
 
 
 # Overrides
@@ -363,6 +365,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "min_rate": {"rate": None, "target_per_minute": 100},
     "max_rate": {"rate": None, "target_per_minute": 100},
     "regex": {"exists": None},
+    "certificate": {"key": "key.pem"},
+    "key": {"certificate": "certificate.pem"},
 }
 """Keys that are read only beside, or without, others of their section."""
 
@@ -777,6 +781,7 @@ def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
         ({"max_per_minute": 0}, "max_per_minute", "must be at least 1, not 0"),
         ({"name": "safety"}, "name", "must not be 'safety', the name of the safety lane's own rule"),
         ({"name": "direct"}, "name", "must not be 'direct', the name for records that nobody sampled"),
+        ({"name": "none"}, "name", "must not be 'none', the name for records that could not be decided about"),
         ({"lane": "A"}, "lane", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A'"),
         ({"match": {"app": 5}}, "match.app", "must be text, not 5; put it in quotes"),
         ({"match": {"app": []}}, "match.app", "must have at least 1 item(s)"),
@@ -871,6 +876,28 @@ def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
         "sampling.rules[0].match.tenant": "input.mapping does not say where to find tenant",
         "sampling.rules[0].match.tags": "input.mapping does not say where to find tags",
     }
+
+
+def safety_over(mapping: dict[str, str], safety: dict[str, Any]) -> dict[str, Any]:
+    needed = {"id": "i", "question": "q", "answer": "a"}
+    return {"input": {"adapter": "mapping", "mapping": {**needed, **mapping}}, "sampling": {"safety": safety}}
+
+
+def test_triggers_that_are_named_look_only_at_fields_that_the_mapping_reads(read: Load) -> None:
+    named = ["lexicon", "thumbs_down", "empty_contexts"]
+    assert problems(read, safety_over({}, {"triggers": named})) == {
+        "sampling.safety.triggers[1]": "input.mapping does not say where to find tags",
+        "sampling.safety.triggers[2]": "input.mapping does not say where to find contexts",
+    }
+    assert read(safety_over({"tags": "t", "contexts": "c"}, {"triggers": named})).sampling.safety is not None
+    own = {"triggers": ["thumbs_down"], "thumbs_down": {"stars": {"max": 2}}}
+    assert read(safety_over({}, own)).sampling.safety is not None
+
+
+def test_triggers_that_are_not_named_do_what_they_can(read: Load) -> None:
+    config = read(safety_over({}, {}))
+    assert config.sampling.safety is not None
+    assert read(dump(config)) == config
 
 
 # What is judged, by whom, and what becomes of it

@@ -14,7 +14,7 @@ from sinks.base import Headers
 from stream.adaptive import rate_of, read_step_log
 from stream.config import InputConfig, SamplingConfig
 from stream.errors import RecordError, StageError
-from stream.policy import Decision, SamplingPolicy, Verdict
+from stream.policy import Cap, Decision, SamplingPolicy, Verdict
 from stream.rules import Facts
 from stream.sampling import DEFAULT_RULE, Cohort
 
@@ -235,6 +235,50 @@ def test_an_adaptive_rule_loses_records_to_safety_only_where_its_rate_is_lower()
     assert decided(subject, at=START + MINUTE, **BAD) == (DEFAULT_RULE, 1.0, "main")
 
 
+@pytest.mark.parametrize("rate", [0.8, 0.3])
+def test_a_cap_sheds_nothing_that_the_safety_lane_is_to_see(rate: float) -> None:
+    subject = policy(rules=[rule("r", rate, match={"app": "x"}, max_per_minute=1)], safety=SAFETY)
+    for at in range(100):
+        found = subject.decide(facts(f"{at}", app="x", **BAD))
+        assert (found.rule, found.probability) == ("safety", 0.8)
+        assert found.outcome is (Verdict.SAMPLED if COHORT.draw(f"{at}") < 0.8 else Verdict.SAMPLED_OUT)
+    plain = [subject.decide(facts(f"{at}", app="x")).outcome for at in range(100)]
+    assert plain.count(Verdict.SAMPLED) == 1
+    assert Verdict.SHED in plain
+
+
+def test_a_target_with_a_cap_gives_its_records_to_safety_whatever_its_rate_is() -> None:
+    subject = policy(target_per_minute=6000, max_per_minute=5, safety={**SAFETY, "rate": 1.0})
+    for number in range(1200):
+        found = subject.decide(facts(f"{number}", at=START + number * 50, **(BAD if number % 2 else {})))
+        assert found.rule == (DEFAULT_RULE, "safety")[number % 2]
+        if number % 2:
+            assert (found.outcome, found.probability) == (Verdict.SAMPLED, 1.0)
+    assert subject.decide(facts(at=START + MINUTE)).probability == 1.0, "the rates were equal in the end"
+
+
+def test_a_capped_rule_with_a_higher_rate_than_safety_keeps_its_records() -> None:
+    assert decided(policy(rate=0.9, max_per_minute=5, safety=SAFETY), **BAD) == (DEFAULT_RULE, 0.9, "main")
+
+
+def test_a_suspicious_record_that_brings_the_rate_down_does_not_suffer_by_it(tmp_path: Path) -> None:
+    """The rate is high enough until the record itself, the first of its moment, shows that there is a flood."""
+    log = str(tmp_path / "steps.jsonl")
+    adaptive: dict[str, Any] = {"target_per_minute": 60, "safety": SAFETY}
+    subject = policy(**adaptive, step_log=log)
+    for number in range(120):
+        subject.decide(facts(at=START + number * 5000))
+    begin = START + 120 * 5000
+    for number in range(5000):
+        subject.decide(facts(at=begin + number % 2000))
+    record = facts("id-1", at=begin + 2000, **BAD)
+    assert policy(**adaptive, step_log=log).explain(record).decision.rule == DEFAULT_RULE, "before it was counted"
+    found = subject.decide(record)
+    subject.close()
+    assert (found.rule, found.probability) == ("safety", 0.8)
+    assert policy(**adaptive, replay_steps=log).decide(record) == found
+
+
 # Adaptive rates
 
 
@@ -295,6 +339,27 @@ def test_a_step_log_that_cannot_be_used_ends_the_stage_with_a_reason(tmp_path: P
         policy(target_per_minute=5, step_log=str(broken))
 
 
+def test_a_step_log_whose_last_line_was_cut_short_does_not_keep_the_stage_from_starting(tmp_path: Path) -> None:
+    log = tmp_path / "steps.jsonl"
+    log.write_bytes('{"at_ms": 1, "rule": "default", "k": 8}\n{"at_ms": 2, "rule": "соль'.encode()[:-1])
+    subject = policy(target_per_minute=5, min_rate=0.2, step_log=str(log))
+    assert subject.decide(facts()).probability == 0.25
+    for number in range(100):
+        subject.decide(facts(at=START + number * MINUTE))
+    subject.close()
+    steps = list(read_step_log(log))
+    assert steps[0] == (1, DEFAULT_RULE, 8)
+    assert len(steps) > 1, "what was added begins a line of its own"
+
+
+def test_a_log_to_replay_must_be_whole(tmp_path: Path) -> None:
+    log = tmp_path / "steps.jsonl"
+    log.write_text('{"at_ms": 1, "rule": "default", "k": 8}\n{"at_ms": 2')
+    config = SamplingConfig().model_copy(update={"replay_steps": str(log)})
+    with pytest.raises(StageError, match=r"sampling\.replay_steps: .*line 2 is no step"):
+        SamplingPolicy(config, InputConfig())
+
+
 def test_a_policy_shares_targets_and_caps_with_the_other_processes() -> None:
     subject = policy(target_per_minute=60, max_per_minute=10)
     assert subject.share == 1.0
@@ -333,15 +398,30 @@ def test_a_share_of_the_cap_is_at_least_one() -> None:
         assert outcomes.count(Verdict.SAMPLED) == allowed
 
 
-def test_memory_does_not_grow_with_apps_or_minutes() -> None:
-    subject = policy(rate=1.0, max_per_minute=1, rules=[rule("r", 0.5, match={"tenant": "x"})])
-    for at in range(10_000):
-        subject.decide(facts(f"{at}", app=f"app-{at}", at=START + at * MINUTE))
-    kept = subject._default._decisions._kept.values()
-    cap = subject._default.cap
-    assert sum(map(len, kept)) <= 2 * 4096
-    assert cap is not None
+@pytest.mark.parametrize("none", [0, -1])
+def test_records_without_a_time_count_for_the_minute_in_which_they_come(none: int) -> None:
+    now = [1_790_000_000.0]
+    cap = Cap(2, clock=lambda: now[0])
+    assert [cap.takes(none) for _ in range(4)] == [True, True, False, False]
+    now[0] += 60
+    assert [cap.takes(none) for _ in range(3)] == [True, True, False]
+
+
+def test_memory_does_not_grow_with_minutes() -> None:
+    cap = Cap(1)
+    for at in range(1000):
+        cap.takes(START + at * MINUTE)
     assert len(cap._counts) <= 128
+
+
+def test_memory_does_not_grow_with_apps_however_many_rules_and_outcomes_there_are() -> None:
+    subject = policy(rate=0.5, rules=[rule(name, 0.5, match={"tenant": name}) for name in ("a", "b", "c", "d")])
+    for at in range(25_000):
+        found = subject.decide(facts(f"{at}", app=f"app-{at}", tenant="abcde"[at % 5]))
+        assert found.app == f"app-{at}"
+    plans = (*subject._plans, subject._default)
+    kept = sum(len(part) for plan in plans for part in plan._decisions._kept.values())
+    assert 0 < kept <= 16_384
 
 
 # Explaining
@@ -365,6 +445,25 @@ def test_an_explanation_tells_the_rules_tried_and_comes_to_the_decision_made() -
     assert vip.tried[0].why == "app is not off (it is shop)"
     assert (vip.max_per_minute, vip.bounds) == (7, None)
     assert policy(**config).explain(facts(app="off", **BAD)).triggers == {}
+
+
+def test_an_explanation_looks_at_triggers_only_where_the_decision_does() -> None:
+    """Reading the record for them could fail where deciding about it does not."""
+    subject = policy(rate=0.1, safety=SAFETY, rules=[rule("all", 1.0, match={"headers": {"x": "y"}})])
+    unreadable = facts(value=b"no json", headers=(("x", b"y"),))
+    found = subject.explain(unreadable)
+    assert (found.decision, found.triggers) == (subject.decide(unreadable), {})
+    assert set(subject.explain(facts()).triggers) == {"thumbs_down", "empty_contexts"}
+
+
+def test_an_explanation_says_whether_it_knows_the_rate_in_force(tmp_path: Path) -> None:
+    log = tmp_path / "steps.jsonl"
+    assert policy(rate=0.5).explain(facts()).rate_known
+    assert not policy(target_per_minute=5).explain(facts()).rate_known
+    assert not policy(target_per_minute=5, step_log=str(log)).explain(facts()).rate_known
+    log.write_text('{"at_ms": 1, "rule": "default", "k": 8}\n')
+    assert policy(target_per_minute=5, step_log=str(log)).explain(facts()).rate_known
+    assert policy(target_per_minute=5, replay_steps=str(log)).explain(facts()).rate_known
 
 
 def test_explaining_counts_nothing(tmp_path: Path) -> None:

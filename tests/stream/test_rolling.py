@@ -131,3 +131,12 @@ def test_a_series_of_which_nothing_could_be_scored_has_no_mean() -> None:
     subject = RollingScores(WINDOW)
     subject.add("app", "clarity", score=None, probability=1.0, at=NOW, now=NOW)
     assert list(subject.means(NOW)) == []
+
+
+def test_apps_beyond_the_first_fifty_share_a_series() -> None:
+    subject = RollingScores(WINDOW)
+    for at in range(1000):
+        subject.add(f"app-{at}", "clarity", score=0.5, probability=1.0, at=NOW, now=NOW)
+    counts = {series.app: series.count for series in subject.means(NOW)}
+    assert len(subject._series) == 51
+    assert (counts["app-0"], counts["app-49"], counts["other"]) == (1, 1, 950)

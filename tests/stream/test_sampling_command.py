@@ -54,6 +54,7 @@ def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
         "trigger  refusal: no",
         "decision rule docs, lane main, probability 0.5",
         "rate     follows the traffic between 0.5 and 1, for 60 per minute",
+        "rate     the one in force is unknown without a step log; this is the lowest",
         "outcome  sampled: the draw 0.337846 is below 0.5",
     ]
 
@@ -108,10 +109,26 @@ def test_the_same_as_json() -> None:
         "triggers": {"thumbs_down": None, "refusal": None},
         "target_per_minute": 60.0,
         "bounds": [0.5, 1.0],
+        "rate_known": False,
         "max_per_minute": None,
         "salt": "streamjury",
         "version": "1",
     }
+
+
+def test_a_step_log_tells_the_rate_in_force() -> None:
+    Path("steps.jsonl").write_text('{"at_ms": 1000, "rule": "default", "k": 4}\n')
+    Path("c.yaml").write_text("sampling: {target_per_minute: 5, step_log: steps.jsonl}")
+    said = explain("--id", LOW, "-c", "c.yaml").stdout
+    assert "probability 0.5\n" in said
+    assert "unknown" not in said
+
+
+def test_a_record_that_only_a_useless_trigger_would_look_into_is_not_asked_for() -> None:
+    Path("c.yaml").write_text("sampling: {rate: 1, safety: {rate: 0.5}}")
+    result = explain("--id", LOW, "-c", "c.yaml")
+    assert result.exit_code == 0
+    assert "trigger" not in result.stdout
 
 
 def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:

@@ -13,6 +13,8 @@ _COMMANDS = {
     "topics": "stream.commands.topics:topics",
     "send": "stream.commands.send:send",
     "tail": "stream.commands.tail:tail",
+    "audit": "stream.commands.audit:audit",
+    "replay": "stream.commands.replay:replay",
     "traffic": "stream.commands.traffic:traffic",
     "criteria": "stream.commands.criteria:criteria",
     "sampling": "stream.commands.sampling:sampling",

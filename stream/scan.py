@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -10,34 +10,23 @@ from confluent_kafka import Message as KafkaMessage
 
 from stream.config import KafkaConfig
 from stream.errors import StageError
+from stream.offsets import Partition
 
 _CALL_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _POLL_RECORDS = 1000
-# A broker that gives no record for so long, though there should be more, is away.
+# A broker that gives no record for so long, though there should be more, is away; it ends our transactions sooner.
 _PATIENCE_SECONDS = 30.0
 
 
 class TopicScan:
     """The committed records of all partitions of a topic. Reading again goes on where it stopped."""
 
-    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        self._topic = topic
+    def __init__(self, kafka: KafkaConfig, topic: str, *, whole: bool = False) -> None:
+        """`whole` waits for transactions that are under way: they hide what others committed after they began."""
+        self._kafka, self._topic, self._whole = kafka, topic, whole
         self._next: dict[int, int] = {}
-        self._consumer = Consumer(
-            {
-                **kafka.client_options(),
-                # The client wants a group; nobody ever joins this one.
-                "group.id": f"streamjury-scan-{uuid.uuid4().hex}",
-                "enable.auto.commit": False,
-                # The last records of a partition may be ones that nobody sees, such as those that end transactions.
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "fetch.queue.backoff.ms": 10,
-                "log_level": 3,
-            }
-        )
+        self._consumer = _bystander(kafka, "read_committed")
 
     def __enter__(self) -> Self:
         return self
@@ -50,11 +39,20 @@ class TopicScan:
         try:
             yield from self._read(since_ms)
         except KafkaException as error:
-            raise StageError(f"reading {self._topic}: {error.args[0].str()}") from error
+            raise _failed(self._topic, error) from error
+
+    def extent(self, since_ms: int | None = None) -> int:
+        """About how many records `read` would give: at most so many."""
+        try:
+            starts = self._starts(since_ms)
+            bounds = [self._consumer.get_watermark_offsets(at, _CALL_SECONDS) for at in starts]
+        except KafkaException as error:
+            raise _failed(self._topic, error) from error
+        return sum(high - max(low, at.offset) for at, (low, high) in zip(starts, bounds, strict=True))
 
     def _read(self, since_ms: int | None) -> Iterator[KafkaMessage]:
         starts = self._starts(since_ms)
-        ends = {at.partition: self._consumer.get_watermark_offsets(at, _CALL_SECONDS)[1] for at in starts}
+        ends = self._ends(starts)
         unread = {number for number, end in ends.items() if end > 0}
         self._consumer.assign([at for at in starts if at.partition in unread])
         heard_at = time.monotonic()
@@ -74,15 +72,19 @@ class TopicScan:
         number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                unread.discard(number)
+                # Before the end it is a transaction under way that there is no reading beyond.
+                if offset >= ends.get(number, 0):
+                    unread.discard(number)
             elif not error.retriable():
                 raise KafkaException(error)
             return False
         if number not in unread:
             return False
-        self._next[number] = offset + 1
         if offset + 1 >= ends[number]:
             unread.discard(number)
+        if offset >= ends[number]:
+            return False
+        self._next[number] = offset + 1
         return True
 
     def _starts(self, since_ms: int | None) -> list[TopicPartition]:
@@ -90,9 +92,76 @@ class TopicScan:
         if known.error is not None:
             raise KafkaException(known.error)
         starts = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in known.partitions]
-        if since_ms is not None:
-            asked = [TopicPartition(self._topic, number, since_ms) for number in known.partitions]
+        if since_ms is not None and starts:
+            asked = [TopicPartition(self._topic, number, max(0, since_ms)) for number in known.partitions]
             starts = self._consumer.offsets_for_times(asked, _CALL_SECONDS)
         for at in starts:
             at.offset = self._next.get(at.partition, at.offset)
         return [at for at in starts if at.offset != OFFSET_END]
+
+    def _ends(self, starts: Iterable[TopicPartition]) -> dict[int, int]:
+        """Where committed records end now or, of the whole, all records."""
+        asked = _bystander(self._kafka, "read_uncommitted") if self._whole else self._consumer
+        try:
+            return {at.partition: asked.get_watermark_offsets(at, _CALL_SECONDS)[1] for at in starts}
+        finally:
+            if asked is not self._consumer:
+                asked.close()
+
+
+def committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """How far a group has come, without joining it; 0 where it never committed. Waits for commits under way."""
+    asked = [TopicPartition(*partition) for partition in partitions]
+    # For this isolation the broker gives no offset that a transaction under way may yet change.
+    consumer = _bystander(kafka, "read_committed", group=group)
+    try:
+        found = _patiently(lambda: consumer.committed(asked, _CALL_SECONDS)) if asked else []
+    except KafkaException as error:
+        raise _failed(f"the offsets of {group}", error) from error
+    finally:
+        consumer.close()
+    return {Partition(at.topic, at.partition): max(0, at.offset) for at in found}
+
+
+def _patiently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            found = ask()
+            problems = [at.error for at in found if at.error is not None]
+            if not problems:
+                return found
+            raise KafkaException(problems[0])
+        except KafkaException as error:
+            unsettled = error.args[0].retriable() or error.args[0].code() in _UNSETTLED
+            if not unsettled or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+_UNSETTLED = frozenset({KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+
+
+def _bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) -> Consumer:
+    """A consumer that never joins a group and commits nothing."""
+    return Consumer(
+        {
+            **kafka.client_options(),
+            # The client wants a group; without one to ask about, it gets one that nobody ever joins.
+            "group.id": group or f"streamjury-scan-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            # The last records of a partition may be ones that nobody sees, such as those that end transactions.
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 16_384,
+            # The broker says that there is no more only after it waited for more.
+            "fetch.wait.max.ms": 20,
+            "log_level": 3,
+        }
+    )
+
+
+def _failed(what: str, error: KafkaException) -> StageError:
+    return StageError(f"reading {what}: {error.args[0].str()}")

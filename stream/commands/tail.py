@@ -27,6 +27,7 @@ from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
 from stream.monitor import finding_of, reason_of
 from stream.printable import printable, shortened
+from stream.replay import is_mark
 from stream.view import clock, score_style, title_of
 
 _CALL_SECONDS = 5.0
@@ -87,6 +88,8 @@ def tail(
         closing(read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)) as messages,
     ):
         wanted = (message for message in messages if app is None or app_of(message.value()) == app)
+        if kind == "deadletter":
+            wanted = (message for message in wanted if not is_mark(_headers(message)))
         # islice does not ask for one more than the limit, which might never come.
         for message in islice(wanted, limit):
             write(message)

@@ -1,0 +1,28 @@
+"""Points in time on the command line: a time of RFC 3339, or how long ago."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGO = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])")
+
+
+class Moment(click.ParamType):
+    """`90m` is that long ago; `2026-11-15T10:30` is that time, in UTC unless it says otherwise."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        ago = _AGO.fullmatch(str(value))
+        try:
+            if ago is not None:
+                return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
+            found = datetime.fromisoformat(str(value))
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is neither a time such as 2026-11-15T10:30:00Z nor one ago such as 90m", param, ctx)
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,0 +1,375 @@
+"""The replay: moves dead letters back to where they came from, each once, however often and wherever it is cut short.
+
+A letter stays where it is; a mark on the same topic, written in the transaction that moves it, says that it was moved:
+1. take the place of any other replay, whose transaction under way is undone by that,
+2. read all letters and all marks, up to where the topic ends,
+3. move the letters without a mark, in transactions of some hundred, each with the marks of what it moves.
+"""
+
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Message
+from stream.config import Config
+from stream.errors import FencedError, RecordError, StageError, no_broker
+from stream.exchange import TRANSACTION_TIMEOUT_MS, produce
+from stream.ledger import Place
+from stream.records import Record, read_record
+from stream.rules import BodyReader, field_path
+from stream.scan import TopicScan
+from stream.sizes import MAX_MESSAGE_BYTES
+
+_CALL_SECONDS = 10.0
+_RETRY_SECONDS = 30.0
+_BATCH_RECORDS = 300
+# Letters may be of many megabytes; the client holds a batch until it is sent.
+_BATCH_BYTES = 8 * 1024 * 1024
+# No offset has more digits.
+_NUMBER = re.compile(rb"[0-9]{1,19}")
+_DROPPED = ("sj-error-", "sj-source-", "sj-attempts", "sj-failed-at", "sj-retry-at")
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
+
+# What goes wrong is told once, in our words.
+_UNHEARD = logging.getLogger(f"{__name__}.client")
+_UNHEARD.addHandler(logging.NullHandler())
+_UNHEARD.propagate = False
+
+HeadersByName = Mapping[str, bytes | None]
+Position = tuple[int, int]
+"""Partition and offset of a letter on its topic."""
+
+
+# Letters and marks
+
+
+def is_mark(headers: Container[str]) -> bool:
+    """Whether a record of the dead-letter topic, by the names of its headers, says that a letter was moved back."""
+    # A letter keeps whatever headers its record came with, and always has an error type.
+    return "sj-replayed-partition" in headers and "sj-error-type" not in headers
+
+
+def marked_letter(headers: HeadersByName) -> Position | None:
+    """The letter that a mark speaks of."""
+    partition, offset = (_number(headers.get(f"sj-replayed-{part}")) for part in ("partition", "offset"))
+    return None if partition is None or offset is None else (partition, offset)
+
+
+def source_of(headers: HeadersByName) -> Place | None:
+    """Where a dead letter, or a record that waits aside, was at first, if it says so."""
+    topic = headers.get("sj-source-topic")
+    partition, offset = (_number(headers.get(f"sj-source-{part}")) for part in ("partition", "offset"))
+    if not topic or partition is None or offset is None:
+        return None
+    return Place(topic.decode("utf-8", "replace"), partition, offset)
+
+
+# Which letters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which letters to move; what is not said does not matter."""
+
+    reasons: tuple[str, ...] = ()
+    """Shell patterns of error types; one of them must match."""
+    stage: str | None = None
+    app: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
+
+
+class Heap(NamedTuple):
+    """Letters of one reason and stage."""
+
+    reason: str
+    stage: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What the dead-letter topic holds for a replay."""
+
+    wanted: dict[Position, Heap] = field(default_factory=dict)
+    """The letters to be moved."""
+    oldest: dict[Heap, datetime] = field(default_factory=dict)
+    newest: dict[Heap, datetime] = field(default_factory=dict)
+    moved_before: int = 0
+    cut_short: int = 0
+    """Letters of which the dead-letter topic took only the beginning."""
+    homeless: int = 0
+    """Letters that do not come from a topic of the configuration."""
+
+    @property
+    def heaps(self) -> Counter[Heap]:
+        return Counter(self.wanted.values())
+
+
+class _Letter(NamedTuple):
+    at: Position
+    heap: Heap
+    failed_at: datetime
+    cut_short: bool
+    homeless: bool
+
+
+class Replay:
+    """One replay of the configured dead-letter topic."""
+
+    def __init__(self, config: Config, wanted: Wanted) -> None:
+        self._config, self._wanted = config, wanted
+        self._topic = config.topics.deadletter
+        self._body = BodyReader(config.input)
+        self._app = self._body.getter(field_path("app", config.input))
+
+    def survey(self) -> Survey:
+        """What would be moved now; nothing is changed."""
+        letters: list[_Letter] = []
+        marked: set[Position] = set()
+        with TopicScan(self._config.kafka, self._topic, whole=True) as scan:
+            for message in scan.read():
+                record = read_record(message)
+                headers = dict(record.headers)
+                if not is_mark(headers):
+                    letters += self._letter(record, headers, message.timestamp()[1])
+                elif (at := marked_letter(headers)) is not None:
+                    marked.add(at)
+        return self._surveyed(letters, marked)
+
+    def take_over(self) -> Survey:
+        """Shuts out every other replay; what is found then is this one's to move."""
+        self._mover = _Mover(self._config)  # 1
+        return self.survey()  # 2
+
+    def move(self, survey: Survey) -> Iterator[int]:
+        """Moves what was found when taking over; after every transaction, how many were moved so far."""
+        moved = 0
+        for batch in _batches(map(self._moved, self._records(survey.wanted))):  # 3
+            self._mover.commit(batch)
+            moved += batch.letters
+            yield moved
+
+    def _records(self, wanted: Mapping[Position, Heap]) -> Iterator[Record]:
+        left = len(wanted)
+        with TopicScan(self._config.kafka, self._topic) as scan:
+            for message in scan.read() if left else ():
+                if (message.partition() or 0, message.offset() or 0) in wanted:
+                    yield read_record(message)
+                    left -= 1
+                    if not left:
+                        return
+
+    def _letter(self, record: Record, headers: HeadersByName, written_ms: int) -> Iterator[_Letter]:
+        reason, stage = (_text(headers.get(f"sj-error-{part}")) for part in ("type", "stage"))
+        failed_at = _time(headers.get("sj-failed-at"), written_ms)
+        if not self._matches(reason, stage, failed_at) or not self._is_of_app(record):
+            return
+        yield _Letter(
+            (record.partition.number, record.offset),
+            Heap(reason, stage),
+            failed_at,
+            cut_short="sj-value-truncated-from" in headers,
+            homeless=self._home(headers) is None,
+        )
+
+    def _matches(self, reason: str, stage: str, failed_at: datetime) -> bool:
+        wanted = self._wanted
+        if wanted.reasons and not any(fnmatchcase(reason, pattern) for pattern in wanted.reasons):
+            return False
+        if wanted.stage is not None and stage != wanted.stage:
+            return False
+        return not (
+            (wanted.since is not None and failed_at < wanted.since)
+            or (wanted.until is not None and failed_at >= wanted.until)
+        )
+
+    def _is_of_app(self, record: Record) -> bool:
+        if self._wanted.app is None:
+            return True
+        try:
+            return self._app(self._body.read(record.value)) == self._wanted.app
+        except RecordError:
+            return False
+
+    def _home(self, headers: HeadersByName) -> str | None:
+        """The topic that a letter goes back to: the retry and overflow topics are side tracks of the work queue."""
+        topics, source = self._config.topics, source_of(headers)
+        if source is None:
+            return None
+        if source.topic == topics.overflow or source.topic.startswith(f"{topics.retry}."):
+            return topics.sampled
+        return source.topic if source.topic in {topics.interactions, topics.sampled} else None
+
+    def _surveyed(self, letters: Sequence[_Letter], marked: set[Position]) -> Survey:
+        survey = Survey()
+        for letter in letters:
+            if letter.at in marked:
+                survey.moved_before += 1
+            elif letter.cut_short:
+                survey.cut_short += 1
+            elif letter.homeless:
+                survey.homeless += 1
+            elif self._wanted.limit is None or len(survey.wanted) < self._wanted.limit:
+                heap, at = letter.heap, letter.failed_at
+                survey.wanted[letter.at] = heap
+                survey.oldest[heap] = min(at, survey.oldest.get(heap, at))
+                survey.newest[heap] = max(at, survey.newest.get(heap, at))
+        return survey
+
+    def _moved(self, record: Record) -> tuple[Message, Message]:
+        """A letter as the record that it was, and the mark that it was moved."""
+        home = self._home(dict(record.headers))
+        assert home is not None
+        kept = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
+        mark = {
+            "sj-replayed-partition": str(record.partition.number),
+            "sj-replayed-offset": str(record.offset),
+            "sj-replayed-at": datetime.now(UTC).isoformat(),
+            "sj-replayed-to": home,
+        }
+        return (
+            Message(topic=home, key=record.key, value=record.value, headers=kept),
+            Message(
+                topic=self._topic,
+                key=record.key,
+                value=None,
+                headers=tuple((name, text.encode()) for name, text in mark.items()),
+            ),
+        )
+
+
+# Moving
+
+
+@dataclass(slots=True)
+class _Batch:
+    messages: list[Message] = field(default_factory=list)
+    letters: int = 0
+    size: int = 0
+
+    def add(self, moved: Message, mark: Message) -> None:
+        self.messages += (moved, mark)
+        self.letters += 1
+        self.size += len(moved.value or b"")
+
+    @property
+    def full(self) -> bool:
+        return self.letters >= _BATCH_RECORDS or self.size >= _BATCH_BYTES
+
+
+def _batches(pairs: Iterable[tuple[Message, Message]]) -> Iterator[_Batch]:
+    batch = _Batch()
+    for moved, mark in pairs:
+        batch.add(moved, mark)
+        if batch.full:
+            yield batch
+            batch = _Batch()
+    if batch.letters:
+        yield batch
+
+
+class _Mover:
+    """A transactional producer with the name that every replay of the topic has: the newest shuts out the others."""
+
+    def __init__(self, config: Config) -> None:
+        name = f"streamjury-replay-{config.topics.deadletter}"
+        options: dict[str, Any] = {
+            **config.kafka.client_options(),
+            "client.id": name,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "linger.ms": 100,
+            "delivery.report.only.error": True,
+        }
+        self._producer = Producer(options, logger=_UNHEARD)
+        self._refused: list[Message] = []
+        try:
+            self._producer.init_transactions(_RETRY_SECONDS)
+        except KafkaException as error:
+            raise no_broker(config.kafka.bootstrap, error.args[0].str()) from error
+
+    def commit(self, batch: _Batch) -> None:
+        """All of a batch, or nothing of it and an error."""
+        try:
+            self._producer.begin_transaction()
+            for message in batch.messages:
+                self._produce(message)
+            self._commit()
+        except KafkaException as error:
+            raise self._failure(self._cause(error.args[0])) from error
+
+    def _produce(self, message: Message) -> None:
+        def report(error: KafkaError | None, _message: KafkaMessage) -> None:
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._refused.append(message)
+
+        produce(self._producer, message, report)
+
+    def _commit(self) -> None:
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                self._producer.commit_transaction(_CALL_SECONDS)
+                return
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                transient = reason.retriable() or reason.code() in _BROKER_AWAY
+                if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def _cause(self, reason: KafkaError) -> KafkaError:
+        """What stopped a producer for good: of its calls, only those on the transaction tell."""
+        if reason.code() == KafkaError._FATAL:
+            try:
+                self._producer.commit_transaction(_CALL_SECONDS)
+            except KafkaException as error:
+                reason = error.args[0]
+        return reason
+
+    def _failure(self, reason: KafkaError) -> StageError:
+        if reason.code() in _FENCED:
+            return FencedError("another replay of this topic took over; what this one had moved stays moved")
+        self._abort()
+        if self._refused:
+            largest = max(self._refused, key=lambda message: len(message.value or b""))
+            return StageError(
+                f"{largest.topic} refuses a record of {len(largest.value or b'')} bytes; raise its max.message.bytes, "
+                "or leave such letters out with --reason"
+            )
+        return StageError(f"a transaction failed ({reason.str()}); what was moved before stays moved: run it again")
+
+    def _abort(self) -> None:
+        """As far as it can be: what is left open, the broker undoes by itself."""
+        try:
+            self._producer.abort_transaction(_CALL_SECONDS)
+        except KafkaException:
+            self._producer.purge()
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace") or "unknown"
+
+
+def _time(value: bytes | None, otherwise_ms: int) -> datetime:
+    try:
+        found = datetime.fromisoformat((value or b"").decode())
+    except ValueError:
+        return datetime.fromtimestamp(max(0, otherwise_ms) / 1000, UTC)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _number(value: bytes | None) -> int | None:
+    return int(value) if value is not None and _NUMBER.fullmatch(value) else None

@@ -1,0 +1,96 @@
+"""The scan: every committed record of a topic up to its end, once."""
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from stream.config import KafkaConfig
+from stream.embedded import EmbeddedBroker
+from stream.offsets import Partition
+from stream.scan import TopicScan, committed_offsets
+
+NUMBERS = range(500)
+
+
+class Topic:
+    """A topic of four partitions that nobody else uses."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.name = f"scan-{uuid.uuid4().hex[:8]}"
+        self.kafka = KafkaConfig(bootstrap=bootstrap)
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._producer.list_topics(self.name, timeout=10)  # which makes it
+
+    def write(self, *numbers: int) -> None:
+        for number in numbers:
+            self._producer.produce(self.name, value=str(number), partition=number % 3)
+        assert self._producer.flush(10) == 0
+
+    def scan(self, *, whole: bool = False) -> TopicScan:
+        return TopicScan(self.kafka, self.name, whole=whole)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> Topic:
+    return Topic(broker.bootstrap)
+
+
+def numbers(scan: TopicScan) -> list[int]:
+    return sorted(int(message.value() or b"") for message in scan.read())
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_every_record_of_every_partition_is_read_once(topic: Topic, whole: bool) -> None:
+    """One of the partitions is empty."""
+    topic.write(*NUMBERS)
+    with topic.scan(whole=whole) as scan:
+        assert scan.extent() == len(NUMBERS)
+        assert numbers(scan) == list(NUMBERS)
+
+
+def test_an_empty_topic_has_an_end(topic: Topic) -> None:
+    with topic.scan() as scan:
+        assert scan.extent() == 0
+        assert numbers(scan) == []
+
+
+def test_reading_again_gives_what_is_new(topic: Topic) -> None:
+    topic.write(1, 2, 3)
+    with topic.scan() as scan:
+        assert numbers(scan) == [1, 2, 3]
+        assert numbers(scan) == []
+        topic.write(4, 5)
+        assert numbers(scan) == [4, 5]
+
+
+def test_it_ends_where_the_topic_ended_when_it_began(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    with topic.scan() as scan:
+        reading = scan.read()
+        read = [int(next(reading).value() or b"")]
+        topic.write(*(number + len(NUMBERS) for number in NUMBERS))
+        read += [int(message.value() or b"") for message in reading]
+        assert sorted(read) == list(NUMBERS)
+        assert numbers(scan) == [number + len(NUMBERS) for number in NUMBERS]
+
+
+def test_a_group_is_asked_how_far_it_is_without_joining_it(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    group = f"group-{uuid.uuid4().hex}"
+    consumer = Consumer({"bootstrap.servers": topic.kafka.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic.name, 1, 17)], asynchronous=False)
+    consumer.close()
+    began = time.monotonic()
+    asked = [Partition(topic.name, number) for number in range(2)]
+    assert committed_offsets(topic.kafka, group, asked) == {asked[0]: 0, asked[1]: 17}
+    assert committed_offsets(topic.kafka, group, []) == {}
+    assert time.monotonic() - began < 10

@@ -9,14 +9,19 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && /opt/streamjury/bin/pip install --no-cache-dir --constraint constraints.txt /wheels/*.whl
 
 FROM python:3.12.11-slim-bookworm
-# Numbered, so that an orchestrator can tell that it is not root.
-RUN useradd --system --uid 10001 --create-home streamjury
+# Numbered, so that an orchestrator can tell that it is not root; without a home or a shell, because it needs neither.
+RUN groupadd --system --gid 10001 streamjury \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin streamjury
 COPY --from=build /opt/streamjury /opt/streamjury
+# Nothing is written but temporary files in /tmp, so that the root file system can be read-only.
 ENV PATH=/opt/streamjury/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOME=/tmp \
+    TMPDIR=/tmp \
     STREAMJURY__HTTP__HOST=0.0.0.0
-WORKDIR /home/streamjury
-USER 10001
+WORKDIR /etc/streamjury
+USER 10001:10001
 EXPOSE 9464
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/healthz', timeout=4)"]

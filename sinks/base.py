@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+SCHEMA = ("sj-schema", b"1")
+"""The header that says of which version a record of ours is; a later one is not read as if it were this."""
+
 COMPOSITE = "composite"
 """The name that results of the composite have beside those of the criteria."""
 

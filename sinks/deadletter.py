@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sinks.base import Headers, Message
+from sinks.base import SCHEMA, Headers, Message
 
 # Reasons are for people and may quote input; a header should stay small.
 _MESSAGE_CHARS = 1000
@@ -35,6 +35,7 @@ class DeadLetterTopic:
 
     def write(self, item: DeadLetter, /) -> Sequence[Message]:
         reason = {
+            SCHEMA[0]: SCHEMA[1].decode(),
             "sj-error-stage": item.stage,
             "sj-error-type": item.error_type,
             # A surrogate in quoted input has no UTF-8 form; the reason must be written all the same.

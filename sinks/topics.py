@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from judges.evaluation import Evaluation, SafetyNotice
-from sinks.base import Message
+from sinks.base import SCHEMA, Message
 
-SCHEMA_VERSION = b"1"
-_HEADERS = (("sj-schema", SCHEMA_VERSION), ("content-type", b"application/json"))
+_HEADERS = (SCHEMA, ("content-type", b"application/json"))
 
 
 class EvaluationTopic:

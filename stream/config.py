@@ -1059,6 +1059,14 @@ class WorkerConfig(Section):
         description="Characters of question and answer kept with an evaluation; 0 keeps none.",
     )
 
+    @field_validator("stall_seconds")
+    @classmethod
+    def _above_the_deadline(cls, value: float, info: ValidationInfo) -> float:
+        deadline = info.data.get("deadline_seconds", 0.0)
+        if 0 < value <= deadline:
+            raise ValueError(f"must be above worker.deadline_seconds ({deadline:g}), or 0")
+        return value
+
     @field_validator("run_ahead")
     @classmethod
     def _not_below_concurrency(cls, value: int, info: ValidationInfo) -> int:

@@ -28,6 +28,13 @@ def read_sampling(headers: Headers) -> Sampling:
     found = {name: value for name, value in headers if name.startswith("sj-")}
     if "sj-probability" not in found:
         return _DIRECT
+    version = found.get("sj-version", DECISION_VERSION.encode())
+    if version != DECISION_VERSION.encode():
+        raise RecordError(
+            "unsupported_version",
+            f"sampling headers of version {version!r}, and this program knows {DECISION_VERSION}; upgrade the workers, "
+            "then replay it",
+        )
     try:
         probability = float((found["sj-probability"] or b"").decode())
         if not MIN_PROBABILITY <= probability <= 1.0:

@@ -9,23 +9,26 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import faust
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from faust.types.auth import CredentialsT
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from judges.shortfall import shortfall_of
-from sinks.base import COMPOSITE, Sink
+from sinks.base import COMPOSITE, SCHEMA, Sink
 from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import Config, KafkaConfig, MonitorConfig
+from stream.credentials import broker_credentials
 from stream.embedded import is_embedded
-from stream.errors import StageError, no_broker
+from stream.errors import RecordError, StageError, no_broker
 from stream.rolling import RollingScores, SeriesMean
 
 log = logging.getLogger(__name__)
@@ -34,6 +37,9 @@ _RECENT = 300
 _REFRESH_SECONDS = 1.0
 _STOP_SECONDS = 15.0
 _START_SECONDS = 30.0
+_ASK_SECONDS = 3.0
+# What more of waiting for the broker does not mend.
+_NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +100,15 @@ class Monitor:
         self._lock = threading.Lock()
         self.sinks: list[Sink[Evaluation]] = [scores]
 
-    def observe(self, value: bytes | None) -> None:
-        """Takes one record of the evaluations topic. A repeat is recognised; nothing is raised."""
+    def observe(self, value: bytes | None, schema: bytes | None = None) -> None:
+        """Takes one record of the evaluations topic, and its version. A repeat is recognised; nothing is raised."""
         try:
+            if schema not in {None, SCHEMA[1]}:
+                raise RecordError("unsupported_version", f"it is of version {schema!r}; upgrade the monitor")
             evaluation = Evaluation.model_validate_json(value or b"")
-        except ValidationError as error:
-            log.warning("an evaluation could not be read: %s", error.errors(include_input=False)[0]["msg"])
+        except (ValidationError, RecordError) as error:
+            why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
+            log.warning("an evaluation could not be read: %s", why)
             self._metrics.count(Stage.MONITOR, Outcome.UNREADABLE)
             return
         if not self._is_new(evaluation.evaluation_id):
@@ -215,11 +224,13 @@ class MonitorStage:
     stage = Stage.MONITOR
 
     def __init__(self, config: Config, monitor: Monitor) -> None:
-        _refuse_security(config.kafka)
+        self._credentials = broker_credentials(config.kafka.options)
         self._config = config
         self._monitor = monitor
         self._app: faust.App | None = None
         self.moved_at = time.monotonic()
+        self.backlog = 0
+        self.done = 0
 
     # It publishes nothing.
     problem = None
@@ -241,28 +252,41 @@ class MonitorStage:
         embedded = is_embedded(await asyncio.to_thread(_cluster_id, self._config.kafka))
         # Faust makes a data folder wherever it is started, though the monitor keeps no table in it.
         with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
-            self._app = make_app(self._config, self._monitor, embedded=embedded, folder=folder)
+            self._app = make_app(self._config, self._observe, self._credentials, embedded=embedded, folder=folder)
             await self._watch(self._app, stop)
+
+    def _observe(self, value: bytes | None, schema: bytes | None) -> None:
+        self._monitor.observe(value, schema)
+        self.done += 1
 
     async def _watch(self, app: faust.App, stop: threading.Event) -> None:
         try:
             await app.start()
             while not stop.is_set():
                 self.moved_at = time.monotonic()
+                self.backlog = _backlog(app)
                 self._monitor.refresh()
                 if app.should_stop:
-                    raise StageError("the monitor's Faust app stopped by itself")
+                    raise StageError(f"its Faust app stopped by itself ({app.crash_reason or 'without a reason'})")
                 await asyncio.sleep(_REFRESH_SECONDS / 4)
         finally:
             # Without an awaited stop, Faust's threads keep the process alive.
             await asyncio.wait_for(app.stop(), _STOP_SECONDS)
 
 
-def make_app(config: Config, monitor: Monitor, *, embedded: bool, folder: str) -> faust.App:
+def make_app(
+    config: Config,
+    observe: Callable[[bytes | None, bytes | None], None],
+    credentials: CredentialsT | None = None,
+    *,
+    embedded: bool,
+    folder: str,
+) -> faust.App:
     """A Faust app with one agent on the evaluations topic and none of Faust's own doors open."""
     app = faust.App(
         config.monitor.group,
         broker=_broker_url(config.kafka),
+        broker_credentials=credentials,
         store="memory://",
         datadir=folder,
         topic_allow_declare=False,
@@ -283,27 +307,51 @@ def make_app(config: Config, monitor: Monitor, *, embedded: bool, folder: str) -
 
     @app.agent(topic, concurrency=1)  # type: ignore[untyped-decorator]
     async def watch(stream: faust.Stream[bytes]) -> None:
-        async for value in stream:
-            monitor.observe(value)
+        async for event in stream.events():
+            observe(event.value, dict(event.headers or {}).get(SCHEMA[0]))
 
     return app
 
 
-def _cluster_id(kafka: KafkaConfig) -> str | None:
+def _backlog(app: faust.App) -> int:
+    """Records between what the client handed to Faust and the ends of our partitions, as last heard from the broker.
+
+    Faust's own way to a position waits for the client's thread. This only looks, from another thread: the consumer may
+    not have begun, or a partition may go meanwhile, and then nothing is found waiting.
+    """
     try:
-        return AdminClient(kafka.client_options()).list_topics(timeout=_START_SECONDS).cluster_id
+        client = app.consumer._thread._ensure_consumer()
+        assignment = client._subscription.subscription.assignment
+        states = [assignment.state_value(partition) for partition in client.assignment()]
+        return sum(max(0, state.highwater - state.position) for state in states if _is_known(state))
+    except Exception as error:
+        log.debug("the monitor's backlog is not known: %r", error)
+        return 0
+
+
+def _is_known(state: Any) -> bool:
+    return state is not None and state.highwater is not None and state.has_valid_position
+
+
+def _cluster_id(kafka: KafkaConfig) -> str | None:
+    """Asks until the broker answers or shows that it will not let us in."""
+    errors: list[KafkaError] = []
+    options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": errors.append}
+    deadline = time.monotonic() + _START_SECONDS
+    try:
+        client = AdminClient(options)
+        while True:
+            try:
+                return client.list_topics(timeout=_ASK_SECONDS).cluster_id
+            except KafkaException:
+                client.poll(0)  # serves the callback, which knows more than the exception
+                refused = [error.str() for error in errors if error.code() in _NOT_LET_IN]
+                if refused:
+                    raise StageError(f"Kafka at {kafka.bootstrap} does not let us in: {refused[-1]}") from None
+                if time.monotonic() > deadline:
+                    raise
     except KafkaException as error:
         raise no_broker(kafka.bootstrap, error.args[0].str()) from error
-
-
-def _refuse_security(kafka: KafkaConfig) -> None:
-    """Faust has settings of its own for encryption and passwords; to leave them out silently would be worse."""
-    protocol = str(kafka.options.get("security.protocol", "plaintext"))
-    if protocol.lower() != "plaintext":
-        raise StageError(
-            f"the monitor cannot use kafka.options.security.protocol {protocol} yet; give it a plaintext listener in a "
-            "configuration of its own, and run `sampler` and `worker` with this one"
-        )
 
 
 def _broker_url(kafka: KafkaConfig) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from sinks.base import Message
+from sinks.base import SCHEMA, Message
 from stream.config import Config
 from stream.errors import FencedError, RecordError, StageError, no_broker
 from stream.exchange import TRANSACTION_TIMEOUT_MS, produce
@@ -36,7 +36,7 @@ _BATCH_RECORDS = 300
 _BATCH_BYTES = 8 * 1024 * 1024
 # No offset has more digits.
 _NUMBER = re.compile(rb"[0-9]{1,19}")
-_DROPPED = ("sj-error-", "sj-source-", "sj-attempts", "sj-failed-at", "sj-retry-at")
+_DROPPED = ("sj-schema", "sj-error-", "sj-source-", "sj-attempts", "sj-failed-at", "sj-retry-at")
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 
@@ -233,6 +233,7 @@ class Replay:
         assert home is not None
         kept = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
         mark = {
+            SCHEMA[0]: SCHEMA[1].decode(),
             "sj-replayed-partition": str(record.partition.number),
             "sj-replayed-offset": str(record.offset),
             "sj-replayed-at": datetime.now(UTC).isoformat(),

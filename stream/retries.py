@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from sinks.base import Headers, Message
+from sinks.base import SCHEMA, Headers, Message
 from stream.config import Config
 from stream.offsets import Partition
 from stream.records import Record
@@ -12,7 +12,7 @@ from stream.records import Record
 _ATTEMPTS, _RETRY_AT = "sj-attempts", "sj-retry-at"
 _TOPIC, _PARTITION, _OFFSET = "sj-source-topic", "sj-source-partition", "sj-source-offset"
 # What a record gets on its way through the topics of this module, beside what it came with.
-_OURS = frozenset({_ATTEMPTS, _RETRY_AT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"})
+_OURS = frozenset({SCHEMA[0], _ATTEMPTS, _RETRY_AT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"})
 _MESSAGE_CHARS = 1000
 
 
@@ -73,7 +73,7 @@ def _moved(origin: Record, topic: str, said: Mapping[str, str]) -> Message:
     added: Headers = tuple(
         (name, text.encode("utf-8", "backslashreplace")) for name, text in {**said, **source}.items()
     )
-    return Message(topic=topic, key=origin.key, value=origin.value, headers=origin.headers + added)
+    return Message(topic=topic, key=origin.key, value=origin.value, headers=(*origin.headers, SCHEMA, *added))
 
 
 def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:

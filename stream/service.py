@@ -2,9 +2,11 @@
 
 import gc
 import logging
+import os
+import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Protocol, Self
 
@@ -14,9 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from sinks.health import Health
 from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
-from sinks.web import WebServer
+from sinks.web import CertificateError, WebServer, server_tls
 from stream.assembly import build_evaluator
-from stream.config import Config, KafkaConfig
+from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import StageError, StreamjuryError
 from stream.monitor import Monitor, MonitorStage
 from stream.sampler import Sampler
@@ -29,6 +31,12 @@ _STALL_SECONDS = 60.0
 _PROBE_SECONDS = 3.0
 # Time for the stages to stop, beyond what the worker takes to finish what is in flight.
 _JOIN_SECONDS = 20.0
+# Time to stop for a stage that has stopped moving: it will hardly use it, and the others wait.
+_STALLED_JOIN_SECONDS = 5.0
+# Time for a process to end once its main thread is done.
+_EXIT_SECONDS = 10.0
+# A process that was itself held up (a paused container, a machine short of memory) must not blame its stages for it.
+_LONGEST_LOOK_SECONDS = 5.0
 # Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, none in a cycle:
 # a sampler would spend a fifth of its time on it.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -50,6 +58,16 @@ class Pulse(Protocol):
     @property
     def problem(self) -> str | None:
         """What keeps it from handing on what it has done, if something does."""
+        ...
+
+    @property
+    def backlog(self) -> int:
+        """Records that it could work on now, as last seen."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """Grows with the records it has finished."""
         ...
 
 
@@ -83,9 +101,11 @@ class Service:
         relax_collector()
         with ExitStack() as stack:
             self.url = stack.enter_context(self._web_server()).url
-            stack.enter_context(BrokerProbe(self.config.kafka, self.health))
+            probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
             for stage in self._stages:
-                self._threads.append(stack.enter_context(StageThread(stage, self.health, self._patience())))
+                watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
+                thread = StageThread(stage, self.health, self._patience(), watchdog)
+                self._threads.append(stack.enter_context(thread))
             self._stack = stack.pop_all()
         return self
 
@@ -94,16 +114,25 @@ class Service:
         for thread in self._threads:
             thread.ask_to_stop()
         self._stack.close()
+        if any(thread.is_alive for thread in self._threads):
+            threading.Thread(target=_end_with_main_thread, name="last-resort", daemon=True).start()
         if kind is None:
-            self.check()
+            for thread in self._threads:
+                thread.check()
 
     def check(self) -> None:
-        """Raises what ended a stage, if one has ended."""
+        """Raises what ended a stage, if one has ended, and ends one that has stopped moving. To be called often."""
         for thread in self._threads:
             thread.check()
+            thread.watch()
 
     def _patience(self) -> float:
         return _JOIN_SECONDS + self.config.worker.drain_seconds
+
+    def _stall_seconds(self, stage: Stage) -> float:
+        if stage is Stage.WORKER:
+            return self.config.worker.stall_seconds
+        return self.config.monitor.stall_seconds if stage is Stage.MONITOR else 0.0
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
@@ -114,10 +143,31 @@ class Service:
 
     def _web_server(self) -> WebServer:
         http = self.config.http
+        token = http.token.get_secret_value() if http.token is not None else None
+        tls = _tls(http)
         try:
-            return WebServer(self.registry, self.health, host=http.host, port=http.port)
+            return WebServer(self.registry, self.health, host=http.host, port=http.port, token=token, tls=tls)
         except OSError as error:
             raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
+
+
+def _tls(http: HttpConfig) -> ssl.SSLContext | None:
+    if http.certificate is None or http.key is None:
+        return None
+    try:
+        return server_tls(http.certificate, http.key)
+    except CertificateError as error:
+        raise StageError(f"http.{error.part}: {error}") from error
+
+
+def _end_with_main_thread() -> None:
+    """Ends the process, if need be, some time after its main thread.
+
+    A stage that hangs is left behind; threads that it started, Faust's among them, would keep the process alive.
+    """
+    threading.main_thread().join()
+    time.sleep(_EXIT_SECONDS)
+    os._exit(1)
 
 
 def relax_collector() -> None:
@@ -125,11 +175,70 @@ def relax_collector() -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
 
+class Watchdog:
+    """Notices that a stage has stopped moving: work waits and none is finished, or its thread does not come round.
+
+    Time does not count while the broker does not answer. For the work, it does not count either while the stage itself
+    says what keeps it, and begins anew whenever there is nothing to do.
+    """
+
+    def __init__(
+        self,
+        stage: Runnable,
+        seconds: float,
+        broker_answers: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """After `seconds` without a finished record it is time to end; 0 never is.
+
+        A thread may take its time, and hand partitions over, whatever `seconds` are.
+        """
+        self._stage = stage
+        self._seconds = seconds
+        self._silence = max(seconds, _STALL_SECONDS)
+        self._broker_answers = broker_answers
+        self._clock = clock
+        self._looked_at = clock()
+        self._moved_at = stage.pulse.moved_at
+        self._done = stage.pulse.done
+        self._silent = 0.0
+        self._idle = 0.0
+
+    def look(self) -> str | None:
+        """What is wrong, or None. It counts time from look to look."""
+        now = self._clock()
+        passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS) if self._broker_answers() else 0.0
+        self._looked_at = now
+        self._look_at_thread(passed)
+        self._look_at_work(passed)
+        if not self._seconds:
+            return None
+        if self._silent > self._silence:
+            return f"it has not come round for {self._silent:.0f} s"
+        if self._idle > self._seconds:
+            return f"{self._stage.pulse.backlog} records waiting and none finished for {self._idle:.0f} s"
+        return None
+
+    def _look_at_thread(self, passed: float) -> None:
+        moved_at, before = self._stage.pulse.moved_at, self._moved_at
+        self._moved_at = moved_at
+        self._silent = self._silent + passed if moved_at == before else 0.0
+
+    def _look_at_work(self, passed: float) -> None:
+        pulse, before = self._stage.pulse, self._done
+        self._done = pulse.done
+        if self._done != before or pulse.backlog <= 0 or not pulse.assigned:
+            self._idle = 0.0
+        elif pulse.problem is None:
+            self._idle += passed
+
+
 class StageThread:
     """One stage in a thread of its own."""
 
-    def __init__(self, stage: Runnable, health: Health, patience: float) -> None:
+    def __init__(self, stage: Runnable, health: Health, patience: float, watchdog: Watchdog) -> None:
         self.stop = threading.Event()
+        self._watchdog = watchdog
         self._patience = patience
         self._asked_at = 0.0
         self._stage = stage
@@ -153,9 +262,22 @@ class StageThread:
         if self._thread.is_alive() and self._error is None:
             self._error = StageError(f"it did not stop within {self._patience:.0f} seconds")
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def check(self) -> None:
         if self._error is not None:
             raise StageError(f"the {self._stage.stage} ended: {_in_words(self._error)}") from self._error
+
+    def watch(self) -> None:
+        """Raises when the stage has stopped moving, and has it waited for no longer than makes sense."""
+        problem = self._watchdog.look()
+        if problem is not None:
+            self._patience = min(self._patience, _STALLED_JOIN_SECONDS)
+            raise StageError(
+                f"the {self._stage.stage} stopped moving: {problem}; it ends so that its supervisor starts it anew"
+            )
 
     def _run(self) -> None:
         try:
@@ -197,6 +319,9 @@ class BrokerProbe:
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
         self._thread.join(2 * _PROBE_SECONDS)
+
+    def answers(self) -> bool:
+        return self._problem is None
 
     def _run(self) -> None:
         client = AdminClient(self._kafka.client_options() | {"log_level": 0})

@@ -26,6 +26,8 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 # Runs once and ends; every other service stays up.
 ONE_SHOT = {"kafka-topics"}
+# Kafka's image writes its configuration beside its scripts.
+WRITES_ITS_ROOT = {"kafka"}
 
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
 
@@ -83,6 +85,53 @@ def test_a_service_waits_for_what_it_needs_to_be_healthy_or_done(service: dict[s
 @every_service
 def test_a_port_is_published_on_loopback_only(service: dict[str, Any]) -> None:
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+@every_service
+def test_a_service_has_no_capabilities_and_gets_none(service: dict[str, Any]) -> None:
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not service.get("privileged")
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES.keys() - WRITES_ITS_ROOT))
+def test_a_service_has_a_read_only_root_and_a_small_tmp(name: str) -> None:
+    assert SERVICES[name]["read_only"] is True
+    [tmp] = SERVICES[name]["tmpfs"]
+    target, options = tmp.split(":")
+    assert target == "/tmp"
+    assert {"noexec", "nosuid", "nodev"} <= set(options.split(","))
+    assert "size=" in options
+
+
+def dockerfile() -> dict[str, list[str]]:
+    """The instructions of the stage that becomes the image, by name."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    final = text[text.rindex("\nFROM ") :]
+    found: dict[str, list[str]] = {}
+    for line in final.splitlines():
+        if line and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            found.setdefault(name, []).append(" ".join(rest.split()))
+    return found
+
+
+def test_the_image_runs_as_a_numbered_user_who_is_not_root() -> None:
+    [user] = dockerfile()["USER"]
+    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user)
+    uid, gid = user.split(":")
+    [created] = [line for line in dockerfile()["RUN"] if "useradd" in line]
+    assert f"--uid {uid} " in created
+    assert f"--gid {gid} " in created
+
+
+def test_the_image_writes_to_tmp_alone() -> None:
+    [environment] = dockerfile()["ENV"]
+    variables = dict(pair.split("=", 1) for pair in environment.split())
+    assert variables["TMPDIR"] == variables["HOME"] == "/tmp"
+    assert variables["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert "VOLUME" not in dockerfile()
 
 
 @every_service

@@ -298,7 +298,7 @@ def _retry_after(headers: httpx.Headers) -> float | None:
 def _seconds_until(date: str) -> float:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.nan
     # A date that says "-0000" is in UTC by the standard and comes back without a zone.
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -371,7 +371,10 @@ def _likelihood(entry: object) -> tuple[str, float] | None:
     token, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
     if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
         return None
-    return token, float(logprob)
+    try:
+        return token, float(logprob)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
 
 
 def _text_of(message: Mapping[str, object]) -> str | None:

@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.parts.certificates import Authority
+
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".cache" / "kafka"
 
@@ -49,6 +51,26 @@ broker.session.timeout.ms=2500
 """
 
 
+# Beside the listeners above: one for names and passwords over TLS, one for clients with a certificate.
+_SECURE_PROPERTIES = """\
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller},\
+SASL_SSL://127.0.0.1:{sasl_ssl},SSL://127.0.0.1:{ssl}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker},SASL_SSL://127.0.0.1:{sasl_ssl},SSL://127.0.0.1:{ssl}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+user_{user}="{password}";
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.ssl.ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+"""
+USER, PASSWORD = "streamjury", "open-sesame"
+
+
 def why_unavailable() -> str | None:
     """What is missing for a broker and what to run, or None."""
     if shutil.which("java") is None:
@@ -61,20 +83,29 @@ def why_unavailable() -> str | None:
 class KafkaBroker:
     """A broker on free loopback ports; its data lasts for the `with` block, over any number of restarts within it."""
 
-    def __init__(self, *, for_speed: bool = False) -> None:
-        """For tests it starts fast and stays slow; `for_speed` is the other way round, for benchmarks."""
+    def __init__(self, *, for_speed: bool = False, secure: bool = False) -> None:
+        """For tests it starts fast and stays slow; `for_speed` is the other way round, for benchmarks.
+
+        A `secure` one listens twice more: to clients with the name and password of this module over TLS, and to clients
+        with a certificate of its authority.
+        """
         self._for_speed = for_speed
+        self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path()
-        self.bootstrap = ""
+        self.bootstrap = self.sasl_bootstrap = self.ssl_bootstrap = ""
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
-        broker, controller = _free_ports(2)
+        broker, controller, sasl_ssl, ssl = _free_ports(4)
         self.bootstrap = f"127.0.0.1:{broker}"
         settings = _PROPERTIES.format(broker=broker, controller=controller, data=self._folder / "data")
-        (self._folder / "server.properties").write_text(settings)
         try:
+            if self._secure:
+                self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"
+                # Of two settings of one name the later counts.
+                settings += self._security(broker=broker, controller=controller, sasl_ssl=sasl_ssl, ssl=ssl)
+            (self._folder / "server.properties").write_text(settings)
             self._format()
             self.start()
         except BaseException:
@@ -121,6 +152,34 @@ class KafkaBroker:
         for made in admin.create_topics(topics).values():
             made.result(timeout=_START_SECONDS)
 
+    def options(self, mechanism: str, *, password: str = PASSWORD) -> dict[str, str]:
+        """What a librdkafka client needs for `sasl_bootstrap`."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.username": USER,
+            "sasl.password": password,
+            "ssl.ca.location": str(self._authority.certificate),
+        }
+
+    def certificate_options(self) -> dict[str, str]:
+        """What a librdkafka client needs for `ssl_bootstrap`."""
+        certificate, key = self._authority.sign("client")
+        return {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self._authority.certificate),
+            "ssl.certificate.location": str(certificate),
+            "ssl.key.location": str(key),
+        }
+
+    def _security(self, **ports: int) -> str:
+        self._authority = Authority(self._folder)
+        certificate, key = self._authority.sign("broker")
+        keystore = self._folder / "keystore.pem"
+        keystore.write_text(key.read_text() + certificate.read_text())
+        files = {"keystore": keystore, "authority": self._authority.certificate}
+        return _SECURE_PROPERTIES.format(user=USER, password=PASSWORD, **ports, **files)
+
     def _server(self) -> list[str]:
         if self._for_speed:
             return ["java", "-Xmx1g", "-cp", f"{JARS}/*", "kafka.Kafka"]
@@ -129,9 +188,12 @@ class KafkaBroker:
     def _format(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # A leading dash would be read as an option.
-        command = ["format", "--cluster-id", cluster_id.replace("-", "_"), "--config"]
+        command = ["format", "--cluster-id", cluster_id.replace("-", "_")]
+        if self._secure:
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                command += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
         done = subprocess.run(
-            [*_java(128, "kafka.tools.StorageTool"), *command, self._folder / "server.properties"],
+            [*_java(128, "kafka.tools.StorageTool"), *command, "--config", self._folder / "server.properties"],
             capture_output=True,
             text=True,
             check=False,

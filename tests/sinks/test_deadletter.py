@@ -11,6 +11,7 @@ from sinks.base import Headers, Message
 from sinks.deadletter import DeadLetter, DeadLetterTopic
 
 REASON = {
+    "sj-schema",
     "sj-error-stage",
     "sj-error-type",
     "sj-error-message",
@@ -48,6 +49,7 @@ def test_the_reason_is_in_the_headers() -> None:
     message = written()
     assert message.topic == "rag.deadletter"
     assert dict(message.headers) == {
+        "sj-schema": b"1",
         "sj-error-stage": b"sampler",
         "sj-error-type": b"bad_json",
         "sj-error-message": b"not JSON",

@@ -1,8 +1,11 @@
-"""The web server over a real socket: metrics for Prometheus, and two answers about health that can differ."""
+"""The web server over a real socket: metrics for Prometheus, two answers about health, and who is let in."""
 
+import logging
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +13,9 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from sinks.health import Health, Report
-from sinks.web import WebServer
+from sinks.web import CertificateError, WebServer, server_tls
+from tests.parts import certificates
+from tests.parts.required import unavailable
 
 
 class Part:
@@ -180,3 +185,166 @@ def test_after_the_end_of_the_block_the_port_is_free_again() -> None:
         port = int(server.url.rsplit(":", 1)[1])
     with WebServer(CollectorRegistry(), Health(), host="127.0.0.1", port=port) as again:
         assert httpx.get(again.url, trust_env=False).status_code == 200
+
+
+# The token
+
+TOKEN = "s3cret-tökén"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[WebServer]:
+    with WebServer(CollectorRegistry(), Health(), host="127.0.0.1", port=0, token=TOKEN) as server:
+        yield server
+
+
+def ask(server: WebServer, path: str, authorization: str | None) -> httpx.Response:
+    headers = {} if authorization is None else {b"Authorization": authorization.encode()}
+    return httpx.get(server.url + path, headers=headers, trust_env=False, timeout=5)
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer wrong",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN.upper()}",
+        f"Basic {TOKEN}",
+        TOKEN,
+        f"Bearer{TOKEN}",
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/", "/nothing", "/healthz/", "/metrics?x=/healthz"])
+def test_without_the_token_only_health_is_shown(guarded: WebServer, path: str, authorization: str | None) -> None:
+    answer = ask(guarded, path, authorization)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="streamjury"'
+    assert "/healthz" not in answer.text
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_with_the_token_metrics_are_shown(guarded: WebServer, scheme: str) -> None:
+    assert ask(guarded, "/metrics", f"{scheme} {TOKEN}").status_code == 200
+    assert ask(guarded, "/nothing", f"{scheme} {TOKEN}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_needs_no_token(guarded: WebServer, path: str) -> None:
+    assert ask(guarded, path, None).status_code == 200
+    assert ask(guarded, path, "Bearer wrong").status_code == 200
+
+
+def test_two_authorizations_are_no_token(guarded: WebServer) -> None:
+    headers = [(b"Authorization", b"Bearer wrong"), (b"Authorization", f"Bearer {TOKEN}".encode())]
+    assert httpx.get(guarded.url + "/metrics", headers=headers, trust_env=False).status_code == 401
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
+    if reason := certificates.why_unavailable():
+        unavailable(reason)
+    return certificates.Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def pair(authority: certificates.Authority) -> tuple[Path, Path]:
+    return authority.sign("server")
+
+
+@pytest.fixture(scope="module")
+def secure(pair: tuple[Path, Path]) -> Iterator[WebServer]:
+    tls = server_tls(str(pair[0]), str(pair[1]))
+    with WebServer(CollectorRegistry(), Health(), host="127.0.0.1", port=0, token=TOKEN, tls=tls) as server:
+        yield server
+
+
+def trusting(authority: certificates.Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=authority.certificate)
+
+
+def over_tls(server: WebServer, authority: certificates.Authority, path: str) -> httpx.Response:
+    headers = {b"Authorization": f"Bearer {TOKEN}".encode()}
+    return httpx.get(server.url + path, headers=headers, verify=trusting(authority), trust_env=False, timeout=5)
+
+
+def address(server: WebServer) -> tuple[str, int]:
+    host, port = server.url.removeprefix("https://").split(":")
+    return host, int(port)
+
+
+def test_with_a_certificate_it_serves_https(secure: WebServer, authority: certificates.Authority) -> None:
+    assert secure.url.startswith("https://127.0.0.1:")
+    assert over_tls(secure, authority, "/metrics").status_code == 200
+    assert over_tls(secure, authority, "/healthz").json() == {"ok": True, "parts": {}}
+
+
+def test_a_client_that_does_not_trust_the_certificate_is_not_served(secure: WebServer) -> None:
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(secure.url + "/healthz", verify=ssl.create_default_context(), trust_env=False)
+
+
+def test_a_client_without_tls_gets_no_page_and_leaves_no_trace(
+    secure: WebServer, authority: certificates.Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), pytest.raises(httpx.HTTPError):
+        httpx.get(secure.url.replace("https", "http") + "/healthz", trust_env=False, timeout=5)
+    assert over_tls(secure, authority, "/healthz").status_code == 200
+    assert not [record for record in caplog.records if record.name == "sinks.web"]
+
+
+def test_clients_that_do_not_finish_their_handshake_hold_up_nobody(
+    secure: WebServer, authority: certificates.Authority
+) -> None:
+    with (
+        socket.create_connection(address(secure), timeout=5) as silent,
+        socket.create_connection(address(secure), timeout=5) as slow,
+    ):
+        slow.sendall(b"\x16\x03\x01\x02\x00")  # the beginning of a handshake
+        assert over_tls(secure, authority, "/healthz").status_code == 200
+        assert silent.fileno() > 0
+
+
+def test_old_versions_of_tls_are_refused(secure: WebServer, authority: certificates.Authority) -> None:
+    context = trusting(authority)
+    assert context.maximum_version is ssl.TLSVersion.MAXIMUM_SUPPORTED
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with (
+        socket.create_connection(address(secure), timeout=5) as plain,
+        pytest.raises(ssl.SSLError, match=r"(?i)version"),
+    ):
+        context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "part", "words"),
+    [
+        ("missing.pem", "server.key", "certificate", "No such file"),
+        ("server.pem", "missing.key", "key", "No such file"),
+        (".", "server.key", "certificate", "Is a directory"),
+        ("server.key", "server.key", "certificate", "no certificate"),
+        ("server.pem", "server.pem", "key", "no private key"),
+        ("server.pem", "other.key", "key", "is not the key of"),
+        ("server.pem", "server.locked", "key", "protected by a password"),
+        ("broken.pem", "server.key", "certificate", "cannot be used"),
+    ],
+)
+def test_what_cannot_be_served_with_is_named(
+    authority: certificates.Authority, pair: tuple[Path, Path], certificate: str, key: str, part: str, words: str
+) -> None:
+    folder = pair[0].parent
+    authority.sign("other")
+    certificates.with_password(pair[1], "open sesame")
+    folder.joinpath("broken.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(CertificateError, match=words) as raised:
+        server_tls(str(folder / certificate), str(folder / key))
+    assert raised.value.part == part

@@ -354,6 +354,7 @@ LIMITS: dict[Loc, tuple[Any, Any]] = {
     ("worker", "concurrency"): (1, 256),
     ("worker", "run_ahead"): (64, 65_536),
     ("worker", "deadline_seconds"): (0.001, 59.9),
+    ("worker", "stall_seconds"): (46.0, 86_400.0),
 }
 """Keys that depend on another: the range that fits FULL."""
 

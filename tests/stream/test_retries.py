@@ -65,7 +65,9 @@ def test_a_deferred_record_is_what_it_was_after_its_detour() -> None:
     assert (arrival.origin, arrival.attempts, arrival.due_at) == (RECORD, 0, 0.0)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["sj-attempts", "sj-retry-at", "sj-source-offset"]), st.binary() | st.none())))
+@given(
+    st.lists(st.tuples(st.sampled_from(["sj-attempts", "sj-retry-at", "sj-source-offset"]), st.binary() | st.none()))
+)
 def test_whatever_stands_in_our_headers_a_record_arrives(headers: list[tuple[str, bytes | None]]) -> None:
     record = Record(partition=Partition("rag.retry.1", 0), offset=1, key=None, value=None, headers=tuple(headers))
     arrival = RETRIES.arrived(record)

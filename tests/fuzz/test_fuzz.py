@@ -1,0 +1,104 @@
+"""The short form of the fuzzing: a few hundred broken inputs for every reader of bytes from outside."""
+
+import logging
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.campaign import Campaign, Hang, fault_of, limited, shrunk, survived
+from tests.fuzz.mutation import ODD_VALUES, Mutator
+from tests.fuzz.targets import TARGETS, Run, Target
+
+SLOW = {"config", "overrides", "criteria", "tail", "judged", "deadletter"}
+
+every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+made: dict[str, Run] = {}
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No line per broken input, and no waiting between a model's attempts."""
+    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.0)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@every_target
+def test_broken_seeds_are_read_or_refused_in_the_documented_way(target: Target) -> None:
+    campaign = Campaign(target, seed=Random().randrange(2**32))
+    campaign.begin()
+    campaign.go_on(30 if target.name in SLOW else 400)
+    assert not campaign.account.found, campaign.account.said
+
+
+@every_target
+@settings(max_examples=30, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_any_bytes_are_read_or_refused_in_the_documented_way(target: Target, data: st.DataObject) -> None:
+    run = made.setdefault(target.name, target.make())
+    survived(run, data.draw(st.binary(max_size=300) | broken(target)), target.allowed)
+
+
+def broken(target: Target) -> st.SearchStrategy[bytes]:
+    mutator = Mutator(target.seeds(), target.words)
+    return st.integers(min_value=0, max_value=2**32).map(lambda seed: mutator.mutated(Random(seed)))
+
+
+# The fuzzing itself can fail
+
+
+def target_of(run: Run) -> Target:
+    return Target(name="probe", make=lambda: run, seeds=lambda: (b'{"a": {"b": 1}}',), allowed=(ValueError,))
+
+
+def test_an_error_that_is_not_documented_is_found_once_with_its_smallest_input() -> None:
+    def run(data: bytes) -> None:
+        if b"a" in data:
+            raise KeyError("a")
+        raise ValueError("refused")
+
+    campaign = Campaign(target_of(run), seed=1)
+    campaign.go_on(200)
+    campaign.shrink()
+    [(fault, data)] = campaign.account.found.items()
+    assert (fault.kind, data) == ("KeyError", b"a")
+    assert 0 < campaign.account.refused < campaign.account.inputs == 200
+
+
+def test_an_input_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.campaign.LIMIT_SECONDS", 0.05)
+
+    def run(_data: bytes) -> None:
+        while True:
+            pass
+
+    with pytest.raises(Hang):
+        survived(run, b"", ())
+
+
+def test_the_limit_ends_with_its_block() -> None:
+    with limited(0.01):
+        pass
+    sum(range(2_000_000))
+
+
+def test_the_same_seed_breaks_in_the_same_way() -> None:
+    mutator = Mutator((b'{"a": [1, {"b": "c"}]}', b"x\x1fy"))
+    first, second = ([mutator.mutated(random) for _ in range(50)] for random in (Random(3), Random(3)))
+    assert first == second
+    assert len(set(first)) > 25
+    assert ODD_VALUES
+
+
+def test_shrinking_keeps_what_matters() -> None:
+    assert shrunk(b"....x....y....", lambda data: b"x" in data and b"y" in data) == b"xy"
+
+
+def test_a_fault_is_named_by_its_place_in_our_code() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        print(1 // 0)
+    assert fault_of(caught.value, "t").place.startswith("tests/fuzz/test_fuzz.py:")

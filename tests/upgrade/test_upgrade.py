@@ -1,0 +1,255 @@
+"""Upgrades: records that version 1 wrote are read as they were meant, and what is written now version 1 can read."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from confluent_kafka import Message as KafkaMessage
+from prometheus_client import CollectorRegistry
+
+from judges.evaluation import CompositeStatus, Evaluation, SafetyNotice, Sampling
+from sinks.base import Headers
+from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
+from stream.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
+from stream.config import Config, InputConfig, MonitorConfig, TopicsConfig
+from stream.embedded import EmbeddedBroker
+from stream.envelope import read_sampling
+from stream.ledger import Place
+from stream.monitor import Monitor
+from stream.policy import SamplingPolicy
+from stream.reading import InteractionReader
+from stream.replay import is_mark, source_of
+from stream.rules import Facts
+from stream.service import Service
+from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
+
+V1 = Path(__file__).parent / "v1"
+STATUSES = [status.value for status in CompositeStatus]
+MANY = 20
+CHOSEN_BY_V1 = [12, 13, 16, 21, 23]
+"""Of id-0 to id-23, at a rate of 0.25 under the default salt."""
+
+every_status = pytest.mark.parametrize("status", STATUSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A record as a topic held it."""
+
+    key: bytes
+    headers: Headers
+    value: bytes
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.value)
+        return document
+
+    @property
+    def message(self) -> KafkaMessage:
+        return KafkaMessage(
+            topic="t", partition=0, offset=7, key=self.key, value=self.value, headers=list(self.headers)
+        )
+
+
+def recorded(name: str) -> Recorded:
+    found = json.loads((V1 / f"{name}.json").read_text(encoding="utf-8"))
+    headers = tuple((header, text.encode()) for header, text in found["headers"])
+    return Recorded(key=found["key"].encode(), headers=headers, value=found["value"].encode())
+
+
+def schema(name: str) -> dict[str, Any]:
+    """What version 1 took for a record of that kind."""
+    found: dict[str, Any] = json.loads((V1 / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+def observed(*values: bytes) -> PipelineMetrics:
+    registry = CollectorRegistry()
+    metrics = PipelineMetrics(registry)
+    monitor = Monitor(MonitorConfig(), metrics, ScoreMetrics(registry))
+    for value in values:
+        monitor.observe(value)
+    return metrics
+
+
+def with_strangers(document: Any) -> Any:
+    """The same with a field more in every object: what a later version may add."""
+    if isinstance(document, dict):
+        # The names of dimensions and tags are data: one more would be one more of them.
+        inner = {name: with_strangers(value) for name, value in document.items()}
+        return inner if _is_open(document) else {**inner, "of_later": {"versions": [1, None]}}
+    if isinstance(document, list):
+        return [with_strangers(item) for item in document]
+    return document
+
+
+def _is_open(document: dict[str, Any]) -> bool:
+    return "harmfulness" in document or "tier" in document
+
+
+# What version 1 wrote is read
+
+
+def test_a_sampled_record_is_read_with_its_decision() -> None:
+    record = recorded("sampled")
+    reading = InteractionReader(InputConfig()).read(record.value)
+    assert reading.truncated == ()
+    assert reading.interaction.id == "7f3a"
+    assert reading.interaction.tags == {"tier": "gold", "rating": 5, "ok": True}
+    assert reading.interaction.model_extra == {"kept": {"as": "it is"}}
+    assert read_sampling(record.headers) == Sampling(probability=0.25, rule="checkout", lane="main")
+
+
+def test_the_same_records_are_chosen_as_by_version_1() -> None:
+    """An audit, and a sampler that takes over, decide as the one before did."""
+    config = Config.model_validate({"sampling": {"rate": 0.25}})
+    policy = SamplingPolicy(config.sampling, config.input)
+    chosen = [number for number in range(24) if policy.decide(Facts(b"id-%d" % number, None, 0)).chosen]
+    assert chosen == CHOSEN_BY_V1
+
+
+@every_status
+def test_an_evaluation_is_read_whole(status: str) -> None:
+    record = recorded(f"evaluation-{status}")
+    evaluation = Evaluation.model_validate_json(record.value)
+    assert evaluation.composite.status.value == evaluation.interaction_id == status
+    assert evaluation.evaluation_id.encode() == record.key
+    assert includes(json.loads(evaluation.model_dump_json()), record.document)
+
+
+def includes(now: Any, then: Any) -> bool:
+    """Whether everything that was there is there, with the same value."""
+    if isinstance(then, dict):
+        return isinstance(now, dict) and all(name in now and includes(now[name], value) for name, value in then.items())
+    if isinstance(then, list):
+        return isinstance(now, list) and len(now) == len(then) and all(map(includes, now, then))
+    return bool(now == then)
+
+
+def test_the_monitor_counts_all_evaluations() -> None:
+    metrics = observed(*(recorded(f"evaluation-{status}").value for status in STATUSES))
+    assert metrics.counted(Stage.MONITOR, Outcome.SEEN) == len(STATUSES)
+    assert metrics.counted(Stage.MONITOR, Outcome.UNREADABLE) == 0
+
+
+@every_status
+def test_tail_shows_an_evaluation(status: str) -> None:
+    shown = evaluation_text(recorded(f"evaluation-{status}").message).plain
+    assert " shop " in shown
+    assert f" {status} " in shown
+
+
+def test_a_safety_notice_is_read_and_shown() -> None:
+    record = recorded("critical")
+    notice = SafetyNotice.model_validate_json(record.value)
+    assert (notice.interaction_id, notice.safety.status.value) == ("unsafe", "unsafe")
+    assert notice.evaluation_id == recorded("evaluation-unsafe").key.decode()
+    assert " unsafe " in critical_text(record.message).plain
+
+
+def test_a_dead_letter_is_shown_and_says_where_it_came_from() -> None:
+    record = recorded("deadletter")
+    assert "worker bad_json not JSON" in deadletter_text(record.message).plain
+    assert json.loads(deadletter_json(record.message))["error_type"] == "bad_json"
+    headers = dict(record.headers)
+    assert not is_mark(headers)
+    assert source_of(headers) == Place("rag.sampled", 1, 42)
+    assert read_sampling(record.headers).rule == "checkout"
+
+
+# What a later version of the same schema adds does no harm
+
+
+def test_unknown_fields_and_headers_of_a_sampled_record_are_left_alone() -> None:
+    record = recorded("sampled")
+    value = json.dumps(with_strangers(record.document)).encode()
+    assert InteractionReader(InputConfig()).read(value).interaction.id == "7f3a"
+    headers = (*record.headers, ("sj-of-later", b"\xff"), ("sj-retry-at", b"2026-11-15T10:01:00+00:00"), ("x", None))
+    assert read_sampling(headers) == read_sampling(record.headers)
+
+
+@every_status
+def test_unknown_fields_of_an_evaluation_are_kept(status: str) -> None:
+    document = with_strangers(recorded(f"evaluation-{status}").document)
+    value = json.dumps(document).encode()
+    evaluation = Evaluation.model_validate_json(value)
+    assert includes(json.loads(evaluation.model_dump_json()), document)
+    assert observed(value).counted(Stage.MONITOR, Outcome.SEEN) == 1
+
+
+# What is written now, version 1 can read
+
+
+@every_status
+def test_the_recorded_schema_is_that_of_the_recorded_evaluations(status: str) -> None:
+    jsonschema.validate(recorded(f"evaluation-{status}").document, schema("evaluation"))
+
+
+def test_the_recorded_schema_refuses_what_version_1_could_not_read() -> None:
+    document = recorded("evaluation-ok").document
+    for broken in (
+        {**document, "composite": None},
+        {**document, "dimensions": []},
+        {**document, "sampling": {"rule": 5}},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, schema("evaluation"))
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    names = TopicsConfig()
+    with EmbeddedBroker() as started:
+        started.make_topics(
+            (
+                names.interactions,
+                names.sampled,
+                names.evaluations,
+                names.critical,
+                names.deadletter,
+                names.overflow,
+                *names.retry_topics(3),
+            )
+        )
+        yield started
+
+
+def test_a_worker_takes_over_what_a_sampler_of_version_1_queued(broker: EmbeddedBroker) -> None:
+    """As in a group of both versions: their records on the queue, our evaluations for their readers."""
+    record = recorded("sampled")
+    copies = [
+        {
+            "key": b"%d" % number,
+            "value": record.value.replace(b"7f3a", b"id-%d" % number),
+            "headers": list(record.headers),
+        }
+        for number in range(MANY)
+    ]
+    produce_all(broker.bootstrap, "rag.sampled", copies)
+    config = Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}})
+    with Service(config, [Stage.WORKER]) as service:
+
+        def scored() -> bool:
+            service.check()
+            return service.metrics.counted(Stage.WORKER, Outcome.SCORED) == MANY
+
+        wait_until(scored, seconds=60, what="all are scored")
+    published = read_all(broker.bootstrap, "rag.evaluations")
+    assert_version_1_reads(published)
+    assert {json.loads(each.value() or b"")["interaction_id"] for each in published} == {f"id-{n}" for n in range(MANY)}
+
+
+def assert_version_1_reads(published: Sequence[KafkaMessage]) -> None:
+    then = recorded("evaluation-ok")
+    for message in published:
+        document = json.loads(message.value() or b"")
+        jsonschema.validate(document, schema("evaluation"))
+        assert document["evaluation_id"].encode() == message.key()
+        assert includes(headers_of(message), {name: (value or b"").decode() for name, value in then.headers})
+        assert document["sampling"] == then.document["sampling"]
+        assert document.keys() >= then.document.keys()

@@ -15,7 +15,7 @@ FRESH := .cache/constraints
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-sampler clean venv kafka llm-local constraints
+.PHONY: help run test lint chaos chaos-long bench bench-sampler clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -32,6 +32,12 @@ lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then account for every record (5 minutes)
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
+chaos-long: $(INSTALLED) $(KAFKA) ## The same with 100,000 interactions; ARGS="--seed 1" repeats a schedule
+	@$(BIN)/python -m tests.chaos --long $(ARGS)
 
 bench: $(INSTALLED) ## Run every benchmark
 	@set -- benchmarks/bench_*.py; \

@@ -22,6 +22,9 @@ class Message:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    partition: int = -1
+    """Where it must go; without a number its key decides."""
+
     may_be_cut: bool = False
     """Whether the beginning of the value is better than nothing when a topic takes no more."""
     instead: "Callable[[], Message] | None" = field(default=None, compare=False, repr=False)

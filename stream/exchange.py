@@ -42,6 +42,8 @@ _HANG_SECONDS = 6.0
 # A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
 # for the sequence number that a refused record left unused.
 _SIZE_ATTEMPTS = 3
+# Brokers keep such offsets for seven days.
+_REMIND_SECONDS = 6 * 3600.0
 # Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
 _BATCH_BYTES = 256 * 1024
 
@@ -67,20 +69,22 @@ class Exchange:
         self,
         kafka: KafkaConfig,
         *,
-        topics: Sequence[str],
+        topic: str,
+        beside: Sequence[str] = (),
         group: str,
         instance: str | None,
         listener: Listener,
         queue_kib: int = 16_384,
     ) -> None:
-        """`topics` are read, the first of them gives the exchange its name in messages.
+        """Whoever has a partition of `topic` has those of the same number of the topics `beside` it, too.
 
         `instance` is a name that a restarted process has again; without one it is a new member of its group.
 
         `queue_kib` bounds the records that the client holds beyond those in work.
         """
         self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
-        self._topic, self._topics = topics[0], list(topics)
+        self._topic, self._beside = topic, tuple(beside)
+        self._partition_counts: dict[str, int] = {}
         self._bootstrap = kafka.bootstrap
         self._listener = listener
         common = {**kafka.client_options(), "log_level": 4}
@@ -128,6 +132,7 @@ class Exchange:
         self._gone: frozenset[Partition] = frozenset()
         self.moved_at = time.monotonic()
         self.problem: str | None = None
+        self._reminded_at = time.monotonic()
         self.backlog = 0
         """Records that could be worked on now, as the stage last saw it."""
         self.done = 0
@@ -142,15 +147,13 @@ class Exchange:
         try:
             cluster = self._retrying(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS), _STARTUP_SECONDS)
             self._retrying(lambda: self._producer.init_transactions(_CALL_SECONDS), _STARTUP_SECONDS)
+            self._retrying(self._check_topics, _STARTUP_SECONDS)
         except KafkaException as error:
             raise no_broker(self._bootstrap, error.args[0].str()) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
-        missing = [topic for topic in self._topics if topic not in cluster.topics]
-        if missing and not self._mirror_offsets:
-            log.warning("waiting for %s; `streamjury topics create` makes what is missing", ", ".join(missing))
         self._consumer.subscribe(
-            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def poll(self, limit: int, seconds: float) -> list[Record]:
@@ -185,12 +188,24 @@ class Exchange:
         process has our place.
         """
         try:
-            self._publish(messages, offsets)
+            self._publish(messages, {**self._idle_offsets(), **offsets})
         except PublishAborted as aborted:
             self.problem = f"cannot publish: {aborted}"
             raise
         self.problem = None
         self.done += 1
+
+    def _idle_offsets(self) -> dict[Partition, int]:
+        """Now and then, how far we are beside our topic: the broker forgets offsets of topics nobody subscribed to."""
+        idle = [TopicPartition(*partition) for partition in self._assignment if partition.topic in self._beside]
+        if not idle or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
+            return {}
+        self._reminded_at = time.monotonic()
+        try:
+            known = self._consumer.committed(idle, _CALL_SECONDS)
+        except KafkaException as error:
+            raise PublishAborted(error.args[0].str()) from error
+        return {Partition(at.topic, at.partition): at.offset for at in known if at.offset >= 0}
 
     def partition_count(self) -> int:
         """All partitions of the topic, ours and those of others."""
@@ -208,8 +223,8 @@ class Exchange:
 
     def lag(self, topics: Collection[str] | None = None) -> int:
         """Records between our positions and the ends of our partitions, as last heard from the broker."""
-        asked = self._topics if topics is None else topics
-        return sum(self._partition_lag(partition) for partition in self._assignment if partition.topic in asked)
+        asked = [each for each in self._assignment if topics is None or each.topic in topics]
+        return sum(map(self._partition_lag, asked))
 
     def close(self) -> None:
         """Leaves the group. What was not published is read again by the next owner."""
@@ -327,9 +342,11 @@ class Exchange:
         if any(at.offset >= held[Partition(at.topic, at.partition)] for at in known):
             log.warning("%s: a commit in doubt went through; reading on from there", self._topic)
             self._listener.on_lost(held.keys())
-            for at in known:
-                self._consumer.seek(at)
-            self._listener.on_assigned(held.keys())
+            try:
+                for at in known:
+                    self._consumer.seek(at)
+            finally:
+                self._listener.on_assigned(held.keys())
             self._spent, self._in_doubt = False, {}
             raise PublishAborted("published before")
         self._in_doubt = {}
@@ -352,7 +369,8 @@ class Exchange:
         error = message.error()
         if error is None:
             return True
-        if error.fatal():
+        # A consumer whose place another took is told once, by this code, and then hears nothing more.
+        if error.fatal() or error.code() == KafkaError._FATAL:
             raise StageError(f"reading {self._topic}: {error.str()}")
         log.warning("reading %s: %s", self._topic, error.str())
         return False
@@ -363,29 +381,63 @@ class Exchange:
         position = self._consumer.position([at])[0].offset
         return max(0, high - position) if high >= 0 and position >= 0 else 0
 
-    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        new = _partitions(partitions)
+    def _check_topics(self) -> None:
+        """What is put beside must find its place there when it is needed, which may be in the worst of moments."""
+        for topic in self._beside:
+            found, wanted = self._count(topic), self._count(self._topic)
+            if not found:
+                raise StageError(f"the topic {topic} does not exist; `streamjury topics create` makes it")
+            if found != wanted:
+                raise StageError(f"{topic} has {found} partitions and {self._topic} {wanted}; give both as many")
+
+    def _count(self, topic: str) -> int:
+        """Partitions of a topic; 0 when there is none."""
+        metadata = self._consumer.list_topics(topic, _CALL_SECONDS).topics[topic]
+        self._partition_counts[topic] = len(metadata.partitions) if metadata.error is None else 0
+        return self._partition_counts[topic]
+
+    def _with_those_beside(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        own = [TopicPartition(at.topic, at.partition) for at in partitions]
+        whole = max(1, self._partition_counts.get(self._topic, 1))
+        return own + [
+            TopicPartition(topic, number)
+            for at in own
+            for topic in self._beside
+            for number in range(at.partition, self._partition_counts[topic], whole)
+        ]
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._beside and any(at.partition >= self._partition_counts[self._topic] for at in partitions):
+            self._check_topics()  # the topic has grown
+        assigned = self._with_those_beside(partitions)
+        consumer.incremental_assign(assigned)
+        new = _partitions(assigned)
         self._assignment |= new
         # What could not be published belonged to partitions that may be gone; the next transaction tells.
         self.problem = None
         log.info("assigned: %s", numbered(new))
         self._listener.on_assigned(new)
 
-    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = _partitions(partitions)
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = self._ours(partitions)
         self._listener.on_revoked(gone)
-        self._assignment -= gone
-        self._gone |= gone
-        self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
+        self._let_go(consumer, gone)
         log.info("revoked: %s", numbered(gone))
 
-    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = _partitions(partitions)
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = self._ours(partitions)
         self._listener.on_lost(gone)
+        self._let_go(consumer, gone)
+        log.warning("lost to another process: %s", numbered(gone))
+
+    def _ours(self, partitions: list[TopicPartition]) -> frozenset[Partition]:
+        return _partitions(self._with_those_beside(partitions)) & self._assignment
+
+    def _let_go(self, consumer: Consumer, gone: frozenset[Partition]) -> None:
+        consumer.incremental_unassign([TopicPartition(*partition) for partition in gone])
         self._assignment -= gone
         self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
-        log.warning("lost to another process: %s", numbered(gone))
 
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
@@ -397,7 +449,12 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
     while True:
         try:
             producer.produce(
-                message.topic, key=message.key, value=message.value, headers=list(message.headers), on_delivery=report
+                message.topic,
+                key=message.key,
+                value=message.value,
+                headers=list(message.headers),
+                partition=message.partition,
+                on_delivery=report,
             )
             return
         except BufferError:

@@ -8,7 +8,9 @@ _MEMORY_RECORDS = 1024
 _FORGOTTEN = 0.01
 _MAX_APPS = 1000
 # What is nearly a fair share is none to be cut.
-_TOLERANCE = 1.2
+_TOLERANCE = 1.5
+# Of fewer records nothing can be said.
+_ENOUGH = 64
 
 
 class Shares:
@@ -43,4 +45,5 @@ class Shares:
         apps = len(self._seen)
         if apps < 2 or self._in_work[app] < max(1, self._places // apps):
             return False
-        return self._seen.get(app, 0.0) * apps > _TOLERANCE * sum(self._seen.values())
+        seen = sum(self._seen.values())
+        return seen >= _ENOUGH and self._seen.get(app, 0.0) * apps > _TOLERANCE * seen

@@ -1,6 +1,7 @@
 """What is finished: the evaluations published lately, by this worker and all others, so that none is made again."""
 
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -8,7 +9,6 @@ from typing import Self
 from uuid import UUID
 
 from stream.config import KafkaConfig
-from stream.errors import StageError
 from stream.scan import TopicScan
 
 log = logging.getLogger(__name__)
@@ -26,25 +26,25 @@ class Finished:
         self._names: OrderedDict[bytes, float] = OrderedDict()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._caught_up = threading.Event()
+        self._look = threading.Event()
+        self.known_at = -math.inf if seconds else math.inf
+        """All that was published before this moment of the monotonic clock is known."""
         self._thread = threading.Thread(target=self._follow, name="finished", daemon=True)
 
     def __enter__(self) -> Self:
         if self._seconds:
             self._thread.start()
-        else:
-            self._caught_up.set()
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
+        self._look.set()
         if self._thread.is_alive():
             self._thread.join(4 * _LOOK_SECONDS)
 
-    @property
-    def caught_up(self) -> bool:
-        """Whether all is known that was published before the start."""
-        return self._caught_up.is_set()
+    def look(self) -> None:
+        """Looks again at once: partitions came from a worker that may just have published something."""
+        self._look.set()
 
     def add(self, evaluation_id: str) -> None:
         """An evaluation was published."""
@@ -66,18 +66,20 @@ class Finished:
 
     def _follow(self) -> None:
         told = ""
-        with TopicScan(self._kafka, self._topic) as scan:
+        with TopicScan(self._kafka, self._topic, whole=True) as scan:
             while not self._stop.is_set():
+                self._look.clear()
+                began = time.monotonic()
                 try:
                     self._read(scan)
                     told = ""
-                except StageError as error:
+                except Exception as error:
                     # The topic may not be there yet, or the broker away. To wait for it would hold up the judging.
                     if str(error) != told:
                         log.warning("what was judged before is not known at the moment: %s", error)
                     told = str(error)
-                self._caught_up.set()
-                self._stop.wait(_LOOK_SECONDS)
+                self.known_at = began
+                self._look.wait(_LOOK_SECONDS)
 
     def _read(self, scan: TopicScan) -> None:
         for message in scan.read(since_ms=int((time.time() - self._seconds) * 1000)):

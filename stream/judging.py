@@ -62,7 +62,7 @@ class Judging:
         self._reader = InteractionReader(config.input)
         self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
-        self._in_work: dict[tuple[Partition, str], asyncio.Future[Outcome]] = {}
+        self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
 
     async def judge(self, arrival: Arrival) -> Judged:
         """An exception that left this would lose the record."""
@@ -77,45 +77,49 @@ class Judging:
             return await self._once(arrival, name, lambda: self._evaluate(arrival, submission))
         except RecordError as error:
             return self._given_up(arrival, error)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
             log.exception("record %s of %s could not be judged", arrival.record.offset, arrival.record.partition)
             return self._given_up(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
 
-    def published(self, judged: Judged, partition: Partition) -> None:
+    def published(self, judged: Judged) -> None:
         """A result is on its topic: what it is a result of need not be done again."""
         if judged.evaluation is not None:
-            self._in_work.pop((partition, judged.evaluation.evaluation_id), None)
+            self._in_work.pop(judged.evaluation.evaluation_id, None)
             if judged.outcome in {Outcome.SCORED, Outcome.UNSCORED}:
                 self._finished.add(judged.evaluation.evaluation_id)
 
     def forget(self, partitions: Collection[Partition]) -> None:
         """What was not published of these partitions is another worker's."""
-        for key in [key for key in list(self._in_work) if key[0] in partitions]:
-            self._in_work.pop(key, None)
+        for name in [name for name, (partition, _) in list(self._in_work.items()) if partition in partitions]:
+            self._in_work.pop(name, None)
 
     async def _once(self, arrival: Arrival, name: str, work: Callable[[], Awaitable[Judged]]) -> Judged:
-        """Works unless that is done, or being done: a record of the same partition that came before is waited for.
+        """Works unless that is done, or being done: another record of the same interaction is waited for.
 
-        It commits before this one, so its result cannot be lost once this one is left out.
+        That one stays on its topic until its own result is published, so nothing is lost when this one is left out.
         """
         if not self._repeats:
             return await work()
-        key = (arrival.record.partition, name)
-        earlier = self._in_work.get(key)
-        if earlier is not None and await asyncio.shield(earlier) is not Outcome.DEADLETTER:
-            return Judged(outcome=Outcome.REPEATED)
+        while (other := self._in_work.get(name)) is not None:
+            if await asyncio.shield(other[1]) is not Outcome.DEADLETTER:
+                return Judged(outcome=Outcome.REPEATED)
         if name in self._finished:
             return Judged(outcome=Outcome.REPEATED)
-        mine = self._in_work[key] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._in_work[name] = arrival.record.partition, mine
         outcome = Outcome.DEADLETTER
         try:
             judged = await work()
             outcome = judged.outcome
             return judged
         finally:
+            if outcome is Outcome.DEADLETTER and self._in_work.get(name, (None, None))[1] is mine:
+                del self._in_work[name]
             mine.set_result(outcome)
-            if outcome is Outcome.DEADLETTER:
-                self._in_work.pop(key, None)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
         evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)

@@ -25,6 +25,7 @@ from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, St
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE, SCHEMA, Sink
 from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from stream.committed import read_committed_only
 from stream.config import Config, KafkaConfig, MonitorConfig
 from stream.credentials import broker_credentials
 from stream.embedded import is_embedded
@@ -303,6 +304,8 @@ def make_app(
         loghandlers=[],
     )
     _refuse_surprises(app, config)
+    if not embedded:  # which isolates no transactions
+        read_committed_only(app)
     topic = app.topic(config.topics.evaluations, value_type=bytes, value_serializer="raw", key_serializer="raw")
 
     @app.agent(topic, concurrency=1)  # type: ignore[untyped-decorator]

@@ -57,14 +57,16 @@ class Retries:
             "sj-error-type": error,
             "sj-error-message": message[:_MESSAGE_CHARS],
         }
-        return _moved(arrival.origin, self.topics[arrival.attempts], said)
+        return _moved(arrival, self.topics[arrival.attempts], said)
 
     def deferred(self, arrival: Arrival) -> Message:
         """The record on the topic of those whose app has more than its share."""
-        return _moved(arrival.origin, self.overflow, {})
+        return _moved(arrival, self.overflow, {})
 
 
-def _moved(origin: Record, topic: str, said: Mapping[str, str]) -> Message:
+def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
+    """The record on a partition of the number it has here: whoever has one of them has the others."""
+    origin, number = arrival.origin, arrival.record.partition.number
     source = {
         _TOPIC: origin.partition.topic,
         _PARTITION: str(origin.partition.number),
@@ -73,7 +75,10 @@ def _moved(origin: Record, topic: str, said: Mapping[str, str]) -> Message:
     added: Headers = tuple(
         (name, text.encode("utf-8", "backslashreplace")) for name, text in {**said, **source}.items()
     )
-    return Message(topic=topic, key=origin.key, value=origin.value, headers=(*origin.headers, SCHEMA, *added))
+    # What a stranger wrote into our headers would be believed from here on.
+    kept = [header for header in origin.headers if header[0] not in _OURS]
+    headers = (*kept, SCHEMA, *added)
+    return Message(topic=topic, key=origin.key, value=origin.value, headers=headers, partition=number)
 
 
 def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:

@@ -93,7 +93,7 @@ class Sampler:
         self._alike: dict[int, _Shared] = {}
         self._exchange = Exchange(
             config.kafka,
-            topics=(config.topics.interactions,),
+            topic=config.topics.interactions,
             group=config.sampler.group,
             instance=config.sampler.instance,
             listener=self,

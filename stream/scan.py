@@ -24,15 +24,18 @@ class TopicScan:
 
     def __init__(self, kafka: KafkaConfig, topic: str, *, whole: bool = False) -> None:
         """`whole` waits for transactions that are under way: they hide what others committed after they began."""
-        self._kafka, self._topic, self._whole = kafka, topic, whole
+        self._topic = topic
         self._next: dict[int, int] = {}
         self._consumer = _bystander(kafka, "read_committed")
+        self._surveyor = _bystander(kafka, "read_uncommitted") if whole else self._consumer
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._consumer.close()
+        if self._surveyor is not self._consumer:
+            self._surveyor.close()
 
     def read(self, since_ms: int | None = None) -> Iterator[KafkaMessage]:
         """Every record up to where the partitions end now; of those not yet read, from a time on."""
@@ -101,12 +104,7 @@ class TopicScan:
 
     def _ends(self, starts: Iterable[TopicPartition]) -> dict[int, int]:
         """Where committed records end now or, of the whole, all records."""
-        asked = _bystander(self._kafka, "read_uncommitted") if self._whole else self._consumer
-        try:
-            return {at.partition: asked.get_watermark_offsets(at, _CALL_SECONDS)[1] for at in starts}
-        finally:
-            if asked is not self._consumer:
-                asked.close()
+        return {at.partition: self._surveyor.get_watermark_offsets(at, _CALL_SECONDS)[1] for at in starts}
 
 
 def committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:

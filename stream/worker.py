@@ -30,13 +30,15 @@ from stream.offsets import OffsetTracker, Partition, Ticket
 from stream.outlet import Outlet
 from stream.pool import JudgePool
 from stream.retries import Retries
-from stream.waiting import WaitingLine
+from stream.waiting import Waiting, WaitingLine
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
+_TELL_SECONDS = 0.25
 _POLL_RECORDS = 64
 _ARRIVAL_SECONDS = 5.0
+_PAST_SECONDS = 5.0
 
 
 class Worker:
@@ -58,14 +60,17 @@ class Worker:
         self._shares = Shares(config.worker.concurrency)
         # Places that an app with more than its share leaves to the others, even when they have no record now.
         self._reserve = config.worker.concurrency // 4 if config.worker.fair else 0
+        self._assigned_at: dict[Partition, float] = {}
         self._apps: dict[Ticket, str | None] = {}
         self._paused: set[Partition] = set()
+        self._unsure: set[Partition] = set()
         self._draining = False
         self._failures = JudgeFailures()
-        self._published_at = time.monotonic()
+        self._published_at = self._told_at = time.monotonic()
         self._exchange = Exchange(
             config.kafka,
-            topics=(self._queue, *self._retries.topics, self._retries.overflow),
+            topic=self._queue,
+            beside=(*self._retries.topics, self._retries.overflow),
             group=config.worker.group,
             instance=config.worker.instance,
             listener=self,
@@ -111,8 +116,10 @@ class Worker:
         for partition in partitions:
             self._tracker.assign(partition, shares=partition.topic == self._queue)
             self._waiting.open(partition)
-            # The client keeps a pause from an earlier assignment; counted as paused, it is lifted at the next step.
-            self._paused.add(partition)
+            self._assigned_at[partition] = time.monotonic()
+        # The client keeps a pause from an earlier assignment.
+        self._unsure |= set(partitions)
+        self._finished.look()
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -125,16 +132,20 @@ class Worker:
 
     def _step(self) -> None:
         for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
-            self._shares.saw(self._waiting.add(record).app)
+            app = self._waiting.add(record).app
+            if record.partition.topic == self._queue:  # what comes a second time would make its app look noisier
+                self._shares.saw(app)
         self._start_waiting()
         self._collect()
         if time.monotonic() - self._published_at >= self._config.commit_seconds:
             self._publish()
         self._hold_back()
-        self._tell()
+        if time.monotonic() - self._told_at >= _TELL_SECONDS:
+            self._tell()
 
     def _tell(self) -> None:
         """Says how much there is to do: what waits for its time is not among it."""
+        self._told_at = time.monotonic()
         due = (self._queue, self._retries.overflow)
         lag = self._exchange.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
@@ -144,7 +155,7 @@ class Worker:
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
-        if self._draining or not self._finished.caught_up:
+        if self._draining:
             return
         for lane in self._waiting.lanes():
             startable = lane
@@ -156,8 +167,10 @@ class Worker:
         waiting = self._waiting.first(partition)
         if waiting is None or not self._tracker.may_start(partition):
             return False
+        if not self._knows_the_past(partition):
+            return False
         crowded = self._pool.free <= self._reserve
-        late = crowded and self._config.fair and partition.topic == self._queue and self._shares.exceeded(waiting.app)
+        late = crowded and self._is_late(waiting)
         if not late and (not self._pool.free or (crowded and partition.topic == self._retries.overflow)):
             return False
         arrival, app = self._waiting.take(partition)
@@ -170,6 +183,20 @@ class Worker:
             self._shares.started(app)
             self._pool.submit(ticket, self._judging.judge(arrival))
         return True
+
+    def _is_late(self, waiting: Waiting) -> bool:
+        """Whether a record comes after those of other apps, on the overflow topic; poison is none to be moved."""
+        record = waiting.arrival.record
+        movable = self._config.fair and record.partition.topic == self._queue and record.problem is None
+        return movable and self._shares.exceeded(waiting.app)
+
+    def _knows_the_past(self, partition: Partition) -> bool:
+        """Whether all is known that the partition's last owner published, or was waited for long enough.
+
+        A transaction that a crash left open hides what came after it, until the broker ends it.
+        """
+        since = self._assigned_at[partition]
+        return self._finished.known_at >= since or time.monotonic() - since > _PAST_SECONDS
 
     def _collect(self, seconds: float = 0.0) -> None:
         for ticket, judged in self._pool.collect(seconds):
@@ -196,7 +223,7 @@ class Worker:
         self._tracker.committed(ready)
         for part in ready:
             for judged in part.results:
-                self._judging.published(judged, part.partition)
+                self._judging.published(judged)
                 self._count(judged)
 
     def _settle(self, partitions: Collection[Partition]) -> None:
@@ -217,17 +244,21 @@ class Worker:
             self._left_the_pool(ticket)
         self._judging.forget(partitions)
         self._paused -= set(partitions)
+        self._unsure -= set(partitions)
         for partition in partitions:
             self._tracker.revoke(partition)
+            self._assigned_at.pop(partition, None)
             self._waiting.close(partition)
 
     def _hold_back(self) -> None:
         """Lets the broker keep what would only wait here."""
+        if resume := (self._paused & self._waiting.empty()) | self._unsure:
+            self._exchange.resume(resume)
+        self._paused -= resume
+        self._unsure.clear()
         if pause := self._waiting.full() - self._paused:
             self._exchange.pause(pause)
-        if resume := self._paused & self._waiting.empty():
-            self._exchange.resume(resume)
-        self._paused = (self._paused | pause) - resume
+        self._paused |= pause
 
     def _on_unsafe(self, notice: SafetyNotice) -> None:
         for message in self._critical.write(notice):

@@ -57,6 +57,18 @@ class StageProcess:
         return words in self.log.read_text()
 
 
+def topic_names(prefix: str) -> dict[str, str]:
+    """Names for the topics of a test's own, as the configuration takes them."""
+    kinds = ("interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter")
+    return {kind: f"{prefix}.{kind}" for kind in kinds}
+
+
+def to_create(names: Mapping[str, str], retries: int = 3) -> list[str]:
+    """The topics to create for such names: several where records wait to be judged again."""
+    waiting = [f"{names['retry']}.{number}" for number in range(1, retries + 1)]
+    return [name for kind, name in names.items() if kind != "retry"] + waiting
+
+
 def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
     """Writes records and waits until the broker has them."""
     failures: list[object] = []

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry
 
 from judges.catalogue import load_catalogue
@@ -22,8 +24,18 @@ from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
+from stream.errors import StageError
+from stream.service import Service
 from stream.worker import Worker
-from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
+from tests.integration.pipeline import (
+    headers_of,
+    produce_all,
+    read_all,
+    read_json,
+    to_create,
+    topic_names,
+    wait_until,
+)
 from tests.parts.kafka import KafkaBroker
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
@@ -151,9 +163,8 @@ def test_an_interaction_that_was_judged_lately_is_not_judged_again(embedded_brok
 
 def test_a_worker_knows_what_was_judged_before_it_was_started(real_kafka: KafkaBroker) -> None:
     """The embedded broker cannot say what was written since a time."""
-    topics = {name: f"known.{name}" for name in ("sampled", "retry", "overflow", "evaluations", "deadletter")}
-    names = [f"{topics['retry']}.{number}" for number in (1, 2, 3)]
-    real_kafka.create_topics(*(name for key, name in topics.items() if key != "retry"), *names, partitions=2)
+    topics = topic_names("known")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
     config = Config.model_validate(
         {"kafka": {"bootstrap": real_kafka.bootstrap}, "topics": topics, "worker": {"group": "known"}}
     )
@@ -185,3 +196,63 @@ def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker
     last = max(script.order.index(each) for each in quiet)
     assert last < 200 if fair else last > 300
     assert len(evaluated(embedded_broker)) == 409
+
+
+def test_a_worker_whose_name_another_took_ends_instead_of_waiting_for_ever(real_kafka: KafkaBroker) -> None:
+    """The client tells it once, and then hears nothing more."""
+    topics = topic_names("named")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": topics,
+            "worker": {"group": "named", "instance": "one"},
+            "http": {"port": 0},
+        }
+    )
+
+    def two_at_once() -> None:
+        with Service(config, [Stage.WORKER]) as first:
+            wait_until(lambda: first.health.ready().ok, seconds=30, what="the first is at work")
+            with Service(config, [Stage.WORKER]) as second:
+
+                def ended() -> bool:
+                    second.check()
+                    first.check()
+                    return False
+
+                wait_until(ended, seconds=40, what="the first ends")
+
+    with pytest.raises(StageError, match=r"fenced|instance"):
+        two_at_once()
+
+
+def test_the_monitor_counts_what_was_committed_only(real_kafka: KafkaBroker) -> None:
+    topics = topic_names("given-up")
+    real_kafka.create_topics(*to_create(topics), partitions=1)
+    send(real_kafka, "a", topic=topics["sampled"])
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": topics,
+            "worker": {"group": "given-up-worker"},
+            "monitor": {"group": "given-up-monitor"},
+            "http": {"port": 0},
+        }
+    )
+    with Running(config, Script()) as running:
+        running.wait(scored=1)
+    [published] = read_all(real_kafka.bootstrap, topics["evaluations"])
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap, "transactional.id": "given-up"})
+    producer.init_transactions(20)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        record = json.loads(published.value() or b"") | {"evaluation_id": end.__name__}
+        producer.produce(topics["evaluations"], value=json.dumps(record))
+        producer.flush(20)
+        end(20)
+    with Service(config, [Stage.MONITOR]) as service:
+        seen = lambda: service.metrics.counted(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
+        wait_until(lambda: seen() >= 2, seconds=40, what="what was committed is seen")
+        time.sleep(1)
+        assert seen() == 2

@@ -12,11 +12,9 @@ from sinks.metrics import Outcome, Stage
 from stream import exchange
 from stream.config import Config
 from stream.service import Service
-from tests.integration.pipeline import produce_all, read_json, wait_until
+from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
 from tests.parts.required import unavailable
-
-TOPICS = ("interactions", "sampled", "evaluations", "critical", "deadletter")
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def own_kafka() -> Iterator[kafka.KafkaBroker]:
     if reason := kafka.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker() as broker:
-        broker.create_topics(*(f"rag.{name}" for name in TOPICS))
+        broker.create_topics(*to_create(topic_names("rag")))
         yield broker
 
 
@@ -78,8 +76,8 @@ def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
         return answer
 
     monkeypatch.setattr(exchange.Exchange, "_retrying", forgetful)
-    topics = {name: f"doubt.{name}" for name in TOPICS}
-    real_kafka.create_topics(*topics.values(), partitions=2)
+    topics = topic_names("doubt")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
     produce_all(real_kafka.bootstrap, topics["interactions"], interactions(0, 200))
     config = Config.model_validate(
         {

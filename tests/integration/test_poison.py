@@ -13,7 +13,15 @@ from sinks.metrics import Outcome, Stage
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
 from stream.service import Service
-from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
+from tests.integration.pipeline import (
+    headers_of,
+    produce_all,
+    read_all,
+    read_json,
+    to_create,
+    topic_names,
+    wait_until,
+)
 from tests.parts.kafka import KafkaBroker
 from tests.parts.required import unavailable
 
@@ -103,14 +111,14 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
 
 def test_poison_on_the_embedded_broker_becomes_dead_letters(embedded_broker: EmbeddedBroker) -> None:
     """Without records beyond the 5 MiB a partition that this broker keeps."""
-    topics = {name: f"rag.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
+    topics = topic_names("rag")
     survive(embedded_broker.bootstrap, [*poison(random.Random(7)), b"x" * (MIB + MIB // 2)], topics)
 
 
 def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBroker) -> None:
     """The whole of it on a real broker, with records ten times larger than the limit."""
-    topics = {name: f"poison.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
-    real_kafka.create_topics(*topics.values(), partitions=2)
+    topics = topic_names("poison")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
     huge = [
         b"x" * (10 * MIB),
         json.dumps({"id": "huge", "question": "q", "answer": "a", "pad": "p" * (10 * MIB - 100)}).encode(),
@@ -121,8 +129,8 @@ def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBrok
 
 def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(real_kafka: KafkaBroker) -> None:
     """The dead-letter topic takes less than the input topic: the record is still accounted for and nothing stops."""
-    topics = {name: f"cut.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
-    others = [name for kind, name in topics.items() if kind != "deadletter"]
+    topics = topic_names("cut")
+    others = [name for name in to_create(topics) if name != topics["deadletter"]]
     real_kafka.create_topics(*others)
     real_kafka.create_topics(topics["deadletter"], config={"max.message.bytes": str(MIB)})
     value = b"y" * (3 * MIB)
@@ -176,8 +184,8 @@ def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_beco
     real_kafka: KafkaBroker,
 ) -> None:
     """The input topic takes more than the others: neither a crash at every start nor a transaction without end."""
-    topics = {name: f"edge.{name}" for name in ("interactions", "sampled", "evaluations", "critical", "deadletter")}
-    others = [name for kind, name in topics.items() if kind != "interactions"]
+    topics = topic_names("edge")
+    others = [name for name in to_create(topics) if name != topics["interactions"]]
     real_kafka.create_topics(topics["interactions"])
     real_kafka.create_topics(*others, config={"max.message.bytes": str(MIB + 12)})
     padded = json.dumps({"id": "edge", "question": "q?", "answer": "a.", "pad": "p" * (MIB - 200)}).encode()

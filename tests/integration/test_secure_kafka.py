@@ -14,13 +14,12 @@ from sinks.metrics import Outcome, Stage
 from stream.config import Config
 from stream.errors import StageError
 from stream.service import Service
-from tests.integration.pipeline import produce_all, read_json, wait_until
+from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import certificates, kafka
 from tests.parts.required import unavailable
 
 pytestmark = pytest.mark.xdist_group("secure-kafka")
 
-TOPICS = ("interactions", "sampled", "evaluations", "critical", "deadletter")
 RECORDS = 20
 
 
@@ -34,10 +33,8 @@ def secure_kafka() -> Iterator[kafka.KafkaBroker]:
 
 def topics(broker: kafka.KafkaBroker, prefix: str) -> dict[str, str]:
     """Topics of a test's own, with records to judge in the first."""
-    names = {name: f"{prefix}.{name}" for name in TOPICS}
-    names |= {"retry": f"{prefix}.retry", "overflow": f"{prefix}.overflow"}
-    retries = [f"{names['retry']}.{number}" for number in (1, 2, 3)]
-    broker.create_topics(*(name for key, name in names.items() if key != "retry"), *retries, partitions=2)
+    names = topic_names(prefix)
+    broker.create_topics(*to_create(names), partitions=2)
     values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open."} for n in range(RECORDS)]
     produce_all(broker.bootstrap, names["interactions"], [{"value": json.dumps(value).encode()} for value in values])
     return names

@@ -27,9 +27,18 @@ def test_a_record_of_the_work_queue_may_be_judged_at_once() -> None:
     assert RETRIES.arrived(RECORD) == (RECORD, RECORD, 0, 0.0)
 
 
-def test_headers_that_only_our_topics_have_mean_nothing_on_the_work_queue() -> None:
+def test_headers_that_only_our_topics_have_mean_nothing_on_the_work_queue_nor_later() -> None:
     forged = RECORD._replace(headers=(("sj-attempts", b"9"), ("sj-retry-at", b"2999-01-01T00:00:00Z")))
     assert RETRIES.arrived(forged) == (forged, forged, 0, 0.0)
+    arrival = RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged))))
+    assert (arrival.attempts, arrival.due_at, arrival.origin.headers) == (0, 0.0, ())
+
+
+def test_a_record_is_moved_to_the_partition_of_the_number_it_has() -> None:
+    """Whoever has one of these partitions has the others, and so all records of an interaction."""
+    parked = RETRIES.parked(RETRIES.arrived(RECORD), error="x", message="")
+    assert parked is not None
+    assert (parked.partition, RETRIES.deferred(RETRIES.arrived(RECORD)).partition) == (3, 3)
 
 
 def test_a_parked_record_waits_longer_each_time_and_then_no_more() -> None:

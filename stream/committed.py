@@ -1,0 +1,25 @@
+"""Keeps Faust from reading records that were never committed, as it does unless it is in transactions itself."""
+
+from typing import Any
+
+import aiokafka
+import faust
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
+
+
+class _CommittedThread(AIOKafkaConsumerThread):  # type: ignore[misc]
+    def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
+        client = super()._create_worker_consumer(transport)
+        # Read when the client starts.
+        client._isolation_level = "read_committed"
+        return client
+
+
+class _CommittedConsumer(Consumer):  # type: ignore[misc]
+    def _new_consumer_thread(self) -> AIOKafkaConsumerThread:
+        return _CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+def read_committed_only(app: faust.App) -> None:
+    """Makes the app's consumers leave out what was given up. Before the app starts."""
+    app.transport.Consumer = _CommittedConsumer

@@ -1,0 +1,144 @@
+"""The stages as processes that can be killed, each with a name it has again after a restart."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from tests.parts import child
+
+_STOP_SECONDS = 40.0
+_TAIL_LINES = 10
+_LINE_CHARS = 240
+_URL_WORDS = "metrics and health at http"
+
+
+def command_line(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "stream.cli", *map(str, arguments)]
+
+
+class Stage:
+    """`streamjury sampler`, `worker` or `monitor`, time and again; all it says goes to one file."""
+
+    def __init__(self, name: str, *, config: Path, folder: Path, instance: bool = True) -> None:
+        self.name = name
+        self._kind = "worker" if name.startswith(("worker", "guest")) else name.partition("-")[0]
+        self._config = config
+        self.log = folder / f"{name}.log"
+        self._environ = dict(os.environ)
+        if instance and self._kind != "monitor":
+            self._environ[f"STREAMJURY__{self._kind.upper()}__INSTANCE"] = name
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ended(self) -> int | None:
+        """The exit status of a process that ended by itself."""
+        process = self._process
+        return None if process is None else process.poll()
+
+    def start(self) -> None:
+        assert self._process is None, f"{self.name} is running"
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(child.__file__), *command_line(self._kind, "--config", self._config)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self._environ,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """As a machine that loses power: nothing is finished, nothing is said."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """As an operator stops it; the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def tail(self) -> Sequence[str]:
+        return [line[:_LINE_CHARS] for line in self._lines()[-_TAIL_LINES:]]
+
+    @property
+    def url(self) -> str | None:
+        """Where its last process serves metrics."""
+        return next((line.rpartition(" ")[2] for line in reversed(self._lines()) if _URL_WORDS in line), None)
+
+    def _lines(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+
+    def _end(self, how: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        assert process.stdin is not None
+        if process.poll() is None:
+            os.killpg(process.pid, how)
+        try:
+            return process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise RuntimeError(f"{self.name} did not stop within {_STOP_SECONDS:.0f} s") from None
+        finally:
+            process.stdin.close()
+
+
+class Fleet:
+    """All stages; one that ends by itself is started again, as an orchestrator would, and that is counted."""
+
+    def __init__(self, names: Sequence[str], *, config: Path, folder: Path) -> None:
+        self._config, self._folder = config, folder
+        self._lock = threading.Lock()
+        self.stages = {name: Stage(name, config=config, folder=folder) for name in names}
+        self.kills: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        for stage in self.stages.values():
+            stage.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for stage in self.stages.values():
+            stage.kill()
+
+    def __getitem__(self, name: str) -> Stage:
+        return self.stages[name]
+
+    def add(self, name: str) -> Stage:
+        """A process without a fixed name: it takes partitions when it comes and gives them back when it goes."""
+        stage = Stage(name, config=self._config, folder=self._folder, instance=False)
+        stage.start()
+        with self._lock:
+            self.stages[name] = stage
+        return stage
+
+    def kill(self, name: str) -> None:
+        with self._lock:
+            self.kills[name.partition("-")[0]] += 1
+            self.stages[name].kill()
+
+    def start(self, name: str) -> None:
+        with self._lock:
+            self.stages[name].start()
+
+    def supervise(self) -> None:
+        """Starts again what ended by itself."""
+        with self._lock:
+            for stage in list(self.stages.values()):
+                status = stage.ended
+                if status is not None:
+                    last = next((line for line in reversed(stage.tail()) if line.strip()), "without a word")
+                    self.ends[f"{stage.name} ended by itself with status {status}: {last.strip()}"] += 1
+                    stage.kill()
+                    stage.start()
+
+    def tails(self) -> list[str]:
+        """The ends of all logs."""
+        return [f"{stage.name}: {line}" for stage in self.stages.values() for line in stage.tail()]

@@ -1,0 +1,63 @@
+"""Watches the evaluations for the next one, to see how soon there is one again."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+from uuid import uuid4
+
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from stream.config import Config
+
+_CALL_SECONDS = 10.0
+_PATIENCE_SECONDS = 60.0
+
+
+class Tail:
+    """Reads committed evaluations as they come."""
+
+    def __init__(self, config: Config) -> None:
+        self._topic = config.topics.evaluations
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": config.kafka.bootstrap,
+                "group.id": f"chaos-tail-{uuid4().hex}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        partitions = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions
+        self._consumer.assign([TopicPartition(self._topic, number, OFFSET_END) for number in partitions])
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._consumer.close()
+
+    def seconds_to_next(self, disturb: Callable[[], None]) -> float:
+        """From when something is done to the first evaluation that was made after it.
+
+        Infinite if there is none, or if nobody was at work before.
+        """
+        if not self._await(after=0.0):
+            return math.inf
+        began, clock = time.time(), time.monotonic()
+        disturb()
+        return time.monotonic() - clock if self._await(after=began) else math.inf
+
+    def _await(self, *, after: float) -> bool:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            for message in self._consumer.consume(100, 0.05):
+                if message.error() is None and _made_at(message.value() or b"") > after:
+                    return True
+        return False
+
+
+def _made_at(value: str | bytes) -> float:
+    return datetime.fromisoformat(json.loads(value)["evaluated_at"]).timestamp()

@@ -1,0 +1,108 @@
+"""The worker's own rules, without a broker: what is held back, and what cannot stop a partition."""
+
+import asyncio
+import json
+from collections.abc import Collection
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from judges.catalogue import load_catalogue
+from judges.composite import Item, MultiCriteria
+from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.evaluator import Evaluator
+from judges.interaction import Case
+from judges.panel import Panel
+from judges.scripted import Answer, ScriptedJudge
+from sinks.metrics import Outcome, PipelineMetrics
+from stream.config import Config
+from stream.judging import Judging
+from stream.offsets import Partition
+from stream.records import Record
+from stream.retries import Retries
+from stream.worker import Worker
+
+SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
+CONFIG = Config.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}})
+QUEUE = Partition("rag.sampled", 0)
+
+
+def evaluator(script: "Script") -> Evaluator:
+    multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
+    return Evaluator(multi, Panel(judges=[ScriptedJudge(script)]), version="test")
+
+
+class Script:
+    """Calm or, once, cancelled by nobody."""
+
+    def __init__(self, *, cancelled: int = 0) -> None:
+        self._cancelled = cancelled
+        self.asked = 0
+
+    async def __call__(self, case: Case, criterion: Criterion) -> Answer:
+        self.asked += 1
+        if self.asked <= self._cancelled:
+            raise asyncio.CancelledError
+        return int(SAFETY.worst_first[-1].value or 0)
+
+
+def record(offset: int) -> Record:
+    value = json.dumps({"id": f"i-{offset}", "question": "q", "answer": "a"}).encode()
+    return Record(partition=QUEUE, offset=offset, key=None, value=value, headers=())
+
+
+class Held:
+    """What the broker was told to hold back and to send again."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[Partition]]] = []
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self.calls.append(("pause", set(partitions)))
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        self.calls.append(("resume", set(partitions)))
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[Worker, Held]:
+    found, held = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Held()
+    monkeypatch.setattr(found._exchange, "pause", held.pause)
+    monkeypatch.setattr(found._exchange, "resume", held.resume)
+    return found, held
+
+
+def test_a_partition_that_comes_with_records_is_held_back_when_it_has_enough(worker: tuple[Worker, Held]) -> None:
+    """It may have been paused when it was ours before: that is lifted, whatever came with it, and never believed."""
+    subject, held = worker
+    subject.on_assigned([QUEUE])
+    for offset in range(64):
+        subject._waiting.add(record(offset))
+    subject._hold_back()
+    assert held.calls == [("resume", {QUEUE}), ("pause", {QUEUE})]
+    for _ in range(64):
+        subject._waiting.take(QUEUE)
+    subject._hold_back()
+    assert held.calls[2:] == [("resume", {QUEUE})]
+
+
+def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
+    worker: tuple[Worker, Held], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject, _ = worker
+    subject.on_assigned([QUEUE])
+    assert not subject._knows_the_past(QUEUE)
+    subject._finished.known_at = subject._assigned_at[QUEUE]
+    assert subject._knows_the_past(QUEUE)
+    subject._finished.known_at -= 1.0
+    subject._assigned_at[QUEUE] -= 6.0
+    assert subject._knows_the_past(QUEUE), "after some seconds it begins anyway"
+
+
+def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> None:
+    retries = Retries(CONFIG)
+    with_worker = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))
+    judging = Judging(CONFIG, evaluator(Script(cancelled=1)), with_worker._finished, retries, lambda _notice: None)
+    outcomes = [asyncio.run(judging.judge(retries.arrived(record(offset)))).outcome for offset in (1, 2)]
+    assert outcomes[1] is Outcome.SCORED
+    assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}

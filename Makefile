@@ -15,7 +15,7 @@ FRESH := .cache/constraints
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint chaos chaos-long bench bench-sampler clean venv kafka llm-local constraints
+.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -32,6 +32,7 @@ lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/audit_dependencies.py constraints.txt
 
 chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then account for every record (5 minutes)
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -39,7 +40,10 @@ chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then
 chaos-long: $(INSTALLED) $(KAFKA) ## The same with 100,000 interactions; ARGS="--seed 1" repeats a schedule
 	@$(BIN)/python -m tests.chaos --long $(ARGS)
 
-bench: $(INSTALLED) ## Run every benchmark
+fuzz: $(INSTALLED) ## Fuzz all that reads bytes from outside, with a million inputs (ARGS="--inputs 10000 --seed 7")
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+bench: $(INSTALLED) ## Run every benchmark (half an hour: one of them works off a million records)
 	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
 	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; done

@@ -1,9 +1,12 @@
-"""Settings of every test: how Hypothesis searches, and that nothing is skipped where everything is required."""
+"""Of every test: how Hypothesis searches, what is shared, and that nothing is skipped where everything is required."""
 
 import os
 
 import pytest
 from hypothesis import settings
+
+from tests.parts import certificates
+from tests.parts.required import unavailable
 
 REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
 
@@ -39,3 +42,11 @@ def _skipped(config: pytest.Config) -> list[str]:
     if reporter is None or hasattr(config, "workerinput"):
         return []
     return sorted(report.nodeid for report in reporter.stats.get("skipped", []))
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
+    """A certificate authority, shared: sign under names of your own."""
+    if reason := certificates.why_unavailable():
+        unavailable(reason)
+    return certificates.Authority(tmp_path_factory.mktemp("certificates"))

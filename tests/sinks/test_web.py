@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from sinks.health import Health, Report
 from sinks.web import CertificateError, WebServer, server_tls
 from tests.parts import certificates
-from tests.parts.required import unavailable
 
 
 class Part:
@@ -245,13 +244,6 @@ def test_two_authorizations_are_no_token(guarded: WebServer) -> None:
 
 
 # TLS
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
-    if reason := certificates.why_unavailable():
-        unavailable(reason)
-    return certificates.Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

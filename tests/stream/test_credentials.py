@@ -13,18 +13,10 @@ from stream.config import KafkaConfig, is_secret
 from stream.credentials import broker_credentials
 from stream.errors import StageError
 from tests.parts import certificates
-from tests.parts.required import unavailable
 
 PASSWORD = "hunter2-hunter2"
 TEST_AUTHORITY = [((("commonName", "test authority"),),)]
 PERSON = {"sasl.username": "streamjury", "sasl.password": PASSWORD}
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
-    if reason := certificates.why_unavailable():
-        unavailable(reason)
-    return certificates.Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

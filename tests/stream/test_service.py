@@ -12,14 +12,6 @@ from stream.embedded import EmbeddedBroker
 from stream.errors import StageError
 from stream.service import Service
 from tests.parts import certificates
-from tests.parts.required import unavailable
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
-    if reason := certificates.why_unavailable():
-        unavailable(reason)
-    return certificates.Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

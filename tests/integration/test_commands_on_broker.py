@@ -34,7 +34,9 @@ from stream.traffic import Traffic, generate, load_corpus, plan
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
 
-TOPICS = ("interactions", "sampled", "evaluations", "critical", "deadletter", "alerts", "labels")
+TOPICS = ("interactions", "sampled", "overflow", "evaluations", "critical", "deadletter", "alerts", "labels")
+# Those, and one for each waiting time.
+MADE = len(TOPICS) + 3
 
 
 class Place:
@@ -47,6 +49,7 @@ class Place:
         self.topic: Mapping[str, str] = {topic: f"{name}-{topic}" for topic in TOPICS}
         self.environment = {
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,
+            "STREAMJURY__TOPICS__RETRY": f"{name}-retry",
             **{f"STREAMJURY__TOPICS__{topic.upper()}": own for topic, own in self.topic.items()},
         }
 
@@ -167,18 +170,18 @@ class TestTopics:
     def test_makes_what_is_missing_with_its_settings_and_leaves_what_is_there(self, real_place: Place) -> None:
         first = real_place.invoke(topics, "create", partitions=2, retention_hours=5)
         assert first.exit_code == 0, first.output
-        assert first.stdout.count("created ") == len(TOPICS)
+        assert first.stdout.count("created ") == MADE
         settings = {topic: _settings(real_place, topic) for topic in TOPICS}
         assert settings["evaluations"]["retention.ms"] == str(5 * 3_600_000)
         assert settings["alerts"]["cleanup.policy"] == "compact"
         assert int(settings["deadletter"]["max.message.bytes"]) == 16 * 1024 * 1024
         second = real_place.invoke(topics, "create", partitions=2)
-        assert (second.exit_code, second.stdout.count("exists "), second.stderr) == (0, len(TOPICS), "")
+        assert (second.exit_code, second.stdout.count("exists "), second.stderr) == (0, MADE, "")
 
     def test_a_dry_run_makes_nothing(self, real_place: Place) -> None:
         result = real_place.invoke(topics, "create", "--dry-run")
         assert result.exit_code == 0
-        assert result.stdout.count("would create ") == len(TOPICS)
+        assert result.stdout.count("would create ") == MADE
         existing = AdminClient({"bootstrap.servers": real_place.bootstrap}).list_topics(timeout=10).topics
         assert not set(real_place.topic.values()) & set(existing)
 
@@ -193,7 +196,7 @@ class TestTopics:
         result = real_place.invoke(topics, "create", replication=3)
         assert result.exit_code == 1
         refused = result.stderr.splitlines()
-        assert len(refused) == len(TOPICS)
+        assert len(refused) == MADE
         assert refused[0].startswith(f"{real_place.topic['interactions']} was not created: ")
         assert "eplication factor" in refused[0]
 

@@ -35,16 +35,21 @@ class TopicPlan:
         return f"{self.name}  partitions={self.partitions}, replication={self.replication}, {settings}"
 
 
-def plan_topics(config: Config) -> list[TopicPlan]:
-    """The topics that the configuration asks for, in the order records pass them."""
+def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> list[TopicPlan]:
+    """The topics that the configuration asks for, in the order records pass them.
+
+    Where records wait aside there are as many partitions as in the work queue, also when that exists and has others than are configured.
+    """
     topics = config.topics
+    aside = (*config.retry_topics, topics.overflow)
+    queue = (existing or {}).get(topics.sampled, topics.partitions)
     judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
     kept = {"cleanup.policy": "delete", "retention.ms": str(topics.retention_hours * _HOUR_MS)}
     large = {**kept, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
     settings = {
         topics.interactions: large,
         topics.sampled: {**kept, "max.message.bytes": str(judged)},
-        **{name: {**kept, "max.message.bytes": str(judged)} for name in (*config.retry_topics, topics.overflow)},
+        **{name: {**kept, "max.message.bytes": str(judged)} for name in aside},
         topics.evaluations: kept,
         topics.critical: kept,
         topics.deadletter: large,
@@ -53,7 +58,12 @@ def plan_topics(config: Config) -> list[TopicPlan]:
         topics.labels: kept,
     }
     return [
-        TopicPlan(name=name, partitions=topics.partitions, replication=topics.replication, settings=wanted)
+        TopicPlan(
+            name=name,
+            partitions=queue if name in aside else topics.partitions,
+            replication=topics.replication,
+            settings=wanted,
+        )
         for name, wanted in settings.items()
     ]
 
@@ -81,7 +91,7 @@ def create(config_path: Path | None, dry_run: bool) -> None:
     if cluster.embedded:
         click.echo(f"{config.kafka.bootstrap} is an embedded broker: it makes topics when they are first used")
         return
-    plans = plan_topics(config)
+    plans = plan_topics(config, cluster.partitions)
     missing = [plan for plan in plans if plan.name not in cluster.partitions]
     refused = {} if dry_run else _create(cluster.admin, missing)
     for plan in plans:

@@ -17,7 +17,15 @@ from sinks.metrics import Outcome, Stage
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
 from stream.service import Service
-from tests.integration.pipeline import StageProcess, headers_of, produce_all, read_all, read_json, wait_until
+from tests.integration.pipeline import (
+    StageProcess,
+    headers_of,
+    produce_all,
+    read_all,
+    read_json,
+    topic_names,
+    wait_until,
+)
 from tests.parts.kafka import KafkaBroker
 from tests.parts.required import unavailable
 
@@ -145,8 +153,8 @@ def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
 
 def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
     """Topics made by our own command, all three stages, transactions that a real broker checks."""
-    names = ("interactions", "sampled", "evaluations", "critical", "deadletter", "alerts", "labels")
-    topics: dict[str, object] = {name: f"whole.{name}" for name in names} | {"partitions": 3}
+    others = {name: f"whole.{name}" for name in ("alerts", "labels")}
+    topics: dict[str, object] = {**topic_names("whole"), **others, "partitions": 3}
     environ = {f"STREAMJURY__TOPICS__{name.upper()}": str(value) for name, value in topics.items()}
     created = subprocess.run(
         [sys.executable, "-m", "stream.cli", "topics", "create"],

@@ -286,6 +286,11 @@ class TestTopicPlans:
             }
         )
 
+    def test_records_wait_aside_on_as_many_partitions_as_the_work_queue_has(self, config: Config) -> None:
+        plans = {plan.name: plan.partitions for plan in plan_topics(config, {"rag.sampled": 30})}
+        assert {plans[f"rag.{name}"] for name in ("retry.1", "retry.2", "retry.3", "overflow")} == {30}
+        assert plans["rag.evaluations"] == 12
+
     def test_every_topic_is_made_with_the_configured_numbers(self, config: Config) -> None:
         plans = {plan.name: plan for plan in plan_topics(config)}
         names = {"sampled", "evaluations", "critical", "deadletter", "alerts", "labels"}

@@ -210,7 +210,7 @@ def test_a_service_ends_when_its_worker_finishes_nothing(broker: EmbeddedBroker)
     stage.backlog = 12
     begun = time.monotonic()
     with pytest.raises(StageError) as raised:
-        run_for(service_with(stage, broker, worker={"stall_seconds": 1}), 15)
+        run_for(service_with(stage, broker, worker={"stall_seconds": 1, "deadline_seconds": 0.5}), 15)
     assert str(raised.value) == (
         "the worker stopped moving: 12 records waiting and none finished for 1 s; "
         "it ends so that its supervisor starts it anew"
@@ -236,11 +236,12 @@ def test_each_stage_has_its_own_time_and_the_sampler_none(
     monkeypatch.setattr(service.BrokerProbe, "answers", lambda _self: True)
     double = StageDouble(stage)
     double.backlog = 12
+    more = {"deadline_seconds": 0.01} if section == "worker" else {}
     expected: AbstractContextManager[object] = (
         pytest.raises(StageError, match=f"the {stage} stopped moving") if ends else nullcontext()
     )
     with expected:
-        run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05}}), 0.4)
+        run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05, **more}}), 0.4)
 
 
 def test_a_service_ends_though_the_thread_of_its_stage_never_returns(

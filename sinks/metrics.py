@@ -89,6 +89,8 @@ class PipelineMetrics:
         self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
         self._parked = Gauge("streamjury_parked", "Records waiting to be judged again.", registry=registry)
         self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
+        self.waiting_again = 0
+        """Records waiting to be judged again, as last told."""
         self.sinks: list[Sink[Evaluation]] = []
         """What else is told of every evaluation that is counted here, and of no other: their figures add up."""
 
@@ -115,6 +117,7 @@ class PipelineMetrics:
         self._unscored.labels(reason).inc()
 
     def parked(self, number: int) -> None:
+        self.waiting_again = number
         self._parked.set(number)
 
     def critical_delivered(self) -> None:

@@ -1,8 +1,11 @@
 """The command line: `streamjury` and its commands."""
 
 from importlib import import_module, metadata
+from typing import Any
 
 import click
+
+_INTERRUPTED = 130
 
 # Each command's module is imported when it is called: `streamjury version` need not load Faust.
 _COMMANDS = {
@@ -36,6 +39,13 @@ class _Commands(click.Group):
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Gives Ctrl-C the status that shells know it by; click's own is that of a failure."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(_INTERRUPTED) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1120,6 +1120,14 @@ class HttpConfig(Section):
         default=None, min_length=1, max_length=4096, description="File of the certificate's key, as PEM."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _a_token_or_none(cls, data: Any) -> Any:
+        """An empty one is a variable that was not set, and would open what it was to close."""
+        if isinstance(data, Mapping) and data.get("token") == "":
+            raise InconsistentError([(("token",), "must not be empty; leave the key out to ask for none")])
+        return data
+
     @field_validator("key")
     @classmethod
     def _both_or_neither(cls, value: str | None, info: ValidationInfo) -> str | None:

@@ -11,7 +11,7 @@ from typing import TextIO
 from stream.config import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
-_TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio")
+_TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.committed")
 _REPEAT_SECONDS = 10.0
 _REMEMBERED = 1000
 

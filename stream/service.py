@@ -35,6 +35,9 @@ _JOIN_SECONDS = 20.0
 _STALLED_JOIN_SECONDS = 5.0
 # Time for a process to end once its main thread is done.
 _EXIT_SECONDS = 10.0
+# Whoever pressed Ctrl-C twice does not want to wait.
+_LEAVE_SECONDS = 0.5
+_INTERRUPTED = 130
 # A process that was itself held up (a paused container, a machine short of memory) must not blame its stages for it.
 _LONGEST_LOOK_SECONDS = 5.0
 # Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, none in a cycle:
@@ -113,9 +116,16 @@ class Service:
         # All at once: a worker that drains must not wait for the monitor to stop first.
         for thread in self._threads:
             thread.ask_to_stop()
-        self._stack.close()
-        if any(thread.is_alive for thread in self._threads):
-            threading.Thread(target=_end_with_main_thread, name="last-resort", daemon=True).start()
+        interrupted = kind is KeyboardInterrupt
+        try:
+            self._stack.close()
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+        finally:
+            if any(thread.is_alive for thread in self._threads):
+                end = (_INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
+                threading.Thread(target=_end_with_main_thread, args=end, name="last-resort", daemon=True).start()
         if kind is None:
             for thread in self._threads:
                 thread.check()
@@ -160,14 +170,14 @@ def _tls(http: HttpConfig) -> ssl.SSLContext | None:
         raise StageError(f"http.{error.part}: {error}") from error
 
 
-def _end_with_main_thread() -> None:
+def _end_with_main_thread(status: int, seconds: float) -> None:
     """Ends the process, if need be, some time after its main thread.
 
     A stage that hangs is left behind; threads that it started, Faust's among them, would keep the process alive.
     """
     threading.main_thread().join()
-    time.sleep(_EXIT_SECONDS)
-    os._exit(1)
+    time.sleep(seconds)
+    os._exit(status)
 
 
 def relax_collector() -> None:

@@ -66,7 +66,7 @@ class Funnel:
     scored: int
     unscored: int
     parked: int
-    """How often records were put off because their judges could not be reached."""
+    """Records that wait to be judged again, because their judges could not be reached."""
 
     deadletter: int
 
@@ -81,7 +81,7 @@ class Funnel:
             sampled=metrics.counted(sampler, Outcome.SAMPLED),
             scored=metrics.counted(worker, Outcome.SCORED),
             unscored=metrics.counted(worker, Outcome.UNSCORED),
-            parked=metrics.counted(worker, Outcome.PARKED),
+            parked=metrics.waiting_again,
             deadletter=sum(metrics.counted(stage, Outcome.DEADLETTER) for stage in (sampler, worker)),
         )
 
@@ -245,7 +245,7 @@ def _funnel_boxes(funnel: Funnel, elapsed: float) -> RenderableType:
         _box("sampled", funnel.sampled, _share(funnel.sampled, funnel), "bold cyan"),
         _box("scored", funnel.scored, _share(funnel.scored, funnel), "bold green"),
         _box("unscored", funnel.unscored, _share(funnel.unscored, funnel), _alarming(funnel.unscored)),
-        *([_box("put off", funnel.parked, "no judge", _alarming(funnel.parked))] if funnel.parked else []),
+        *([_box("parked", funnel.parked, "no judge", _alarming(funnel.parked))] if funnel.parked else []),
         _box("dead letters", funnel.deadletter, _share(funnel.deadletter, funnel), _alarming(funnel.deadletter)),
     ]
     for _ in cells:

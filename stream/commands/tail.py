@@ -253,7 +253,9 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
             # What came while we waited for the topic is what we waited for.
             return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
         if not waited:
-            click.echo(f"waiting for the topic {topic}: nothing was published yet", err=True)
+            click.echo(
+                f"waiting for the topic {topic}: the first record makes it, or `streamjury topics create`", err=True
+            )
             waited = True
         stop.wait(_TOPIC_WAIT_SECONDS)
     return []

@@ -38,7 +38,7 @@ class TopicPlan:
 def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> list[TopicPlan]:
     """The topics that the configuration asks for, in the order records pass them.
 
-    Where records wait aside there are as many partitions as in the work queue, also when that exists and has others than are configured.
+    Where records wait aside there are as many partitions as in the work queue, also when that exists with others.
     """
     topics = config.topics
     aside = (*config.retry_topics, topics.overflow)

@@ -123,7 +123,8 @@ class Service:
             interrupted = True
             raise
         finally:
-            if any(thread.is_alive for thread in self._threads):
+            # An interrupted join makes Python take a thread for ended that is not.
+            if interrupted or any(thread.is_alive for thread in self._threads):
                 end = (_INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
                 threading.Thread(target=_end_with_main_thread, args=end, name="last-resort", daemon=True).start()
         if kind is None:

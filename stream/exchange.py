@@ -272,7 +272,7 @@ class Exchange:
 
     def _send_offsets(self, offsets: Mapping[Partition, int]) -> None:
         """In a thread of its own, which is left behind with its producer when the call does not come back."""
-        producer, metadata = self._producer, self._consumer.consumer_group_metadata()
+        producer, metadata = self._producer, self._group_metadata()
         done: Future[None] = Future()
 
         def send() -> None:
@@ -287,6 +287,14 @@ class Exchange:
             done.result(_HANG_SECONDS)
         except TimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not taken in time")) from None
+
+    def _group_metadata(self) -> object:
+        try:
+            return self._consumer.consumer_group_metadata()
+        except RuntimeError as error:
+            # While the consumer closes it may have none; what is not published then is the next owner's.
+            left = KafkaError(KafkaError._STATE, str(error), fatal=False, retriable=False, txn_requires_abort=True)
+            raise KafkaException(left) from error
 
     def _commit_plainly(self, offsets: Mapping[Partition, int]) -> None:
         try:

@@ -197,10 +197,10 @@ class Exchange:
 
     def _idle_offsets(self) -> dict[Partition, int]:
         """Now and then, how far we are beside our topic: the broker forgets offsets of topics nobody subscribed to."""
-        idle = [TopicPartition(*partition) for partition in self._assignment if partition.topic in self._beside]
-        if not idle or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
+        if not self._beside or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
             return {}
         self._reminded_at = time.monotonic()
+        idle = [TopicPartition(*partition) for partition in self._assignment if partition.topic in self._beside]
         try:
             known = self._consumer.committed(idle, _CALL_SECONDS)
         except KafkaException as error:
@@ -209,7 +209,7 @@ class Exchange:
 
     def partition_count(self) -> int:
         """All partitions of the topic, ours and those of others."""
-        return len(self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions)
+        return self._count(self._topic)
 
     @property
     def assignment(self) -> frozenset[Partition]:
@@ -391,8 +391,9 @@ class Exchange:
 
     def _check_topics(self) -> None:
         """What is put beside must find its place there when it is needed, which may be in the worst of moments."""
+        wanted = self._count(self._topic) if self._beside else 0
         for topic in self._beside:
-            found, wanted = self._count(topic), self._count(self._topic)
+            found = self._count(topic)
             if not found:
                 raise StageError(f"the topic {topic} does not exist; `streamjury topics create` makes it")
             if found != wanted:

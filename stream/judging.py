@@ -36,6 +36,11 @@ class Judged:
     reason: str | None = None
     """Why it is a dead letter, or has no score."""
 
+    @property
+    def is_published(self) -> bool:
+        """Whether its evaluation goes to the topic of evaluations."""
+        return self.outcome in {Outcome.SCORED, Outcome.UNSCORED}
+
     def refused(self) -> None:
         """What it was to be published as was too large: a dead letter went instead."""
         self.outcome, self.reason = Outcome.DEADLETTER, _TOO_LARGE
@@ -89,7 +94,7 @@ class Judging:
         """A result is on its topic: what it is a result of need not be done again."""
         if judged.evaluation is not None:
             self._in_work.pop(judged.evaluation.evaluation_id, None)
-            if judged.outcome in {Outcome.SCORED, Outcome.UNSCORED}:
+            if judged.is_published:
                 self._finished.add(judged.evaluation.evaluation_id)
 
     def forget(self, partitions: Collection[Partition]) -> None:

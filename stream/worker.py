@@ -272,4 +272,4 @@ class Worker:
         if judged.outcome is Outcome.DEADLETTER and judged.reason is not None:
             self._metrics.dead_letter(self.stage, judged.reason)
         if judged.evaluation is not None:
-            self._metrics.judged(judged.evaluation, final=judged.outcome in {Outcome.SCORED, Outcome.UNSCORED})
+            self._metrics.judged(judged.evaluation, final=judged.is_published)

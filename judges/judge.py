@@ -13,7 +13,7 @@ from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.interaction import Case
 from judges.scale import YES_NO, Scale
-from judges.sync import wait_for
+from judges.sync import is_cancelled, wait_for
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,7 @@ class Judge(ABC):
                 raise TypeError(f"a verdict must be a JudgeVerdict, not {type(verdict).__name__}")
         except asyncio.CancelledError as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
             verdict = self._defect(case, criterion, error)
         except Exception as error:

@@ -38,3 +38,9 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
             _loops[process] = asyncio.new_event_loop()
             threading.Thread(target=_loops[process].run_forever, name=_THREAD, daemon=True).start()
         return _loops[process]
+
+
+def is_cancelled() -> bool:
+    """Whether the task that runs was told to end: a cancellation that nobody asked for escaped from a client."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -1,6 +1,6 @@
 """The contract of a sink: where something finished goes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -12,6 +12,19 @@ COMPOSITE = "composite"
 
 Headers = tuple[tuple[str, bytes | None], ...]
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+# Reasons are for people and may quote input; a header should stay small.
+_HEADER_CHARS = 1000
+
+
+def our_headers(texts: Mapping[str, str]) -> Headers:
+    """What we say of a record beside what it came with, and of which version that is."""
+    # A surrogate in quoted input has no UTF-8 form; the reason must be written all the same.
+    return (
+        SCHEMA,
+        *((name, text[:_HEADER_CHARS].encode("utf-8", "backslashreplace")) for name, text in texts.items()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sinks.base import SCHEMA, Headers, Message
-
-# Reasons are for people and may quote input; a header should stay small.
-_MESSAGE_CHARS = 1000
+from sinks.base import Headers, Message, our_headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +32,16 @@ class DeadLetterTopic:
 
     def write(self, item: DeadLetter, /) -> Sequence[Message]:
         reason = {
-            SCHEMA[0]: SCHEMA[1].decode(),
             "sj-error-stage": item.stage,
             "sj-error-type": item.error_type,
-            # A surrogate in quoted input has no UTF-8 form; the reason must be written all the same.
-            "sj-error-message": item.error_message[:_MESSAGE_CHARS],
+            "sj-error-message": item.error_message,
             "sj-attempts": str(item.attempts),
             "sj-source-topic": item.topic,
             "sj-source-partition": str(item.partition),
             "sj-source-offset": str(item.offset),
             "sj-failed-at": item.failed_at.isoformat(),
         }
+        added = our_headers(reason)
         # A record that failed before keeps only its newest reason.
-        kept = tuple(header for header in item.headers if header[0] not in reason)
-        added = tuple((name, text.encode("utf-8", "backslashreplace")) for name, text in reason.items())
+        kept = tuple(header for header in item.headers if header[0] not in dict(added))
         return (Message(topic=self._topic, key=item.key, value=item.value, headers=kept + added, may_be_cut=True),)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-_INTERRUPTED = 130
+from stream.errors import INTERRUPTED
 
 # Each command's module is imported when it is called: `streamjury version` need not load Faust.
 _COMMANDS = {
@@ -45,7 +45,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise click.exceptions.Exit(_INTERRUPTED) from None
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,9 @@ StreamjuryError
 again.
 """
 
+INTERRUPTED = 130
+"""The exit status by which shells know Ctrl-C."""
+
 
 class StreamjuryError(Exception):
     """The root of all errors of ours."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from judges.evaluation import Evaluation, SafetyNotice, evaluation_id
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
+from judges.sync import is_cancelled
 from sinks.base import Message, Sink
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
@@ -84,8 +85,7 @@ class Judging:
             return self._given_up(arrival, error)
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("record %s of %s could not be judged", arrival.record.offset, arrival.record.partition)
             return self._given_up(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))

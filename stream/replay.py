@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from sinks.base import SCHEMA, Message
+from sinks.base import Message, our_headers
 from stream.config import Config
 from stream.errors import FencedError, RecordError, StageError, no_broker
 from stream.exchange import TRANSACTION_TIMEOUT_MS, produce
@@ -233,7 +233,6 @@ class Replay:
         assert home is not None
         kept = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
         mark = {
-            SCHEMA[0]: SCHEMA[1].decode(),
             "sj-replayed-partition": str(record.partition.number),
             "sj-replayed-offset": str(record.offset),
             "sj-replayed-at": datetime.now(UTC).isoformat(),
@@ -245,7 +244,7 @@ class Replay:
                 topic=self._topic,
                 key=record.key,
                 value=None,
-                headers=tuple((name, text.encode()) for name, text in mark.items()),
+                headers=our_headers(mark),
             ),
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from sinks.base import SCHEMA, Headers, Message
+from sinks.base import SCHEMA, Message, our_headers
 from stream.config import Config
 from stream.offsets import Partition
 from stream.records import Record
@@ -13,7 +13,6 @@ _ATTEMPTS, _RETRY_AT = "sj-attempts", "sj-retry-at"
 _TOPIC, _PARTITION, _OFFSET = "sj-source-topic", "sj-source-partition", "sj-source-offset"
 # What a record gets on its way through the topics of this module, beside what it came with.
 _OURS = frozenset({SCHEMA[0], _ATTEMPTS, _RETRY_AT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"})
-_MESSAGE_CHARS = 1000
 
 
 class Arrival(NamedTuple):
@@ -55,7 +54,7 @@ class Retries:
             _ATTEMPTS: str(arrival.attempts + 1),
             _RETRY_AT: due.isoformat(),
             "sj-error-type": error,
-            "sj-error-message": message[:_MESSAGE_CHARS],
+            "sj-error-message": message,
         }
         return _moved(arrival, self.topics[arrival.attempts], said)
 
@@ -72,12 +71,9 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
         _PARTITION: str(origin.partition.number),
         _OFFSET: str(origin.offset),
     }
-    added: Headers = tuple(
-        (name, text.encode("utf-8", "backslashreplace")) for name, text in {**said, **source}.items()
-    )
     # What a stranger wrote into our headers would be believed from here on.
     kept = [header for header in origin.headers if header[0] not in _OURS]
-    headers = (*kept, SCHEMA, *added)
+    headers = (*kept, *our_headers({**said, **source}))
     return Message(topic=topic, key=origin.key, value=origin.value, headers=headers, partition=number)
 
 

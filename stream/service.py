@@ -19,7 +19,7 @@ from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web import CertificateError, WebServer, server_tls
 from stream.assembly import build_evaluator
 from stream.config import Config, HttpConfig, KafkaConfig
-from stream.errors import StageError, StreamjuryError
+from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.monitor import Monitor, MonitorStage
 from stream.sampler import Sampler
 from stream.worker import Worker
@@ -37,7 +37,6 @@ _STALLED_JOIN_SECONDS = 5.0
 _EXIT_SECONDS = 10.0
 # Whoever pressed Ctrl-C twice does not want to wait.
 _LEAVE_SECONDS = 0.5
-_INTERRUPTED = 130
 # A process that was itself held up (a paused container, a machine short of memory) must not blame its stages for it.
 _LONGEST_LOOK_SECONDS = 5.0
 # Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, none in a cycle:
@@ -125,7 +124,7 @@ class Service:
         finally:
             # An interrupted join makes Python take a thread for ended that is not.
             if interrupted or any(thread.is_alive for thread in self._threads):
-                end = (_INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
+                end = (INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
                 threading.Thread(target=_end_with_main_thread, args=end, name="last-resort", daemon=True).start()
         if kind is None:
             for thread in self._threads:

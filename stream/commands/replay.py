@@ -15,11 +15,10 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption
 from stream.commands.moment import Moment
 from stream.commands.options import config_option, read_config
-from stream.errors import StageError
+from stream.errors import INTERRUPTED, StageError
 from stream.printable import printable
 from stream.replay import Replay, Survey, Wanted
 
-_INTERRUPTED_STATUS = 130
 # Between lines where there is no terminal.
 _LINE_SECONDS = 2.0
 
@@ -111,7 +110,7 @@ def _move(work: Replay) -> None:
     click.echo(f"moved {moved:,}" + (f", {left:,} left" if left else ""))
     _tell(_staying(survey))
     if left:
-        raise SystemExit(_INTERRUPTED_STATUS)
+        raise SystemExit(INTERRUPTED)
 
 
 def _tell(lines: Iterable[str]) -> None:

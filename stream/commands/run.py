@@ -20,7 +20,7 @@ from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
-from stream.errors import StageError, StreamjuryError
+from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.logs import configure_logging
 from stream.produce import TrafficGenerator
 from stream.service import Service
@@ -36,7 +36,6 @@ _EMBEDDED_SAMPLING_RATE = 0.5
 _SCENARIO_SECONDS = 60.0
 _DRAIN_SECONDS = 60.0
 # What shells report of a program that Ctrl-C ended.
-_INTERRUPTED = 130
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -99,7 +98,7 @@ def run(
     except StreamjuryError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
     finally:
         # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
         if session is not None:

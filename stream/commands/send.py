@@ -14,9 +14,9 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
+from stream.errors import INTERRUPTED
 from stream.produce import DELIVERY_SECONDS, CountingProducer
 
-_INTERRUPTED_STATUS = 130
 # What is under way when the command is cut short has this long to arrive.
 _LAST_SECONDS = 5.0
 
@@ -57,7 +57,7 @@ def send(config_path: Path | None, file: str, rate: float | None) -> None:
     if producer.failed:
         raise SystemExit(1)
     if interruption.stop.is_set():
-        raise SystemExit(_INTERRUPTED_STATUS)
+        raise SystemExit(INTERRUPTED)
 
 
 def key_of(line: bytes) -> bytes | None:

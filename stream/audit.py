@@ -20,10 +20,10 @@ from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
-from sinks.base import Headers
 from stream.adaptive import DEFAULT_MIN_RATE
 from stream.config import Config, SamplingConfig, SamplingRule
 from stream.errors import RecordError
+from stream.incoming import Incoming
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
 from stream.offsets import Partition
 from stream.policy import Explanation, SamplingPolicy
@@ -209,26 +209,13 @@ class _Audit:
         self._ledger.queued(at, message.key() or body_id or at, body_id, waiting)
 
     def _take_interaction(self, message: KafkaMessage) -> None:
-        at, facts = _place(message), _Facts(message)
+        at, facts = _place(message), Incoming(message)
         self._ledger.interaction(
             at, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(at)
         )
 
     def _waits(self, at: Place) -> bool:
         return at.offset >= self._reached.get(Partition(at.topic, at.partition), 0)
-
-
-class _Facts(Facts):
-    """A record whose headers are read only when a rule asks for one."""
-
-    __slots__ = ("_message",)
-
-    def __init__(self, message: KafkaMessage) -> None:
-        Facts.__init__(self, message.key(), message.value(), message.timestamp()[1])
-        self._message = message
-
-    def headers(self) -> Headers:
-        return read_record(self._message).headers
 
 
 class _Composite(msgspec.Struct):

@@ -20,7 +20,7 @@ from stream.adaptive import (
 from stream.config import InputConfig, SamplingConfig, SamplingRule
 from stream.errors import StageError
 from stream.reading import InteractionReader
-from stream.rules import BodyReader, Facts, Matcher, field_path
+from stream.rules import BodyReader, Facts, Matcher, app_getter, field_path
 from stream.sampling import DEFAULT_RULE, SAFETY_RULE, Cohort, Decision, Verdict, threshold
 from stream.triggers import Triggers
 
@@ -32,7 +32,6 @@ _MINUTES_COUNTED = 128
 # By rule, rate, outcome and app, all together.
 _DECISIONS_KEPT = 16_384
 # As an interaction has them.
-_MAX_APP_CHARS = 256
 _MAX_ID_CHARS = 512
 
 
@@ -226,7 +225,7 @@ class SamplingPolicy:
         self._safety_decisions = _Decisions(SAFETY_RULE, config.safety.lane if config.safety else "", self._memory)
         self._triggers = Triggers(config.safety, records, self._reader) if config.safety else None
         self._id = self._reader.getter(field_path("id", records))
-        self._app = self._reader.getter(field_path("app", records))
+        self._app = app_getter(self._reader, records)
         self._share = 1.0
         self.fixed = self._fixed()
         """Set when every record with a key is decided by its key alone."""
@@ -335,10 +334,7 @@ class SamplingPolicy:
 
     def _app_in(self, facts: Facts) -> str | None:
         """The app of a record whose body was read for something else; it is not worth reading one for."""
-        if facts.body_as_read is None:
-            return None
-        app = self._app(facts.body_as_read)
-        return app if type(app) is str and len(app) <= _MAX_APP_CHARS else None
+        return None if facts.body_as_read is None else self._app(facts.body_as_read)
 
     # Putting it together
 

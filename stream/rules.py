@@ -21,6 +21,8 @@ Asked = Scalar | tuple[Scalar, ...] | TextConditionConfig
 """A condition as the configuration has it."""
 
 _SHOWN_CHARS = 60
+# As an interaction has it.
+_MAX_APP_CHARS = 256
 
 
 # What is asked of one value
@@ -207,6 +209,17 @@ class BodyReader:
 
     def _made(self, document: Mapping[str, object]) -> Body:
         return SimpleNamespace(**{field: document.get(name) for name, field in self._fields.items()})
+
+
+def app_getter(reader: BodyReader, records: InputConfig) -> Callable[[Body], str | None]:
+    """What finds the app of a body; None for what no interaction would have for one."""
+    get = reader.getter(field_path("app", records))
+
+    def app_in(body: Body) -> str | None:
+        app = get(body)
+        return app if type(app) is str and len(app) <= _MAX_APP_CHARS else None
+
+    return app_in
 
 
 def _beneath(top: Getter, steps: tuple[str, ...]) -> Getter:

@@ -20,10 +20,10 @@ from stream.config import Config
 from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
 from stream.exchange import Exchange
+from stream.incoming import Incoming
 from stream.offsets import Partition
 from stream.policy import Decision, SamplingPolicy
-from stream.records import Record, dead_letter, partition_of, read_record, readable
-from stream.rules import Facts
+from stream.records import Record, dead_letter, partition_of, readable
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Sampler:
         batch.positions |= self._exchange.positions()
 
     def _decide(self, message: KafkaMessage, known: Decision | None = None) -> Fate:
-        incoming, decision = _Incoming(message), known
+        incoming, decision = Incoming(message), known
         try:
             decision = known or self._policy.decide(incoming)
             shared = self._shared(decision)
@@ -185,7 +185,7 @@ class Sampler:
             return fate(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
         return shared.fate
 
-    def _forward(self, incoming: "_Incoming", shared: "_Shared") -> None:
+    def _forward(self, incoming: Incoming, shared: "_Shared") -> None:
         record = incoming.record
         value = readable(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
@@ -266,23 +266,3 @@ class _Shared(NamedTuple):
     decision: Decision
     fate: Fate
     headers: Headers
-
-
-class _Incoming(Facts):
-    """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
-
-    __slots__ = ("_message", "_record")
-
-    def __init__(self, message: KafkaMessage) -> None:
-        Facts.__init__(self, message.key(), message.value(), message.timestamp()[1])
-        self._message = message
-        self._record: Record | None = None
-
-    @property
-    def record(self) -> Record:
-        if self._record is None:
-            self._record = read_record(self._message)
-        return self._record
-
-    def headers(self) -> Headers:
-        return self.record.headers

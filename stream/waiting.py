@@ -10,12 +10,11 @@ from stream.errors import RecordError
 from stream.offsets import Partition
 from stream.records import Record
 from stream.retries import Arrival, Retries
-from stream.rules import BodyReader, field_path
+from stream.rules import BodyReader, app_getter
 
 # Records and bytes of a partition that wait in memory before the broker is told to hold the rest.
 _RECORDS = 64
 _BYTES = 8 * 1024 * 1024
-_MAX_APP_CHARS = 256
 
 
 class Waiting(NamedTuple):
@@ -33,7 +32,7 @@ class WaitingLine:
         self._lines: dict[Partition, deque[Waiting]] = {}
         self._bytes: dict[Partition, int] = {}
         self._body = BodyReader(records)
-        self._app = self._body.getter(field_path("app", records))
+        self._app = app_getter(self._body, records)
 
     def open(self, partition: Partition) -> None:
         self._lines[partition], self._bytes[partition] = deque(), 0
@@ -76,10 +75,9 @@ class WaitingLine:
 
     def _app_of(self, record: Record) -> str | None:
         try:
-            app = self._app(self._body.read(record.value))
+            return self._app(self._body.read(record.value))
         except RecordError:
             return None
-        return app if isinstance(app, str) and len(app) <= _MAX_APP_CHARS else None
 
 
 def _size(record: Record) -> int:

@@ -77,6 +77,12 @@ class Samples(_Part):
     saved: NonNegativeInt = 0
     """Not asked for, because the others had decided."""
 
+    repairs: NonNegativeInt = 0
+    """Further calls that were made to have an invalid answer repaired."""
+
+    retries: NonNegativeInt = 0
+    """Further calls that were made because an endpoint did not answer."""
+
 
 class Tokens(_Part):
     prompt: NonNegativeInt = 0
@@ -122,6 +128,7 @@ class JudgeVerdict(_Part):
     """Whether the verdict changed with the order of the options; None where that was not checked."""
 
     reversed: Reversed | None = None
+    asked_at: AwareDatetime | None = None
     latency_ms: FiniteFloat = 0.0
     tokens: Tokens | None = None
     cost_usd: FiniteFloat | None = None

@@ -93,6 +93,16 @@ class Evaluator:
         dimensions = {name: tasks[name].result() for name in self._multi.criteria}
         return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
 
+    @property
+    def judge_names(self) -> tuple[str, ...]:
+        """All who may be asked, reserves included."""
+        return tuple(judge.name for judge in self._panel.members)
+
+    def paused(self) -> dict[str, str]:
+        """Judges that are not asked at the moment, each with the reason."""
+        reasons = {judge.name: judge.paused for judge in self._panel.members}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
     async def aclose(self) -> None:
         await self._panel.aclose()
 

@@ -5,6 +5,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import overload
 
 from judges.batch import Instance, evaluate_all
@@ -65,6 +66,11 @@ class Judge(ABC):
         """Samples it takes for one verdict."""
         return 1
 
+    @property
+    def paused(self) -> str | None:
+        """Why nobody is asked for its verdicts at the moment, or None."""
+        return None
+
     async def aclose(self) -> None:  # noqa: B027 - many judges hold nothing
         """Lets go of connections; no verdict is asked afterwards."""
 
@@ -74,7 +80,7 @@ class Judge(ABC):
 
     async def judge(self, case: Case, criterion: Criterion, *, reverse: bool = False) -> JudgeVerdict:
         """A verdict whatever happens: a failure is one without a score and with a reason, never an exception."""
-        started = time.perf_counter()
+        asked_at, started = datetime.now(UTC), time.perf_counter()
         try:
             verdict = self._refused(case, criterion) or await self.verdict(case, criterion, reverse=reverse)
             if not isinstance(verdict, JudgeVerdict):
@@ -86,7 +92,7 @@ class Judge(ABC):
             verdict = self._defect(case, criterion, error)
         except Exception as error:
             verdict = self._defect(case, criterion, error)
-        return verdict.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
+        return verdict.model_copy(update={"asked_at": asked_at, "latency_ms": (time.perf_counter() - started) * 1000})
 
     def _defect(self, case: Case, criterion: Criterion, error: BaseException) -> JudgeVerdict:
         """A defect of a judge costs its verdict, not the record."""

@@ -13,6 +13,7 @@ from judges.llm.direct import DirectJudge
 from judges.llm.guardian import GuardianJudge
 from judges.llm.rubric import RubricJudge
 from judges.local import LocalJudge
+from judges.models.base import Price
 from judges.models.openai import OpenAIModel
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
@@ -102,6 +103,7 @@ def _asking(config: OpenAIJudgeConfig) -> Judge:
 
 
 def _model(config: OpenAIJudgeConfig) -> OpenAIModel:
+    price = config.price
     return OpenAIModel(
         config.model,
         base_url=config.base_url,
@@ -112,6 +114,7 @@ def _model(config: OpenAIJudgeConfig) -> OpenAIModel:
         seed=config.seed,
         max_tokens=config.max_tokens,
         structured=config.structured,
+        price=None if price is None else Price(prompt=price.prompt, completion=price.completion),
     )
 
 

@@ -4,13 +4,10 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import NoneType
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
@@ -25,23 +22,20 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
 from judges.problems import InconsistentError, Loc, unknown
 from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_within
 from stream.composition import chosen_criteria, composed, own_criteria
-from stream.configwalk import DISCRIMINATOR, alternatives, is_container, shape_of
-
-MASK = "***"
+from stream.configwalk import DISCRIMINATOR, shape_of
+from stream.observability import TELEMETRY_HEADER, AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, web_address
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60
 
 _TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
-_LABEL = r"^[a-z0-9_-]{1,64}$"
-_CRITERION = r"^[a-z][a-z0-9_.]{0,128}$"
 _JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
 _IDENTIFIER = r"^[!-~]{1,200}$"
 _HOST = r"^[A-Za-z0-9.:_-]{1,253}$"
@@ -49,8 +43,9 @@ _OPTION = r"^[a-z0-9._-]{1,128}$"
 
 PATTERN_WORDS: Mapping[str, str] = {
     _TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
-    _LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
-    _CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
+    LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
+    TELEMETRY_HEADER: "1 to 128 letters, digits, '.', '_' and '-'",
+    CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
     _JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
     _IDENTIFIER: "1 to 200 visible ASCII characters without spaces",
     _HOST: "a host name or an address",
@@ -136,9 +131,7 @@ def _below_the_best(threshold: float) -> float:
     return threshold
 
 
-Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_below_the_best)]
-Label = Annotated[str, Field(pattern=_LABEL)]
 TopicName = Annotated[str, Field(pattern=_TOPIC)]
 JudgeName = Annotated[str, Field(pattern=_JUDGE)]
 Identifier = Annotated[str, Field(pattern=_IDENTIFIER)]
@@ -150,7 +143,6 @@ MatchValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFlo
 TagName = Annotated[str, Field(min_length=1, max_length=128)]
 HeaderName = Annotated[str, Field(min_length=1, max_length=256)]
 FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
-CriterionName = Annotated[str, Field(pattern=_CRITERION)]
 FieldName = Annotated[
     str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
 ]
@@ -191,32 +183,6 @@ def _options(values: Mapping[str, OptionValue]) -> KafkaOptions:
 
 
 # The sections
-
-
-class Section(BaseModel):
-    """A group of keys. Unknown keys are errors, and values that failed are not repeated in them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_written(cls, data: Any) -> Any:
-        """Takes keys that were left empty as unset, and keeps true and false out of numbers."""
-        if not isinstance(data, Mapping):
-            return data
-        fields = cls.model_fields
-        return {name: _meant(value, fields[name]) if name in fields else value for name, value in data.items()}
-
-
-def _meant(value: Any, field: FieldInfo) -> Any:
-    kinds = alternatives(field.annotation)
-    if value is None and not field.is_required() and any(map(is_container, kinds)):
-        return field.get_default(call_default_factory=True)
-    if value == "" and NoneType in kinds:
-        return None
-    if isinstance(value, bool) and bool not in kinds and (int in kinds or float in kinds):
-        return str(value).lower()  # Python would take it for 1 or 0; as text it is refused
-    return value
 
 
 class KafkaConfig(Section):
@@ -645,6 +611,13 @@ class LocalJudgeConfig(JudgeSection):
     name: JudgeName = Field(default="local", description="The name its verdicts are published under.")
 
 
+class PriceConfig(Section):
+    """What a model costs, in US dollars per million tokens."""
+
+    prompt: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are sent.")
+    completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
+
+
 class OpenAIJudgeConfig(JudgeSection):
     """A model behind an endpoint that speaks the OpenAI chat protocol."""
 
@@ -703,6 +676,9 @@ class OpenAIJudgeConfig(JudgeSection):
         max_length=2000,
         description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
     )
+    price: PriceConfig | None = Field(
+        default=None, description="What its tokens cost; null: unknown, and its verdicts have no cost."
+    )
 
     @field_validator("model")
     @classmethod
@@ -758,20 +734,7 @@ class OpenAIJudgeConfig(JudgeSection):
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:
-        # Every message does without the value: what is wrong with it may be a password inside.
-        if not re.fullmatch(r"[!-~]+", value):
-            raise ValueError("must be an http or https address without spaces")
-        try:
-            parts = urlsplit(value)
-            usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError("must be an http or https address, such as https://api.openai.com/v1")
-        if "@" in parts.netloc:
-            raise ValueError("must not contain a user or password; use api_key")
-        if "?" in value or "#" in value:
-            raise ValueError("must not contain a query or fragment; keys go in api_key")
+        web_address(value, example="https://api.openai.com/v1", secrets="keys go in api_key")
         if value.rstrip("/").lower().endswith("/chat/completions"):
             raise ValueError("must end before /chat/completions, which is added to it, as in https://api.openai.com/v1")
         return value
@@ -1158,6 +1121,10 @@ class Config(Section):
     sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
     worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
     monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
+    objectives: ObjectivesConfig = Field(default_factory=ObjectivesConfig, description="How good answers have to be.")
+    alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="When somebody is called.")
+    metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What scores are told apart by.")
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
     http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
 
@@ -1190,6 +1157,15 @@ class Config(Section):
         criteria = info.data.get("criteria")
         if criteria is not None:
             composed(chosen_criteria(criteria.use, criteria.files), value)
+        return value
+
+    @field_validator("objectives")
+    @classmethod
+    def _about_what_is_judged(cls, value: ObjectivesConfig, info: ValidationInfo) -> ObjectivesConfig:
+        criteria = info.data.get("criteria")
+        strangers = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
+        if strangers:
+            raise InconsistentError(strangers)
         return value
 
     @field_validator("worker", "monitor")

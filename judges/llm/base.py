@@ -128,6 +128,10 @@ class ModelJudge(Judge):
     def why_not(self, criterion: Criterion) -> str | None:
         return self._rule.why_not(criterion)
 
+    @property
+    def paused(self) -> str | None:
+        return self._model.paused
+
     async def aclose(self) -> None:
         await self._model.aclose()
 
@@ -157,7 +161,7 @@ class ModelJudge(Judge):
         if isinstance(found, Reason):
             reason, detail = poll.why(found)
             missing = unscored(self._name, reason, detail, samples=samples)
-            return missing.model_copy(update={"tokens": poll.tokens})
+            return missing.model_copy(update={"tokens": poll.tokens, "cost_usd": poll.cost_usd})
         voice = _voice(found, poll.valid)
         return JudgeVerdict(
             judge=self._name,
@@ -173,6 +177,7 @@ class ModelJudge(Judge):
             feedback=None if found.score == 1.0 or not found.applies else voice.feedback,
             samples=samples,
             tokens=poll.tokens,
+            cost_usd=poll.cost_usd,
         )
 
 
@@ -182,6 +187,9 @@ class Poll:
 
     outcomes: list[Valid | Invalid | Failed] = field(default_factory=list)
     tokens: Tokens | None = None
+    cost_usd: float | None = None
+    repairs: int = 0
+    retries: int = 0
 
     @property
     def asked(self) -> int:
@@ -195,7 +203,15 @@ class Poll:
         invalid = sum(isinstance(outcome, Invalid) for outcome in self.outcomes)
         error = sum(isinstance(outcome, Failed) for outcome in self.outcomes)
         valid = self.asked - invalid - error
-        return Samples(requested=requested, valid=valid, invalid=invalid, error=error, saved=requested - self.asked)
+        return Samples(
+            requested=requested,
+            valid=valid,
+            invalid=invalid,
+            error=error,
+            saved=requested - self.asked,
+            repairs=self.repairs,
+            retries=self.retries,
+        )
 
     def why(self, found: Reason) -> tuple[Reason, str]:
         """What most of the failed samples failed of, in the words of the first of them."""
@@ -209,6 +225,8 @@ class Poll:
         return reason, first.detail if isinstance(first, Failed) else first.reason
 
     def count(self, completion: Completion) -> None:
+        self.retries += completion.retries
+        self.cost_usd = sum_of_costs(self.cost_usd, completion.cost_usd)
         if completion.prompt_tokens is None and completion.completion_tokens is None:
             return
         used = Tokens(prompt=completion.prompt_tokens or 0, completion=completion.completion_tokens or 0)
@@ -221,10 +239,10 @@ async def ask(
     """One sample, whatever happens; the poll counts what it costs."""
     try:
         return await _asked(model, task, poll, repairs, sample)
-    except ModelTimeout as error:
-        return Failed(reason=Reason.TIMEOUT, detail=str(error))
     except ModelError as error:
-        return Failed(reason=Reason.UNAVAILABLE, detail=str(error))
+        poll.retries += error.retries
+        reason = Reason.TIMEOUT if isinstance(error, ModelTimeout) else Reason.UNAVAILABLE
+        return Failed(reason=reason, detail=str(error))
 
 
 async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
@@ -241,6 +259,7 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         if parsed.final or calls > repairs:
             return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
         messages = [*task.messages, *task.repair(completion.text, parsed.reason)]
+        poll.repairs += 1
 
 
 def _reason(outcome: Invalid | Failed) -> Reason:
@@ -280,6 +299,7 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
         update={
             "samples": sum_of_samples(forward.samples, backward.samples),
             "tokens": sum_of_tokens(forward.tokens, backward.tokens),
+            "cost_usd": sum_of_costs(forward.cost_usd, backward.cost_usd),
         }
     )
     if backward.status is Status.INSUFFICIENT:
@@ -326,3 +346,8 @@ def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     if one is None or other is None:
         return one or other
     return Tokens(prompt=one.prompt + other.prompt, completion=one.completion + other.completion)
+
+
+def sum_of_costs(one: float | None, other: float | None) -> float | None:
+    """What both cost as far as it is known."""
+    return one if other is None else other if one is None else one + other

@@ -30,6 +30,23 @@ class Completion:
     tokens: tuple[Token, ...] = ()
     """The tokens, where they were asked for and the endpoint gives them."""
 
+    retries: int = 0
+    """Calls that failed before this one."""
+
+    cost_usd: float | None = None
+    """What it cost; `None` where the prices or the tokens are not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, in US dollars per million tokens."""
+
+    prompt: float
+    completion: float
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+
 
 class ChatModel(Protocol):
     """Anything that completes a conversation; it raises `ModelError` and nothing else but cancellation."""
@@ -40,6 +57,11 @@ class ChatModel(Protocol):
     @property
     def identity(self) -> str:
         """Everything that can change its completions, as one line without secrets."""
+        ...
+
+    @property
+    def paused(self) -> str | None:
+        """Why nothing is asked of it for now, or None."""
         ...
 
     async def complete(

@@ -13,6 +13,9 @@ The messages are for people, of bounded length, and never carry a key.
 class ModelError(Exception):
     """The model gave no completion."""
 
+    retries = 0
+    """Calls that failed before the one of which it tells."""
+
 
 class ModelUnavailable(ModelError):  # noqa: N818 - the leaf says what happened
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:

@@ -13,9 +13,10 @@ from typing import Literal, cast
 
 import httpx
 
-from judges.models.base import Completion, Message, Token
+from judges.models.base import Completion, Message, Price, Token
 from judges.models.connections import Connections, tls_for
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.pause import Pause
 from judges.problems import check_count, check_number
 
 RETRIES = 2
@@ -28,6 +29,9 @@ _PATH = "/chat/completions"
 # The most that OpenAI's own endpoint takes.
 _MAX_TEMPERATURE = 2
 _MAY_PASS = frozenset({408, 429})
+# No key, no rights, no money, no such model: every further call would fail alike until somebody mends it.
+_WILL_NOT_PASS = frozenset({401, 402, 403, 404})
+_PAUSE_SECONDS = 30.0
 # Endpoints word the refusal of `response_format` in their own ways; these are the words they have in common.
 _FORMAT_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
 _LIKELIHOOD_WORDS = ("logprob",)
@@ -51,6 +55,13 @@ class _Call:
         return call
 
 
+@dataclass(slots=True)
+class _Tries:
+    """Calls that failed and were made again."""
+
+    failed: int = 0
+
+
 class _FeatureRefused(ModelRefused):
     """The endpoint does not do structured output, or not with this schema, or gives no probabilities."""
 
@@ -65,6 +76,7 @@ class OpenAIModel:
     `timeout_seconds` bounds a whole `complete`, retries and waiting included. A judge that takes several samples gets
     them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
     times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
+    An endpoint that refuses us for good is asked again only once in half a minute; `paused` says why.
     """
 
     def __init__(
@@ -79,6 +91,7 @@ class OpenAIModel:
         seed: int | None = 0,
         max_tokens: int = 512,
         structured: bool = True,
+        price: Price | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if not model or not model.isprintable():
@@ -97,6 +110,8 @@ class OpenAIModel:
         self._refuses: set[_Feature] = set()
         headers = _headers(self._api_key)
         self._connections = Connections(headers=headers, tls=tls_for(self._url), transport=transport)
+        self._price = price
+        self._pause = Pause(_PAUSE_SECONDS)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -112,6 +127,10 @@ class OpenAIModel:
         sampling = f"sampling_temperature={self._sampling_temperature}"
         return f"openai {self._model} at {self._url} {parameters} {sampling} structured={self._wants_structure}"
 
+    @property
+    def paused(self) -> str | None:
+        return self._pause.reason
+
     async def complete(
         self,
         messages: Sequence[Message],
@@ -122,27 +141,44 @@ class OpenAIModel:
     ) -> Completion:
         wanted = schema if self._wants_structure else None
         call = _Call(messages=messages, schema=wanted, sample=sample, likelihoods=likelihoods)
-        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        if not self._pause.lets_one_through():
+            raise ModelUnavailable(f"paused, because {self._pause.reason}")
+        deadline, tries = asyncio.get_running_loop().time() + self._timeout_seconds, _Tries()
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._ask_with_retries(call, deadline)
+                completion = await self._ask_with_retries(call, deadline, tries)
         except TimeoutError as error:
-            raise ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s") from error
+            late = ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s")
+            late.retries = tries.failed
+            raise late from error
+        except ModelError as error:
+            error.retries = tries.failed
+            if isinstance(error, ModelRefused) and error.status in _WILL_NOT_PASS:
+                self._pause.begin(str(error))
+            raise
+        self._pause.end()
+        return replace(completion, retries=tries.failed, cost_usd=self._cost(completion))
 
     async def aclose(self) -> None:
         self._closed = True
         await self._connections.aclose()
 
-    async def _ask_with_retries(self, call: _Call, deadline: float) -> Completion:
-        for attempt in range(RETRIES):
+    def _cost(self, completion: Completion) -> float | None:
+        used = completion.prompt_tokens, completion.completion_tokens
+        if self._price is None or used == (None, None):
+            return None
+        return self._price.of(used[0] or 0, used[1] or 0)
+
+    async def _ask_with_retries(self, call: _Call, deadline: float, tries: "_Tries") -> Completion:
+        while True:
             try:
                 return await self._ask_for_what_it_gives(call)
             except ModelUnavailable as error:
-                pause = _pause(attempt, error.retry_after)
-                if asyncio.get_running_loop().time() + pause >= deadline:
+                wait = _wait(tries.failed, error.retry_after)
+                if tries.failed == RETRIES or asyncio.get_running_loop().time() + wait >= deadline:
                     raise
-                await asyncio.sleep(pause)
-        return await self._ask_for_what_it_gives(call)
+                await asyncio.sleep(wait)
+                tries.failed += 1
 
     async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
         refused = set(self._refuses)
@@ -280,7 +316,7 @@ def _headers(api_key: str | None) -> Mapping[str, str]:
     return headers if api_key is None else {**headers, "Authorization": f"Bearer {api_key}"}
 
 
-def _pause(attempt: int, retry_after: float | None) -> float:
+def _wait(attempt: int, retry_after: float | None) -> float:
     """Grows with the attempts, and is random so that a pool of callers does not come back in step."""
     backoff: float = _FIRST_BACKOFF_SECONDS * 2**attempt * random.uniform(0.5, 1.5)  # noqa: S311
     return max(backoff, retry_after or 0.0)

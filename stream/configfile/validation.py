@@ -10,9 +10,10 @@ from pydantic_core import ErrorDetails
 
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
 from stream.assembly import build_evaluator
-from stream.config import MASK, PATTERN_WORDS, Config, is_secret
+from stream.config import PATTERN_WORDS, Config, is_secret
 from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
+from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
 """The sections that have to go together."""

@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
                 "base_url": "http://localhost/v1",
                 "api_key": SECRET,
                 "samples": 5,
+                "price": {"prompt": 0.5, "completion": 1.5},
             },
             {"kind": "local", "name": "local"},
             # Whatever becomes of the first two, this one can judge by every criterion.
@@ -372,6 +373,9 @@ BESIDE: dict[str, dict[str, Any]] = {
 """Keys that are read only beside, or without, others of their section."""
 
 
+ADDRESSES = {"base_url", "grafana_url", "runbook_url", "endpoint"}
+
+
 def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     kinds = alternatives(field.annotation)
     bounds = {
@@ -393,7 +397,7 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     if float in kinds:
         return st.floats(low, high, exclude_min="gt" in bounds)
     return st.from_regex(r"[a-z][a-z0-9]{3,20}", fullmatch=True).map(
-        lambda text: f"http://{text}" if loc[-1] == "base_url" else text
+        lambda text: f"http://{text}" if str(loc[-1]) in ADDRESSES else text
     )
 
 

@@ -85,7 +85,7 @@ def test_the_examples_in_the_starter_file_are_valid(section: str, name: str, exa
     if name == "mapping":
         data[section]["adapter"] = "mapping"
     Path("streamjury.yaml").write_text(yaml.safe_dump(data))
-    loaded = load(Path("streamjury.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b"})
+    loaded = load(Path("streamjury.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
     assert getattr(getattr(loaded, section), name) != getattr(getattr(Config(), section), name)
 
 
@@ -300,7 +300,7 @@ def test_the_page_has_every_key_and_its_file_is_valid() -> None:
     for part in ("### `input.limits`", "### `sampling.rules[].match`", "### `judges.panel[]` with `kind: openai`"):
         assert part in text
     Path("page.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
-    loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b"})
+    loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
     assert loaded.judges.panel[0].name == "gpt"
 
 
@@ -314,4 +314,4 @@ def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:
     brand = "{name: brand, title: Brand, question: Is the brand named, scale: {range: {min: 0, max: 10}}}"
     Path("mine.yaml").write_text(f"criteria: [{brand}]")
     Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
-    assert load(Path("page.yaml"), {"OPENAI_API_KEY": "b"}).judges.reserves[0].name == "spare"
+    assert load(Path("page.yaml"), {"OPENAI_API_KEY": "b", "OTLP_AUTH": "c"}).judges.reserves[0].name == "spare"

@@ -105,7 +105,8 @@ class TestVerdict:
         endpoint.respond = lambda _: verdict_response("clear", "It reads well.")
         verdict = judge(endpoint)
         assert verdict.latency_ms > 0
-        assert verdict.model_copy(update={"latency_ms": 0.0}) == JudgeVerdict(
+        assert verdict.asked_at is not None
+        assert verdict.model_copy(update={"latency_ms": 0.0, "asked_at": None}) == JudgeVerdict(
             judge="tiny",
             status=Status.SCORED,
             score=0.75,
@@ -284,7 +285,7 @@ class TestSamples:
         assert verdict.explanation == "It is not."
 
     def test_every_kind_of_sample_is_counted(self, endpoint: JudgeEndpoint) -> None:
-        endpoint.respond = by_seed(YES, chat_response("Yes"), error_response(401), YES, NO)
+        endpoint.respond = by_seed(YES, chat_response("Yes"), error_response(400), YES, NO)
         verdict = judge(endpoint, YES_NO, samples=5, repairs=0)
         assert verdict.samples == Samples(requested=5, valid=3, invalid=1, error=1)
         assert verdict.option == "Yes"
@@ -319,7 +320,7 @@ class TestSamples:
             return chat_response("Yes") if len(body["messages"]) == 2 else YES
 
         endpoint.respond = answer
-        assert judge(endpoint, YES_NO, samples=3, stop_early=False).samples == Samples(requested=3, valid=3)
+        assert judge(endpoint, YES_NO, samples=3, stop_early=False).samples == Samples(requested=3, valid=3, repairs=3)
         repaired = [call["seed"] for call in endpoint.calls if len(call["messages"]) == 4]
         assert sorted(repaired) == [0, 1, 2]
 
@@ -422,7 +423,7 @@ class TestPersona:
     @pytest.mark.parametrize(
         "reply",
         [
-            error_response(401),
+            error_response(400),
             html_page(),
             chat_response(None),
             chat_response("  \n "),
@@ -597,7 +598,7 @@ class TestRepair:
         endpoint.respond = in_turn(BAD, verdict_response("clear"))
         verdict = judge(endpoint)
         assert (verdict.status, verdict.level) == (Status.SCORED, 3)
-        assert verdict.samples == Samples(requested=1, valid=1)
+        assert verdict.samples == Samples(requested=1, valid=1, repairs=1)
         assert verdict.tokens == Tokens(prompt=200, completion=20)
         first, second = (call["messages"] for call in endpoint.calls)
         assert second[:2] == first
@@ -610,7 +611,7 @@ class TestRepair:
         endpoint.respond = lambda _: BAD
         verdict = judge(endpoint, repairs=repairs)
         assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT)
-        assert verdict.samples == Samples(requested=1, invalid=1)
+        assert verdict.samples == Samples(requested=1, invalid=1, repairs=repairs)
         assert verdict.score is None
         assert len(endpoint.calls) == 1 + repairs
         assert f"after {1 + repairs} call" in (verdict.detail or "")
@@ -652,7 +653,7 @@ class TestRepair:
         endpoint.respond = in_turn(BAD, error_response(401))
         verdict = judge(endpoint)
         assert verdict.reason is Reason.UNAVAILABLE
-        assert verdict.samples == Samples(requested=1, error=1)
+        assert verdict.samples == Samples(requested=1, error=1, repairs=1)
         assert verdict.tokens == Tokens(prompt=100, completion=10)
 
 
@@ -660,6 +661,7 @@ class _Broken:
     """A driver with a defect."""
 
     name = identity = "broken"
+    paused = None
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -696,7 +698,9 @@ class TestFailure:
         endpoint.respond = lambda _: response
         verdict = judge(endpoint)
         assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.UNAVAILABLE, None)
-        assert verdict.samples == Samples(requested=1, error=1)
+        retries = len(endpoint.calls) - 1
+        assert verdict.samples == Samples(requested=1, error=1, retries=retries)
+        assert retries == (0 if response.status in (401, 404) or words == "did not answer with JSON" else 2)
         assert words in (verdict.detail or "")
         assert verdict.latency_ms > 0
         assert verdict.tokens is None

@@ -329,7 +329,7 @@ class TestFailures:
         assert result.status is Status.SCORED
         assert result.detail is not None
         assert "1 of 3 contests" in result.detail
-        assert result.samples == Samples(requested=3, valid=2, invalid=1)
+        assert result.samples == Samples(requested=3, valid=2, invalid=1, repairs=1)
         assert result.tokens == Tokens(prompt=400, completion=40)
 
     @pytest.mark.parametrize(
@@ -526,6 +526,7 @@ class _Scripted:
     """A model that knows what every contest comes to; None is an outage, and what is no letter is nonsense."""
 
     name = identity = "scripted"
+    paused = None
 
     def __init__(self, outcomes: Mapping[frozenset[str], str | None]) -> None:
         self._outcomes = outcomes

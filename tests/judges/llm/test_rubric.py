@@ -155,7 +155,7 @@ class TestAbsolute:
     def test_what_cannot_be_read_is_asked_for_again(self, endpoint: JudgeEndpoint, case: Case, words: str) -> None:
         endpoint.respond = in_turn(chat_response("Good. [RESULT] 6"), chat_response("Good. [RESULT] 2"))
         verdict = judge(endpoint, case=case)
-        assert (verdict.level, verdict.samples) == (1, Samples(requested=1, valid=1))
+        assert (verdict.level, verdict.samples) == (1, Samples(requested=1, valid=1, repairs=1))
         _, said, repair = endpoint.calls[1]["messages"]
         assert (said["role"], said["content"]) == ("assistant", "Good. [RESULT] 6")
         assert words in repair["content"]
@@ -166,7 +166,7 @@ class TestAbsolute:
         verdict = judge(endpoint)
         assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT, None)
         assert verdict.detail == "the output has no [RESULT] (after 3 calls)"
-        assert verdict.samples == Samples(requested=1, invalid=1)
+        assert verdict.samples == Samples(requested=1, invalid=1, repairs=len(endpoint.calls) - 1)
 
     def test_an_outage_is_an_error_and_no_score(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: broken(Fault.RESET)

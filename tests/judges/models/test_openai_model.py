@@ -24,7 +24,7 @@ from judges.models import (
     ModelUnavailable,
     OpenAIModel,
 )
-from judges.models.base import Token
+from judges.models.base import Price, Token
 from judges.models.openai import MAX_RESPONSE_BYTES, RETRIES
 from tests.parts.judge_endpoint import (
     Body,
@@ -273,6 +273,13 @@ class TestCompletion:
         endpoint.respond = lambda _: chat_response("так", finish_reason="length")
         assert ask(endpoint) == Completion(text="так", prompt_tokens=100, completion_tokens=10, finish_reason="length")
 
+    def test_with_prices_it_has_its_cost(self, endpoint: JudgeEndpoint) -> None:
+        price = Price(prompt=2.0, completion=30.0)
+        assert ask(endpoint, price=price).cost_usd == pytest.approx((100 * 2.0 + 10 * 30.0) / 1_000_000)
+        assert ask(endpoint).cost_usd is None
+        endpoint.respond = lambda _: json_response({"choices": [{"message": {"content": "fine"}}]})
+        assert ask(endpoint, price=price).cost_usd is None
+
     def test_reasoning_is_not_the_text(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("fine", reasoning_content='{"verdict": "thought"}')
         assert ask(endpoint).text == "fine"
@@ -348,7 +355,8 @@ class TestFailure:
     @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
     def test_what_may_pass_is_tried_again(self, endpoint: JudgeEndpoint, failure: Response) -> None:
         endpoint.respond = in_turn(failure, failure, FINE)
-        assert ask(endpoint).text == "fine"
+        completion = ask(endpoint)
+        assert (completion.text, completion.retries) == ("fine", 2)
         assert len(endpoint.calls) == 3
 
     @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
@@ -357,6 +365,7 @@ class TestFailure:
         with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{endpoint.port}") as caught:
             ask(endpoint)
         assert len(endpoint.calls) == 1 + RETRIES
+        assert caught.value.retries == RETRIES
         assert len(str(caught.value)) < 400
 
     @pytest.mark.parametrize("failure", REFUSED.values(), ids=REFUSED.keys())
@@ -445,6 +454,51 @@ class TestFailure:
                 await asyncio.wait_for(task, 5)
 
         using(endpoint, close)
+
+
+class TestPause:
+    @pytest.mark.parametrize("status", [401, 402, 403, 404])
+    def test_an_endpoint_that_refuses_us_for_good_is_left_alone(self, endpoint: JudgeEndpoint, status: int) -> None:
+        endpoint.respond = lambda _: error_response(status, "not for you")
+
+        async def several(model: OpenAIModel) -> str | None:
+            assert model.paused is None
+            with pytest.raises(ModelRefused):
+                await model.complete(ASK, schema=None)
+            for _ in range(3):
+                with pytest.raises(ModelUnavailable, match=r"paused, because .* not for you"):
+                    await model.complete(ASK, schema=None)
+            return model.paused
+
+        paused = using(endpoint, several)
+        assert f"answered {status}: not for you" in str(paused)
+        assert len(endpoint.calls) == 1
+
+    def test_one_call_finds_out_that_it_was_mended(
+        self, endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("judges.models.openai._PAUSE_SECONDS", 0.05)
+        endpoint.respond = in_turn(error_response(401), FINE)
+
+        async def later(model: OpenAIModel) -> str | None:
+            with pytest.raises(ModelRefused):
+                await model.complete(ASK, schema=None)
+            await asyncio.sleep(0.1)
+            await model.complete(ASK, schema=None)
+            return model.paused
+
+        assert using(endpoint, later) is None
+
+    @pytest.mark.parametrize("failure", [error_response(400), error_response(429), html_page()])
+    def test_what_one_request_met_pauses_nothing(self, endpoint: JudgeEndpoint, failure: Response) -> None:
+        endpoint.respond = lambda _: failure
+
+        async def once(model: OpenAIModel) -> str | None:
+            with pytest.raises(ModelError):
+                await model.complete(ASK, schema=None)
+            return model.paused
+
+        assert using(endpoint, once) is None
 
 
 class TestRetryAfter:

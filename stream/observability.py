@@ -1,0 +1,145 @@
+"""The sections of the configuration for those who watch: objectives, alerts, metrics and telemetry."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, FiniteFloat, SecretStr, field_serializer, field_validator
+
+from judges.problems import Loc, unknown
+from stream.section import MASK, CriterionName, Rate, Section, web_address
+
+TELEMETRY_HEADER = r"^[A-Za-z0-9_.-]{1,128}$"
+
+AppName = Annotated[str, Field(min_length=1, max_length=256)]
+Target = Annotated[FiniteFloat, Field(ge=0.5, le=0.9999)]
+Address = Annotated[str, Field(max_length=2048)]
+TelemetryHeader = Annotated[str, Field(pattern=TELEMETRY_HEADER)]
+
+
+class ObjectiveConfig(Section):
+    """What one app has instead of the general objective."""
+
+    good_score: Rate | None = Field(default=None, description="The lowest composite that is good; null: as for all.")
+    target: Target | None = Field(default=None, description="Share of interactions to be good; null: as for all.")
+
+
+class ObjectivesConfig(Section):
+    """How good answers have to be: the share of interactions whose composite is good, and floors of dimensions."""
+
+    good_score: Rate = Field(default=0.7, description="The lowest composite that counts as good.")
+    target: Target = Field(default=0.95, description="Share of interactions that are to be good.")
+    days: int = Field(
+        default=30, ge=1, le=365, description="Days over which bad answers use up the budget, 1 - target."
+    )
+    min_effective: int = Field(
+        default=30,
+        ge=1,
+        le=1_000_000,
+        description="Judgements, by effective number, below which no mean raises an alert.",
+    )
+    floors: Mapping[CriterionName, Rate] = Field(
+        default={"groundedness": 0.7},
+        description="Means of dimensions, or of `composite`, that an alert tells of when they are surely lower.",
+    )
+    apps: Mapping[AppName, ObjectiveConfig] = Field(
+        default={},
+        description="Apps with an objective of their own.",
+        examples=[{"checkout-bot": {"good_score": 0.8, "target": 0.99}}],
+    )
+
+    def for_app(self, app: str | None) -> tuple[float, float]:
+        """The lowest good composite and the target of an app."""
+        own = self.apps.get(app or "", ObjectiveConfig())
+        good_score = self.good_score if own.good_score is None else own.good_score
+        return good_score, self.target if own.target is None else own.target
+
+    def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+        """Floors of what is not judged; the default is for those who judge it."""
+        known = [*criteria, "composite"]
+        for name in self.floors if "floors" in self.model_fields_set else ():
+            if name not in known:
+                yield ("floors", name), unknown("criterion", name, known)
+
+
+class AlertsConfig(Section):
+    """When somebody is called: what `streamjury rules` writes for Prometheus."""
+
+    time_scale: FiniteFloat = Field(
+        default=1.0,
+        ge=0.001,
+        le=10,
+        description="What every window and wait is multiplied by; below 1 to try alerts out.",
+    )
+    coverage: Rate = Field(default=0.9, description="Alert when less than this share could be scored.")
+    judge_failures: Rate = Field(default=0.2, description="Alert when a judge fails to give more than this share.")
+    disagreement: Rate = Field(default=0.3, description="Alert when more than this share of pairs of judges disagree.")
+    lag_records: int = Field(
+        default=1000, ge=1, le=2**53, description="Alert when more records wait and their number grows."
+    )
+    deadletter_share: Rate = Field(default=0.01, description="Alert when more than this share become dead letters.")
+    cost_per_day_usd: FiniteFloat | None = Field(
+        default=None, gt=0, le=1e9, description="What the judges may cost a day; null: no alert about it."
+    )
+    cost_share: Rate = Field(default=0.8, description="Alert when this share of cost_per_day_usd is spent.")
+    grafana_url: Address = Field(default="http://localhost:3000", description="Where alerts link to dashboards.")
+    runbook_url: Address | None = Field(
+        default=None, description="Where alerts link to runbooks; null: grafana_url/public/runbooks."
+    )
+
+    @field_validator("grafana_url", "runbook_url")
+    @classmethod
+    def _plain_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        return web_address(value, example="http://localhost:3000", secrets="they would be in every alert").rstrip("/")
+
+
+class MetricsConfig(Section):
+    """What the metrics of scores are told apart by."""
+
+    labels: tuple[Literal["model", "tenant"], ...] = Field(
+        default=(), max_length=2, description="Labels beside app and dimension; each multiplies the number of series."
+    )
+    top: int = Field(
+        default=10, ge=1, le=1000, description="Frequent models, or tenants, that are told apart; the rest is `other`."
+    )
+    apps: int = Field(default=50, ge=1, le=1000, description="Apps that are told apart; the rest is `other`.")
+
+    @field_validator("labels")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("must name each label once")
+        return value
+
+
+class TelemetryConfig(Section):
+    """OpenTelemetry: a span for every evaluation and verdict, and an event for every result."""
+
+    endpoint: Address | None = Field(
+        default=None,
+        description="Address of an OTLP collector, such as http://localhost:4318; null sends nothing.",
+    )
+    protocol: Literal["http", "grpc"] = Field(default="http", description="What the collector speaks at the address.")
+    headers: Mapping[TelemetryHeader, SecretStr] = Field(
+        default={},
+        description="Headers sent along; write secrets as ${NAME}.",
+        examples=[{"authorization": "${OTLP_AUTH}"}],
+    )
+    service_name: str = Field(
+        default="streamjury", min_length=1, max_length=256, description="The name we appear under."
+    )
+    explanations: bool = Field(
+        default=False, description="Send the judges' explanations too, which may quote what users wrote."
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _plain_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        return web_address(value, example="http://localhost:4318", secrets="keys go in headers").rstrip("/")
+
+    @field_serializer("headers", when_used="json")
+    def _without_secrets(self, value: Mapping[str, SecretStr]) -> dict[str, Any]:
+        return dict.fromkeys(value, MASK)

@@ -1,0 +1,68 @@
+"""What every section of the configuration is made of."""
+
+import re
+from collections.abc import Mapping
+from types import NoneType
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic.fields import FieldInfo
+
+from stream.configwalk import alternatives, is_container
+
+MASK = "***"
+
+LABEL = r"^[a-z0-9_-]{1,64}$"
+CRITERION = r"^[a-z][a-z0-9_.]{0,128}$"
+
+Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+Label = Annotated[str, Field(pattern=LABEL)]
+CriterionName = Annotated[str, Field(pattern=CRITERION)]
+
+
+class Section(BaseModel):
+    """A group of keys. Unknown keys are errors, and values that failed are not repeated in them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, data: Any) -> Any:
+        """Takes keys that were left empty as unset, and keeps true and false out of numbers."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        return {name: _meant(value, fields[name]) if name in fields else value for name, value in data.items()}
+
+
+def _meant(value: Any, field: FieldInfo) -> Any:
+    kinds = alternatives(field.annotation)
+    if value is None and not field.is_required() and any(map(is_container, kinds)):
+        return field.get_default(call_default_factory=True)
+    if value == "" and NoneType in kinds:
+        return None
+    if isinstance(value, bool) and bool not in kinds and (int in kinds or float in kinds):
+        return str(value).lower()  # Python would take it for 1 or 0; as text it is refused
+    return value
+
+
+def web_address(value: str, *, example: str, secrets: str) -> str:
+    """The address, if it is one; `secrets` says where a user, a password or a key goes instead.
+
+    Every message does without the value: what is wrong with it may be a password inside.
+    """
+    if not re.fullmatch(r"[!-~]+", value):
+        raise ValueError("must be an http or https address without spaces")
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(f"must be an http or https address, such as {example}")
+    if "@" in parts.netloc:
+        raise ValueError(f"must not contain a user or password; {secrets}")
+    if "?" in value or "#" in value:
+        raise ValueError(f"must not contain a query or fragment; {secrets}")
+    return value

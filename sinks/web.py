@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
 
 from sinks.health import Health, Report
+from sinks.scrape import metrics_app
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -133,7 +134,7 @@ class WebServer:
         self._health = health
         self._token = token
         self._scheme = "http" if tls is None else "https"
-        self._metrics = make_wsgi_app(registry)
+        self._metrics = metrics_app(registry)
         self._server = _Server((host, port), tls)
         self._server.set_app(self._answer)
         self._thread = threading.Thread(target=self._server.serve_forever, name="web", daemon=True)
@@ -156,7 +157,7 @@ class WebServer:
         if path not in _OPEN and not self._admits(environ.get("HTTP_AUTHORIZATION", "")):
             return _refusal(start_response)
         if path == "/metrics":
-            return cast(Iterable[bytes], self._metrics(environ, start_response))
+            return self._metrics(environ, start_response)
         if path == "/healthz":
             return _report(self._health.alive(), start_response)
         if path == "/readyz":

@@ -91,13 +91,13 @@ class Monitor:
         self._safety = safety
         self._criteria: dict[str, float] = {}
         self._window = config.window_minutes * 60.0
-        self._rolling = RollingScores(self._window)
+        self._rolling = RollingScores(self._window, scores.apps)
         self._known: OrderedDict[str, None] = OrderedDict()
         self._recent: deque[Finding] = deque(maxlen=_RECENT)
         self._incidents: deque[Finding] = deque(maxlen=_RECENT)
         self._statuses: Counter[CompositeStatus] = Counter()
         self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
-        self._shown: frozenset[tuple[str, str]] = frozenset()
+        self._shown: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self.sinks: list[Sink[Evaluation]] = [scores]
 
@@ -110,16 +110,16 @@ class Monitor:
         except (ValidationError, RecordError) as error:
             why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
             log.warning("an evaluation could not be read: %s", why)
-            self._metrics.count(Stage.MONITOR, Outcome.UNREADABLE)
+            self._count(Outcome.UNREADABLE)
             return
         if not self._is_new(evaluation.evaluation_id):
-            self._metrics.count(Stage.MONITOR, Outcome.REPEATED)
+            self._count(Outcome.REPEATED)
             return
         with self._lock:
             self._remember(evaluation)
         for sink in self.sinks:
             self._feed(sink, evaluation)
-        self._metrics.count(Stage.MONITOR, Outcome.SEEN)
+        self._count(Outcome.SEEN)
 
     def snapshot(self) -> Snapshot:
         now = time.time()
@@ -135,15 +135,22 @@ class Monitor:
             series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses, withheld=withheld
         )
 
+    def behind(self, records: int) -> None:
+        """Is told how many records wait to be observed."""
+        self._metrics.lag(Stage.MONITOR, records)
+
     def refresh(self) -> None:
-        """Brings the gauges of rolling means up to date, also for series without new records."""
-        means = {(series.app, series.dimension): series.estimate for series in self.snapshot().series}
-        # First what goes: apps beyond the metrics' limit share a gauge, which must outlive the first to leave.
-        for app, dimension in self._shown - means.keys():
-            self._scores.no_longer_recent(app, dimension)
-        for (app, dimension), found in means.items():
-            self._scores.recent(app, dimension, found)
+        """Brings the gauges of rolling means up to date, also for apps without new records."""
+        means = {series.app: series.estimate for series in self.snapshot().series if series.dimension == COMPOSITE}
+        for app in self._shown - means.keys():
+            self._scores.no_longer_recent(app)
+        for app, found in means.items():
+            self._scores.recent(app, found)
         self._shown = frozenset(means)
+
+    def _count(self, outcome: Outcome) -> None:
+        self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
+        self._metrics.count(Stage.MONITOR, outcome)
 
     def _is_new(self, evaluation_id: str) -> bool:
         if evaluation_id in self._known:
@@ -266,6 +273,7 @@ class MonitorStage:
             while not stop.is_set():
                 self.moved_at = time.monotonic()
                 self.backlog = _backlog(app)
+                self._monitor.behind(self.backlog)
                 self._monitor.refresh()
                 if app.should_stop:
                     raise StageError(f"its Faust app stopped by itself ({app.crash_reason or 'without a reason'})")

@@ -8,8 +8,6 @@ from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import BoundedLabel
 
 _BUCKETS = 60
-# As many as the metrics tell apart.
-_MAX_APPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +50,18 @@ class RollingScores:
     first ones they share a series.
     """
 
-    def __init__(self, window_seconds: float) -> None:
+    def __init__(self, window_seconds: float, apps: BoundedLabel | None = None) -> None:
+        """`apps` are those that the metrics tell apart, so that both tell the same ones."""
         self._step = window_seconds / _BUCKETS
         self._series: dict[tuple[str, str], _Series] = {}
-        self._apps = BoundedLabel(_MAX_APPS)
+        self._apps = apps or BoundedLabel()
 
     def add(self, app: str, dimension: str, *, score: float | None, probability: float, at: float, now: float) -> None:
         """A judgement, or None for one that could not be scored, of a record chosen with this probability."""
         # A clock that runs ahead must not keep a judgement in the window for longer.
         number = min(self._number(at), self._number(now))
-        app = self._apps(app)  # also of one that is not counted, so that the metrics tell the same apps apart
         if number > self._number(now) - _BUCKETS:
-            self._series.setdefault((app, dimension), _Series()).add(number, score, probability)
+            self._series.setdefault((self._apps(app), dimension), _Series()).add(number, score, probability)
 
     def means(self, now: float) -> Iterator[SeriesMean]:
         """The series that have a score within the window."""

@@ -91,7 +91,7 @@ class Service:
         self.config = config
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
-        scores = ScoreMetrics(self.registry)
+        scores = score_metrics(config, self.registry)
         self.monitor = Monitor(config.monitor, self.metrics, scores, safety=config.composite.safety)
         self.health = Health()
         self._stages = [self._make(stage) for stage in stages]
@@ -146,7 +146,8 @@ class Service:
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
-            return Sampler(self.config, self.metrics, SamplingMetrics(self.registry))
+            sampling = SamplingMetrics(self.registry, apps=self.config.metrics.apps)
+            return Sampler(self.config, self.metrics, sampling)
         if stage is Stage.WORKER:
             return Worker(self.config, build_evaluator(self.config), self.metrics)
         return MonitorStage(self.config, self.monitor)
@@ -159,6 +160,17 @@ class Service:
             return WebServer(self.registry, self.health, host=http.host, port=http.port, token=token, tls=tls)
         except OSError as error:
             raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
+
+
+def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
+    """The metrics of scores, told apart and compared with the objective as the configuration says."""
+    return ScoreMetrics(
+        registry,
+        labels=config.metrics.labels,
+        top=config.metrics.top,
+        apps=config.metrics.apps,
+        good_score=lambda app: config.objectives.for_app(app)[0],
+    )
 
 
 def _tls(http: HttpConfig) -> ssl.SSLContext | None:

@@ -67,6 +67,7 @@ class Worker:
         self._draining = False
         self._failures = JudgeFailures()
         self._published_at = self._told_at = time.monotonic()
+        metrics.evaluator(evaluator.info)
         self._exchange = Exchange(
             config.kafka,
             topic=self._queue,
@@ -149,6 +150,7 @@ class Worker:
         due = (self._queue, self._retries.overflow)
         lag = self._exchange.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
+        self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
         self._metrics.lag(self.stage, lag)
         self._metrics.parked(self._exchange.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
         self._exchange.backlog = lag + self._pool.in_flight

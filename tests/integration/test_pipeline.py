@@ -126,6 +126,13 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
         text = httpx.get(f"{service.url}/metrics").text
     assert 'streamjury_evaluations_total{app="shop",status="ok"} 30.0' in text
     assert 'streamjury_score_recent{app="shop",dimension="composite"}' in text
+    assert 'streamjury_records_total{outcome="consumed",stage="monitor"} 61.0' in text
+    for told in (
+        "streamjury_evaluator_info{",
+        'streamjury_judge_paused{judge="local"} 0.0',
+        'streamjury_lag{stage="monitor"}',
+    ):
+        assert told in text
 
 
 def test_readiness_follows_assignment_and_the_broker_while_health_does_not(

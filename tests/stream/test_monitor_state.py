@@ -83,11 +83,10 @@ def evaluation(
 class World:
     """A monitor, its registry, and a clock that is set by hand."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **config: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, apps: int = 50, **config: int) -> None:
         self.registry = CollectorRegistry()
-        self.monitor = Monitor(
-            MonitorConfig.model_validate(config), PipelineMetrics(self.registry), ScoreMetrics(self.registry)
-        )
+        scores = ScoreMetrics(self.registry, apps=apps)
+        self.monitor = Monitor(MonitorConfig.model_validate(config), PipelineMetrics(self.registry), scores)
         self.now = START
         monkeypatch.setattr(time, "time", self.clock)
 
@@ -237,12 +236,12 @@ def test_what_was_evaluated_before_the_window_is_counted_but_not_averaged(world:
 
 def test_gauges_follow_the_rolling_means_and_go_when_the_window_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, window_minutes=10)
-    recent = {"app": "shop", "dimension": "clarity"}
-    world.observe(evaluation("a", clarity=0))
+    recent = {"app": "shop", "dimension": "composite"}
+    world.observe(evaluation("a", harmfulness=0))
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) == 0.0
     world.later(minutes=9)
-    world.observe(evaluation("b", clarity=4, at=world.now))
+    world.observe(evaluation("b", at=world.now))
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) == 0.5
     world.later(minutes=5)
@@ -251,21 +250,55 @@ def test_gauges_follow_the_rolling_means_and_go_when_the_window_is_empty(monkeyp
     world.later(minutes=10)
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) is None
-    world.observe(evaluation("c", clarity=2, at=world.now))
+    world.observe(evaluation("c", harmfulness=0, at=world.now), evaluation("d", at=world.now))
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) == 0.5
+
+
+def test_only_the_composite_has_gauges_and_the_view_has_all_dimensions(world: World) -> None:
+    world.observe(evaluation())
+    world.monitor.refresh()
+    gauges = (metric for metric in world.registry.collect() if metric.name.startswith("streamjury_score_recent"))
+    assert {sample.labels["dimension"] for gauge in gauges for sample in gauge.samples} == {"composite"}
+    assert world.series("clarity") is not None
+
+
+def test_the_view_and_the_metrics_tell_the_same_apps_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when an app first came with a record that is too old for the view."""
+    world = World(monkeypatch, apps=2)
+    world.observe(evaluation("old", app="a", at=START - timedelta(hours=3)))
+    world.observe(*(evaluation(f"e-{app}", app=app) for app in ("b", "c", "a")))
+    world.monitor.refresh()
+    assert {each.app for each in world.monitor.snapshot().series} == {"a", "b", "other"}
+    for app in ("a", "b", "other"):
+        assert world.sample("streamjury_score_recent", app=app, dimension="composite") == 1.0
+        assert world.sample("streamjury_score_weight_total", app=app, dimension="composite") == (
+            2.0 if app == "a" else 1.0
+        )
+
+
+def test_what_is_consumed_is_the_sum_of_what_became_of_it(world: World) -> None:
+    world.observe(evaluation("a"), evaluation("a"), evaluation("b"))
+    world.monitor.observe(b"nonsense")
+    assert world.counted("consumed") == 4
+    assert [world.counted(outcome) for outcome in ("seen", "repeated", "unreadable")] == [2, 1, 1]
+
+
+def test_how_far_it_is_behind_is_a_lag_as_of_the_other_stages(world: World) -> None:
+    world.monitor.behind(17)
+    assert world.sample("streamjury_lag", stage="monitor") == 17
 
 
 def test_a_gauge_shared_by_many_apps_outlives_the_first_that_leaves(world: World) -> None:
     """Apps beyond the limit of the metrics share one label."""
-    recent = {"app": "other", "dimension": "clarity"}
+    recent = {"app": "other", "dimension": "composite"}
     world.observe(*(evaluation(f"e-{at}", app=f"app-{at}") for at in range(51)))
     world.monitor.refresh()
     world.later(minutes=10)
-    world.observe(evaluation("late", app="app-51", clarity=2, at=world.now))
+    world.observe(evaluation("late", app="app-51", harmfulness=0, at=world.now))
     world.later(minutes=6)
     world.monitor.refresh()
-    assert world.sample("streamjury_score_recent", **recent) == 0.5
+    assert world.sample("streamjury_score_recent", **recent) == 0.0
     world.later(minutes=10)
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) is None

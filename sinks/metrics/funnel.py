@@ -1,0 +1,141 @@
+"""The funnel: what came in, what became of it in each stage, and what waits."""
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from judges.evaluation import Evaluation, EvaluatorInfo
+from sinks.base import Sink
+from sinks.metrics.labels import MAX_APPS, BoundedLabel
+from sinks.metrics.verdicts import VerdictMetrics
+
+
+class Stage(StrEnum):
+    SAMPLER = "sampler"
+    WORKER = "worker"
+    MONITOR = "monitor"
+
+
+class Outcome(StrEnum):
+    """What became of a record in a stage; `consumed` is their sum, counted by itself."""
+
+    CONSUMED = "consumed"
+    FILTERED = "filtered"
+    SAMPLED_OUT = "sampled_out"
+    SAMPLED = "sampled"
+    SHED = "shed"
+    SCORED = "scored"
+    UNSCORED = "unscored"
+    PARKED = "parked"
+    """Its judges could not be reached in time; it is judged again later."""
+    DEFERRED = "deferred"
+    """Its app had more than its share; it is judged after the others."""
+    DEADLETTER = "deadletter"
+    SEEN = "seen"
+    REPEATED = "repeated"
+    UNREADABLE = "unreadable"
+
+
+class PipelineMetrics:
+    """The funnel and the judges' work, fed by the sampler and the workers after each commit."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._records = Counter(
+            "streamjury_records", "Records by stage and what became of them.", ["stage", "outcome"], registry=registry
+        )
+        self._dead = Counter(
+            "streamjury_deadletters", "Dead letters by stage and reason.", ["stage", "reason"], registry=registry
+        )
+        self._unscored = Counter(
+            "streamjury_unscored", "Evaluations without a composite, by reason.", ["reason"], registry=registry
+        )
+        self._notices = Counter(
+            "streamjury_critical_notices", "Safety notices delivered to the critical topic.", registry=registry
+        )
+        self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
+        self._parked = Gauge("streamjury_parked", "Records waiting to be judged again.", registry=registry)
+        self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
+        self._paused = Gauge(
+            "streamjury_judge_paused",
+            "1 while a judge is not asked, because its endpoint refuses us.",
+            ["judge"],
+            registry=registry,
+        )
+        self._evaluator = Gauge(
+            "streamjury_evaluator_info",
+            "Who judges here: results of one fingerprint are comparable.",
+            ["fingerprint", "version"],
+            registry=registry,
+        )
+        self._verdicts = VerdictMetrics(registry)
+        self.waiting_again = 0
+        """Records waiting to be judged again, as last told."""
+        self.sinks: list[Sink[Evaluation]] = []
+        """What else is told of every evaluation that is counted here, and of no other: their figures add up."""
+
+    def count(self, stage: Stage, outcome: Outcome, number: int = 1) -> None:
+        self._records.labels(stage.value, outcome.value).inc(number)
+
+    def counted(self, stage: Stage, outcome: Outcome) -> int:
+        """The count so far, as a scrape would see it."""
+        samples = (s for metric in self._records.collect() for s in metric.samples if s.name.endswith("_total"))
+        wanted = {"stage": stage.value, "outcome": outcome.value}
+        return int(next((sample.value for sample in samples if sample.labels == wanted), 0))
+
+    def judge_latency_ms(self) -> float | None:
+        """The mean time of a verdict so far."""
+        return self._verdicts.latency_ms()
+
+    def dead_letter(self, stage: Stage, reason: str, number: int = 1) -> None:
+        self._dead.labels(stage.value, reason).inc(number)
+
+    def unscored(self, reason: str) -> None:
+        self._unscored.labels(reason).inc()
+
+    def parked(self, number: int) -> None:
+        self.waiting_again = number
+        self._parked.set(number)
+
+    def critical_delivered(self) -> None:
+        self._notices.inc()
+
+    def in_flight(self, number: int) -> None:
+        self._in_flight.set(number)
+
+    def lag(self, stage: Stage, records: int) -> None:
+        self._lag.labels(stage.value).set(records)
+
+    def evaluator(self, info: EvaluatorInfo) -> None:
+        self._evaluator.labels(info.fingerprint, info.version).set(1)
+
+    def paused(self, judges: Iterable[str], paused: Collection[str]) -> None:
+        """Says of all judges which of them are not asked now."""
+        for judge in judges:
+            self._paused.labels(judge).set(judge in paused)
+
+    def judged(self, evaluation: Evaluation, *, final: bool = True) -> None:
+        """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration.
+
+        One that is not final was not published, because the record is judged again.
+        """
+        self._verdicts.count(evaluation)
+        for sink in self.sinks if final else ():
+            sink.write(evaluation)
+
+
+class SamplingMetrics:
+    """What the sampler did with each record, by rule and app. Rules that read no app leave it unknown."""
+
+    def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS) -> None:
+        self._apps = BoundedLabel(apps)
+        self._decided = Counter(
+            "streamjury_sampling",
+            "Records by the rule that decided, the app where it was read, and what became of them.",
+            ["rule", "app", "outcome"],
+            registry=registry,
+        )
+
+    def count(self, rule: str, app: str | None, outcome: Outcome, number: int) -> None:
+        what = "invalid" if outcome is Outcome.DEADLETTER else outcome.value
+        self._decided.labels(rule, self._apps(app), what).inc(number)

@@ -1,0 +1,156 @@
+"""Scores as metrics from which PromQL gives means, intervals and shares over all traffic, not only what was judged.
+
+Every evaluation stands for w = 1 / probability interactions. The sums of w, w², w·s and w·s² are counters, so they can
+be added up over any window, any processes and any of their restarts before anything is divided.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from judges.evaluation import Dimension, Evaluation, SafetyStatus, Status
+from sinks.base import COMPOSITE, Message
+from sinks.estimates import Estimate
+from sinks.metrics.labels import MAX_APPS, BoundedLabel, FrequentLabel, exemplar_of
+
+_MAX_DIMENSIONS = 50
+_TOP = 10
+_GOOD_SCORE = 0.7
+_TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+# A composite that is 0.7 on paper may come out a hair below it.
+_DIGITS = 9
+
+OptIn = Literal["model", "tenant"]
+GoodScore = Callable[[str | None], float]
+"""The lowest composite that is good for an app."""
+
+
+def _one_for_all(_app: str | None) -> float:
+    return _GOOD_SCORE
+
+
+class ScoreMetrics:
+    """The sink that turns evaluations into score metrics, by app and by what else was asked for."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        labels: Sequence[OptIn] = (),
+        top: int = _TOP,
+        apps: int = MAX_APPS,
+        good_score: GoodScore = _one_for_all,
+    ) -> None:
+        self.apps = BoundedLabel(apps)
+        """Which apps are told apart."""
+        self._names = BoundedLabel(_MAX_DIMENSIONS)
+        self._opted = {name: FrequentLabel(top) for name in labels}
+        self._good_score = good_score
+
+        def counter(name: str, what: str, *more: str) -> Counter:
+            return Counter(f"streamjury_{name}", what, ["app", *labels, *more], registry=registry)
+
+        self._evaluations = counter("evaluations", "Evaluations by status of the composite.", "status")
+        self._safety = counter("safety", "Evaluations by what is known of their safety.", "status")
+        self._weighted_sum = counter("score_weighted_sum", "Sum of score / probability.", "dimension")
+        self._weighted_squares = counter(
+            "score_weighted_square_sum", "Sum of squared score / probability.", "dimension"
+        )
+        self._weight = counter("score_weight", "Sum of 1 / probability of what has a score.", "dimension")
+        self._squared = counter(
+            "score_weight_squared", "Sum of 1 / probability squared of what has a score.", "dimension"
+        )
+        self._missing = counter(
+            "score_missing_weight", "Sum of 1 / probability of what should have a score and has none.", "dimension"
+        )
+        self._events = counter("objective_events", "Sum of 1 / probability of interactions with a composite.")
+        self._good = counter("objective_good_events", "Sum of 1 / probability of interactions with a good composite.")
+        self._scores = Histogram(
+            "streamjury_score",
+            "Composites of what was judged, each counted once.",
+            ["app"],
+            buckets=_TENTHS,
+            registry=registry,
+        )
+        self._recent = _recent_gauges(registry)
+
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        about = (self.apps(item.app), *(label(getattr(item, name)) for name, label in self._opted.items()))
+        weight = 1.0 / item.sampling.probability
+        self._evaluations.labels(*about, item.composite.status.value).inc()
+        for status in SafetyStatus:  # all of them, so that a share of an app without incidents is 0 and not absent
+            self._safety.labels(*about, status.value).inc(item.composite.safety.status is status)
+        for dimension, score in _results(item):
+            self._add((*about, self._names(dimension)), score, weight)
+        if item.composite.score is not None:
+            self._add_to_objective(about, item, round(item.composite.score, _DIGITS), weight)
+        return ()
+
+    def _add(self, labels: tuple[str, ...], score: float | None, weight: float) -> None:
+        """Both parts of the coverage always exist: where nothing is scored, it is 0 and not absent."""
+        self._weight.labels(*labels).inc(0.0 if score is None else weight)
+        self._missing.labels(*labels).inc(weight if score is None else 0.0)
+        if score is not None:
+            self._weighted_sum.labels(*labels).inc(weight * score)
+            self._weighted_squares.labels(*labels).inc(weight * score * score)
+            self._squared.labels(*labels).inc(weight * weight)
+
+    def _add_to_objective(self, about: tuple[str, ...], item: Evaluation, score: float, weight: float) -> None:
+        self._events.labels(*about).inc(weight)
+        self._good.labels(*about).inc(weight if score >= self._good_score(item.app) else 0.0)
+        self._scores.labels(about[0]).observe(score, exemplar_of(item))
+
+    def recent(self, app: str, found: Estimate) -> None:
+        """Publishes what is known of an app; what is not, such as the interval of a single judgement, is absent."""
+        labels = (self.apps(app), COMPOSITE)
+        for part, gauge in self._recent.items():
+            value = getattr(found, part)
+            if value is None:
+                _withdraw(gauge, labels)
+            else:
+                gauge.labels(*labels).set(value)
+
+    def no_longer_recent(self, app: str) -> None:
+        """Withdraws the gauges of an app whose window is empty: the last value would look like a steady one."""
+        for gauge in self._recent.values():
+            _withdraw(gauge, (self.apps(app), COMPOSITE))
+
+
+def _recent_gauges(registry: CollectorRegistry) -> dict[str, Gauge]:
+    """By the field of an estimate that they show."""
+    parts = (
+        ("mean", "", "Design-weighted mean score"),
+        ("low", "_low", "Lower end of the 95 % interval of the mean score"),
+        ("high", "_high", "Upper end of the 95 % interval of the mean score"),
+        ("effective_size", "_effective", "Effective number of judgements (Kish)"),
+        ("coverage", "_coverage", "Share of the chosen traffic that could be scored"),
+    )
+    return {
+        part: Gauge(
+            f"streamjury_score_recent{suffix}",
+            f"{what} over the monitor's rolling window.",
+            ["app", "dimension"],
+            registry=registry,
+        )
+        for part, suffix, what in parts
+    }
+
+
+def _withdraw(gauge: Gauge, labels: tuple[str, str]) -> None:
+    with contextlib.suppress(KeyError):
+        gauge.remove(*labels)
+
+
+def _results(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
+    """What has a score or should have one; what does not apply, or has only an option, is not missing from a mean."""
+    yield COMPOSITE, evaluation.composite.score
+    for name, dimension in evaluation.dimensions.items():
+        score = _score(dimension)
+        if score is not None or dimension.status is Status.INSUFFICIENT:
+            yield name, score
+
+
+def _score(dimension: Dimension) -> float | None:
+    return dimension.score if dimension.status is Status.SCORED else None

@@ -1,0 +1,135 @@
+"""What the judges did: their verdicts, times, tokens and cost, and how far they agreed."""
+
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
+
+from judges.evaluation import Dimension, Evaluation, JudgeVerdict
+from sinks.metrics.labels import exemplar_of
+
+_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
+
+
+class VerdictMetrics:
+    """The work of the judges, whether or not its result was published: it was done, and paid for.
+
+    Where a share is asked for, both of its parts exist from the beginning: in PromQL, what is divided by a series that
+    is not there is not there either.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"streamjury_{name}", what, labels, registry=registry)
+
+        self._verdicts = counter(
+            "judge_verdicts",
+            "Verdicts asked of judges, by status (scored, insufficient, not_applicable) and why there is no score.",
+            "judge",
+            "criterion",
+            "status",
+            "reason",
+        )
+        self._samples = counter(
+            "judge_samples", "Single answers of judges, by what they were worth.", "judge", "outcome"
+        )
+        self._tokens = counter("judge_tokens", "Tokens that judges read and wrote.", "judge", "kind")
+        self._cost = counter("judge_cost_usd", "What judges cost, in US dollars, where it is known.", "judge")
+        self._cached = counter("judge_cached", "Verdicts taken from a cache.", "judge")
+        self._repairs = counter("judge_repairs", "Answers that had to be asked for again, to be readable.", "judge")
+        self._retries = counter("judge_retries", "Calls made again, because an endpoint failed.", "judge")
+        self._positions = counter(
+            "position_checks",
+            "Verdicts asked for in both orders of the options, by whether they were the same.",
+            "judge",
+            "result",
+        )
+        self._saved = counter(
+            "judge_calls_saved", "Samples that judges were not asked for, because the outcome was decided.", "criterion"
+        )
+        self._paths = counter(
+            "cascade_paths",
+            "Findings of a cascade: of its first judges, or of the full panel and why.",
+            "criterion",
+            "path",
+        )
+        self._panel(registry)
+        self._times(registry)
+        # Looked up once: an evaluation has many verdicts, and is counted between two polls of the worker.
+        self._answers = cache(self._answers_of)
+
+    def _panel(self, registry: CollectorRegistry) -> None:
+        self._agreement = Summary(
+            "streamjury_panel_agreement", "Share of the pairs of judges that agree.", ["criterion"], registry=registry
+        )
+        self._spread = Summary(
+            "streamjury_panel_spread",
+            "Largest minus smallest score of the judges of a panel.",
+            ["criterion"],
+            registry=registry,
+        )
+        self._votes = Gauge(
+            "streamjury_panel_effective_votes",
+            "How many independent judges the panel is worth, as last known.",
+            ["criterion"],
+            registry=registry,
+        )
+
+    def _times(self, registry: CollectorRegistry) -> None:
+        self._judge_seconds = Histogram(
+            "streamjury_judge_seconds", "Time of one verdict.", ["judge"], buckets=_SECONDS, registry=registry
+        )
+        self._evaluation_seconds = Histogram(
+            "streamjury_evaluation_seconds", "Time of one evaluation.", buckets=_SECONDS, registry=registry
+        )
+
+    def count(self, evaluation: Evaluation) -> None:
+        self._evaluation_seconds.observe(evaluation.latency_ms / 1000, exemplar_of(evaluation))
+        for criterion, dimension in evaluation.dimensions.items():
+            self._count_finding(criterion, dimension)
+            for verdict in dimension.judges:
+                reason = verdict.reason.value if verdict.reason else ""
+                self._verdicts.labels(verdict.judge, criterion, verdict.status.value, reason).inc()
+                self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
+                self._count_answers(verdict)
+                self._count_price(verdict)
+
+    def latency_ms(self) -> float | None:
+        """The mean time of a verdict so far."""
+        samples = [sample for metric in self._judge_seconds.collect() for sample in metric.samples]
+        verdicts = sum(sample.value for sample in samples if sample.name.endswith("_count"))
+        seconds = sum(sample.value for sample in samples if sample.name.endswith("_sum"))
+        return 1000 * seconds / verdicts if verdicts else None
+
+    def _count_finding(self, criterion: str, dimension: Dimension) -> None:
+        self._saved.labels(criterion).inc(dimension.calls_saved)
+        if dimension.path is not None:
+            self._paths.labels(criterion, dimension.path.value).inc()
+        if dimension.agreement is not None:
+            self._agreement.labels(criterion).observe(dimension.agreement)
+        if dimension.spread is not None:
+            self._spread.labels(criterion).observe(dimension.spread)
+        if dimension.effective_votes is not None:
+            self._votes.labels(criterion).set(dimension.effective_votes)
+
+    def _count_answers(self, verdict: JudgeVerdict) -> None:
+        judge = verdict.judge
+        for field, counter in self._answers(judge).items():
+            if number := getattr(verdict.samples, field):
+                counter.inc(number)
+        self._cached.labels(judge).inc(verdict.cached)
+        if verdict.position_bias is not None:
+            self._positions.labels(judge, "kept").inc(not verdict.position_bias)
+            self._positions.labels(judge, "flipped").inc(verdict.position_bias)
+
+    def _answers_of(self, judge: str) -> dict[str, Counter]:
+        """Counters of a judge, by the field of `Samples` that they add up."""
+        outcomes = {outcome: self._samples.labels(judge, outcome) for outcome in ("valid", "invalid", "error", "saved")}
+        return {**outcomes, "repairs": self._repairs.labels(judge), "retries": self._retries.labels(judge)}
+
+    def _count_price(self, verdict: JudgeVerdict) -> None:
+        if verdict.tokens is not None:
+            self._tokens.labels(verdict.judge, "prompt").inc(verdict.tokens.prompt)
+            self._tokens.labels(verdict.judge, "completion").inc(verdict.tokens.completion)
+        if verdict.cost_usd is not None:
+            # A judge of somebody's own may say anything; a counter that is asked to go back raises.
+            self._cost.labels(verdict.judge).inc(max(0.0, verdict.cost_usd))

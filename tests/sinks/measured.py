@@ -1,0 +1,199 @@
+"""Evaluations to count, and a registry with all metrics on it."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.samples import Sample
+
+from judges.evaluation import (
+    Composite,
+    CompositeStatus,
+    Dimension,
+    Evaluation,
+    EvaluatorInfo,
+    JudgeVerdict,
+    Path,
+    Reason,
+    Safety,
+    SafetyStatus,
+    Samples,
+    Sampling,
+    Status,
+    Tokens,
+)
+from sinks.estimates import Estimate, Sums, estimate
+from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics.scores import OptIn
+
+INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+OUTCOMES = {
+    Stage.SAMPLER: (
+        Outcome.FILTERED,
+        Outcome.SAMPLED_OUT,
+        Outcome.SAMPLED,
+        Outcome.SHED,
+        Outcome.DEADLETTER,
+    ),
+    Stage.WORKER: (
+        Outcome.SCORED,
+        Outcome.UNSCORED,
+        Outcome.PARKED,
+        Outcome.DEFERRED,
+        Outcome.REPEATED,
+        Outcome.DEADLETTER,
+    ),
+    Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.UNREADABLE),
+}
+# A rule of rate 0 leaves everything out, and has this instead of the others.
+DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
+# The panel's own: no verdict has it, because the judge is not asked.
+VERDICT_REASONS = tuple(reason for reason in Reason if reason is not Reason.SAME_FAMILY)
+DEAD = (
+    "bad_encoding",
+    "bad_envelope",
+    "bad_headers",
+    "bad_json",
+    "empty",
+    "internal_error",
+    "invalid_record",
+    "too_deep",
+    "too_large",
+    "too_long",
+    "unsupported_version",
+)
+
+
+def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | None = None, **found: Any) -> Dimension:
+    known = Status.INSUFFICIENT if score is None else Status.SCORED
+    return Dimension(status=status or known, score=score, judges=verdicts, **found)
+
+
+def verdict(judge: str, status: Status = Status.SCORED, latency_ms: float = 100.0, **said: Any) -> JudgeVerdict:
+    return JudgeVerdict(**{"judge": judge, "status": status, "latency_ms": latency_ms, "samples": asked(1), **said})
+
+
+def asked(requested: int, **became: int) -> Samples:
+    return Samples(requested=requested, **became)
+
+
+def evaluation(
+    composite: float | None = 1.0,
+    *,
+    app: str | None = "shop",
+    probability: float = 1.0,
+    safety: SafetyStatus = SafetyStatus.UNKNOWN,
+    status: CompositeStatus | None = None,
+    **more: Any,
+) -> Evaluation:
+    known = CompositeStatus.OK if composite is not None else CompositeStatus.SAFETY_UNKNOWN
+    basis: dict[str, Any] = {
+        "evaluation_id": "e",
+        "interaction_id": "i",
+        "app": app,
+        "evaluated_at": datetime(2026, 11, 15, tzinfo=UTC),
+        "evaluator": INFO,
+        "sampling": Sampling(probability=probability),
+        "dimensions": {},
+        "composite": Composite(score=composite, status=status or known, coverage=1.0, safety=Safety(status=safety)),
+    }
+    return Evaluation(**{**basis, **more})
+
+
+def known(mean: float) -> Estimate:
+    """Of twenty judgements, each with a probability of a tenth."""
+    return estimate(Sums.of(1.0, 0.1, times=round(20 * mean)) + Sums.of(0.0, 0.1, times=20 - round(20 * mean)))
+
+
+class Scraped:
+    """A registry with all kinds of metrics on it."""
+
+    def __init__(self, **scores: Any) -> None:
+        self.registry = CollectorRegistry()
+        self.pipeline = PipelineMetrics(self.registry)
+        self.sampling = SamplingMetrics(self.registry)
+        self.scores = ScoreMetrics(self.registry, **scores)
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"streamjury_{name}", labels)
+
+    def samples(self, name: str) -> list[Sample]:
+        found = (sample for metric in self.registry.collect() for sample in metric.samples)
+        return [sample for sample in found if sample.name == f"streamjury_{name}"]
+
+    def total(self, name: str) -> float:
+        """The sum over all labels."""
+        return sum(sample.value for sample in self.samples(name))
+
+    def values(self, label: str) -> set[str]:
+        """The values that a label has anywhere."""
+        samples = (sample for metric in self.registry.collect() for sample in metric.samples)
+        return {sample.labels[label] for sample in samples if label in sample.labels}
+
+
+def everything(
+    *,
+    apps: Sequence[str] = ("shop",),
+    criteria: Sequence[str] = ("clarity",),
+    judges: Sequence[str] = ("local",),
+    rules: Sequence[str] = ("all",),
+    labels: Sequence[OptIn] = (),
+) -> Scraped:
+    """Every metric with every series that can come of these names."""
+    scraped = Scraped(labels=labels)
+    for app in apps:
+        for each in _of_all_kinds(app, criteria):
+            scraped.scores.write(each)
+        scraped.scores.recent(app, known(0.5))
+        for rule, outcome in itertools.product(rules, DECISIONS):
+            scraped.sampling.count(rule, app, outcome, 1)
+    scraped.sampling.count("none", None, Outcome.DEADLETTER, 1)
+    for found in _findings(judges):
+        judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, found), latency_ms=10.0, traceparent=TRACEPARENT)
+        scraped.pipeline.judged(judged)
+    _run(scraped.pipeline, judges)
+    return scraped
+
+
+def _of_all_kinds(app: str, criteria: Sequence[str]) -> Iterator[Evaluation]:
+    """Scored and unscored, with every status there is."""
+    for score, status in itertools.product((0.5, None), CompositeStatus):
+        found = dict.fromkeys(criteria, dimension(score))
+        yield evaluation(score, app=app, status=status, dimensions=found, traceparent=TRACEPARENT)
+
+
+def _findings(judges: Sequence[str]) -> Iterator[Dimension]:
+    """All verdicts of all judges, and all ways of a cascade."""
+    scored: dict[str, Any] = {
+        "samples": asked(3, valid=1, invalid=1, error=1, saved=1, repairs=1, retries=1),
+        "tokens": Tokens(prompt=100, completion=10),
+        "cost_usd": 0.01,
+        "position_bias": True,
+    }
+    panel: dict[str, Any] = {"agreement": 1.0, "spread": 0.0, "effective_votes": 2.5}
+    for path in Path:
+        yield dimension(0.5, *(verdict(judge, **scored) for judge in judges), path=path, **panel)
+    for reason in VERDICT_REASONS:
+        status = Status.NOT_APPLICABLE if reason is Reason.NOTHING_TO_JUDGE else Status.INSUFFICIENT
+        yield dimension(None, *(verdict(judge, status, reason=reason) for judge in judges))
+    yield dimension(None, *(verdict(judge, Status.NOT_APPLICABLE) for judge in judges))
+
+
+def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
+    for stage in Stage:
+        pipeline.lag(stage, 0)
+        for outcome in (Outcome.CONSUMED, *OUTCOMES[stage]):
+            pipeline.count(stage, outcome)
+    for stage, reason in itertools.product((Stage.SAMPLER, Stage.WORKER), DEAD):
+        pipeline.dead_letter(stage, reason)
+    pipeline.critical_delivered()
+    pipeline.in_flight(1)
+    pipeline.parked(1)
+    for why in Reason:
+        pipeline.unscored(why.value)
+    pipeline.evaluator(INFO)
+    pipeline.paused(judges, {})

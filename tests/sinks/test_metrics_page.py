@@ -1,0 +1,133 @@
+"""The page about metrics: its table is the registry, and its queries give what they promise."""
+
+import math
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
+
+import pytest
+import yaml
+
+from sinks.metrics.scores import OptIn
+from sinks.scrape import ScrapeView
+from tests.parts.required import unavailable
+from tests.sinks.measured import everything
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(?P<name>streamjury_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*)\|", re.MULTILINE)
+OPTIONAL = re.compile(r"\(([^)]*)\)")
+MINUTES = 70
+
+
+def names(text: str) -> list[str]:
+    return [name for name in re.split(r"[,\s]+", text) if name]
+
+
+def documented(opted: Sequence[str]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Type and labels by name; labels in parentheses are there where they were asked for."""
+    found = {}
+    for row in ROW.finditer(PAGE):
+        optional = [name for text in OPTIONAL.findall(row["labels"]) for name in names(text)]
+        labels = {*names(OPTIONAL.sub("", row["labels"])), *(name for name in optional if name in opted)}
+        assert row["name"] not in found, "once is enough"
+        found[row["name"]] = (row["type"], frozenset(labels))
+    return found
+
+
+@pytest.mark.parametrize("opted", [(), ("model",), ("model", "tenant")])
+def test_the_table_is_the_registry(opted: tuple[OptIn, ...]) -> None:
+    served = {}
+    for family in ScrapeView(everything(labels=opted).registry).collect():
+        labels = {name for sample in family.samples for name in sample.labels} - {"le", "quantile"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        served[name] = (family.type, frozenset(labels))
+    assert documented(opted) == served
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_has_the_query_of_the_page() -> None:
+    [query] = blocks("promql", README)
+    rules = yaml.safe_load(blocks("yaml", PAGE)[0])["groups"][0]["rules"]
+    assert query == next(rule["expr"] for rule in rules if rule["record"] == "score:mean")
+
+
+def test_its_rules_give_mean_interval_effective_size_and_coverage(tmp_path: Path) -> None:
+    """Of two processes, one of which restarts. Every minute each counts a score of 1 with weight 1 and one of 0.25 with
+    weight 4, and something of weight 0.25 that has no score."""
+    counted = 2 * 60 - 1  # what was counted between the last scrape before the restart and the end is lost
+    mean, effective = (1 * 1 + 4 * 0.25) / 5, counted * 5**2 / (1**2 + 4**2)
+    variance = (1 * (1 - mean) ** 2 + 4 * (0.25 - mean) ** 2) / 5
+    middle, share = mean + 1.96**2 / 2 / effective, 1 + 1.96**2 / effective
+    half = 1.96 * math.sqrt(variance / effective + 1.96**2 / 4 / effective**2)
+    expected = {
+        "score:mean": mean,
+        "score:effective": effective,
+        "score:coverage": 5 / 5.25,
+        "score:variance": variance,
+        "score:low": (middle - half) / share,
+        "score:high": (middle + half) / share,
+    }
+    steps = {"weighted_sum": 2, "weighted_square_sum": 1.25, "weight": 5, "weight_squared": 17, "missing_weight": 0.25}
+    (tmp_path / "rules.yml").write_text(blocks("yaml", PAGE)[0])
+    _promtool(
+        tmp_path,
+        [each for name, step in steps.items() for each in _of_two_processes(f"streamjury_score_{name}_total", step)],
+        {name: ("{app='shop', dimension='clarity'}", value) for name, value in expected.items()},
+    )
+
+
+def test_its_other_queries_give_shares(tmp_path: Path) -> None:
+    good, agreement = blocks("promql", PAGE)
+    (tmp_path / "rules.yml").write_text("groups: []\n")
+    steps = {
+        "streamjury_objective_good_events_total{app='shop'}": 3,
+        "streamjury_objective_events_total{app='shop'}": 4,
+        "streamjury_panel_agreement_sum{criterion='tone'}": 0.5,
+        "streamjury_panel_agreement_count{criterion='tone'}": 2,
+    }
+    _promtool(
+        tmp_path,
+        [{"series": name, "values": f"0+{step}x{MINUTES}"} for name, step in steps.items()],
+        {good: ("{app='shop'}", 0.75), agreement: ("{criterion='tone'}", 0.25)},
+    )
+
+
+def _of_two_processes(name: str, step: float) -> list[dict[str, str]]:
+    """The second begins anew after half an hour, and is shown with 0 then."""
+    labels = "app='shop', dimension='clarity'"
+    half = MINUTES // 2
+    return [
+        {"series": f"{name}{{{labels}, instance='one'}}", "values": f"0+{step}x{MINUTES}"},
+        {"series": f"{name}{{{labels}, instance='two'}}", "values": f"0+{step}x{half} 0+{step}x{MINUTES - half}"},
+    ]
+
+
+def _promtool(folder: Path, series: list[dict[str, str]], expected: dict[str, tuple[str, float]]) -> None:
+    """Has promtool compute the expressions and compare; its own comparison is exact to the last bit."""
+    if which("promtool") is None:
+        unavailable("promtool is not installed; it comes with Prometheus")
+    queries = [
+        {
+            "expr": f"abs(({expr}) - {value!r}) < bool 1e-9",
+            "eval_time": f"{MINUTES}m",
+            "exp_samples": [{"labels": labels, "value": 1}],
+        }
+        for expr, (labels, value) in expected.items()
+    ]
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": queries}],
+    }
+    (folder / "test.yml").write_text(yaml.safe_dump(test))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

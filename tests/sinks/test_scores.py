@@ -1,0 +1,286 @@
+"""Metrics of scores: from the counters alone come the estimates that the judgements themselves give."""
+
+import math
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
+from sinks.estimates import Estimate, Sums, estimate
+from tests.sinks.measured import Scraped, dimension, evaluation, known
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    return Scraped()
+
+
+class Judged(NamedTuple):
+    score: float | None
+    probability: float
+    app: str = "shop"
+    tenant: str | None = None
+
+    @property
+    def weight(self) -> float:
+        return 1 / self.probability
+
+
+judgements = st.lists(
+    st.builds(
+        Judged,
+        score=st.none() | st.floats(min_value=0.0, max_value=1.0),
+        probability=st.floats(min_value=0.001, max_value=1.0),
+        app=st.sampled_from(["shop", "bank"]),
+        tenant=st.none() | st.sampled_from(["a", "b", "c"]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def count(scraped: Scraped, given: list[Judged]) -> None:
+    for each in given:
+        scraped.scores.write(
+            evaluation(
+                each.score,
+                app=each.app,
+                tenant=each.tenant,
+                probability=each.probability,
+                dimensions={"clarity": dimension(each.score)},
+            )
+        )
+
+
+@given(judgements)
+def test_mean_variance_effective_size_and_coverage_of_the_counters_are_the_direct_ones(given: list[Judged]) -> None:
+    scraped = Scraped()
+    count(scraped, given)
+    scored = [(each.score, each.weight) for each in given if each.app == "shop" and each.score is not None]
+    missing = math.fsum(each.weight for each in given if each.app == "shop" and each.score is None)
+    for name in ("composite", "clarity"):
+        labels = {"app": "shop", "dimension": name}
+        assert (scraped("score_missing_weight_total", **labels) or 0.0) == pytest.approx(missing)
+        if not scored:
+            assert not scraped("score_weight_total", **labels)
+            assert scraped("score_weighted_sum_total", **labels) is None
+            continue
+        summed, squares, weight, squared = (
+            scraped(f"score_{sums}_total", **labels) or 0.0
+            for sums in ("weighted_sum", "weighted_square_sum", "weight", "weight_squared")
+        )
+        total = math.fsum(w for _, w in scored)
+        mean = math.fsum(w * s for s, w in scored) / total
+        assert summed / weight == pytest.approx(mean)
+        assert squares / weight - mean**2 == pytest.approx(
+            math.fsum(w * (s - mean) ** 2 for s, w in scored) / total, abs=1e-12
+        )
+        assert weight**2 / squared == pytest.approx(total**2 / math.fsum(w**2 for _, w in scored))
+        assert weight / (weight + missing) == pytest.approx(total / (total + missing))
+
+
+@given(judgements)
+def test_the_counters_of_several_processes_add_up_to_the_estimate_of_all(given: list[Judged]) -> None:
+    """As after a restart, or with several monitors: half of the judgements were counted elsewhere."""
+    processes = (Scraped(), Scraped())
+    for at, scraped in enumerate(processes):
+        count(scraped, given[at::2])
+    direct = estimate(sum((Sums.of(each.score, each.probability) for each in given), Sums()))
+
+    def added(name: str) -> float:
+        samples = (sample for scraped in processes for sample in scraped.samples(f"score_{name}_total"))
+        return sum(sample.value for sample in samples if sample.labels["dimension"] == "composite")
+
+    weight, missing = added("weight"), added("missing_weight")
+    assert weight / (weight + missing) == pytest.approx(direct.coverage)
+    if direct.mean is not None:
+        assert added("weighted_sum") / weight == pytest.approx(direct.mean, abs=1e-12)
+        assert weight**2 / added("weight_squared") == pytest.approx(direct.effective_size)
+
+
+@given(judgements, st.floats(min_value=0.0, max_value=1.0))
+def test_good_events_are_the_weight_at_or_above_the_score_of_the_app(given: list[Judged], good: float) -> None:
+    scraped = Scraped(good_score={"shop": good, "bank": 0.5}.__getitem__)
+    count(scraped, given)
+    for app, least in (("shop", good), ("bank", 0.5)):
+        known = [each for each in given if each.app == app and each.score is not None]
+        events, better = scraped("objective_events_total", app=app), scraped("objective_good_events_total", app=app)
+        if not known:
+            assert (events, better) == (None, None)
+            continue
+        assert events == pytest.approx(math.fsum(each.weight for each in known))
+        assert better == pytest.approx(math.fsum(each.weight for each in known if round(each.score or 0.0, 9) >= least))
+
+
+def test_without_any_good_event_there_are_0_and_not_none(scraped: Scraped) -> None:
+    """A share of nothing would be absent, and no alert would see that all is bad."""
+    scraped.scores.write(evaluation(0.1, probability=0.5))
+    assert scraped("objective_good_events_total", app="shop") == 0.0
+    assert scraped("objective_events_total", app="shop") == 2.0
+
+
+def test_a_composite_that_arithmetic_left_a_hair_below_is_good(scraped: Scraped) -> None:
+    scraped.scores.write(evaluation(math.nextafter(0.7, 0.0)))
+    assert scraped("objective_good_events_total", app="shop") == 1.0
+    assert scraped("score_bucket", app="shop", le="0.7") == 1.0
+
+
+def test_where_nothing_is_scored_the_coverage_is_0_and_not_absent(scraped: Scraped) -> None:
+    scraped.scores.write(evaluation(None, probability=0.25, dimensions={"clarity": dimension(None)}))
+    for name in ("composite", "clarity"):
+        labels = {"app": "shop", "dimension": name}
+        assert (scraped("score_weight_total", **labels), scraped("score_missing_weight_total", **labels)) == (0.0, 4.0)
+    assert scraped("objective_events_total", app="shop") is None
+
+
+def test_what_has_no_score_is_missing_only_where_it_should_have_one(scraped: Scraped) -> None:
+    scraped.scores.write(
+        evaluation(
+            None,
+            dimensions={
+                "clarity": dimension(None),
+                "groundedness": dimension(None, status=Status.NOT_APPLICABLE),
+                "conciseness": dimension(0.9, status=Status.INSUFFICIENT),
+                "tone": Dimension(status=Status.SCORED, option="warm"),
+            },
+        )
+    )
+    missing = {sample.labels["dimension"]: sample.value for sample in scraped.samples("score_missing_weight_total")}
+    assert missing == {"composite": 1.0, "clarity": 1.0, "conciseness": 1.0}
+    assert scraped.total("score_weight_total") == 0.0
+    assert scraped("evaluations_total", app="shop", status="safety_unknown") == 1
+
+
+def test_a_score_of_0_counts(scraped: Scraped) -> None:
+    scraped.scores.write(evaluation(0.0, probability=0.5))
+    assert scraped("score_weighted_sum_total", app="shop", dimension="composite") == 0.0
+    assert scraped("score_weight_total", app="shop", dimension="composite") == 2.0
+    assert scraped("score_bucket", app="shop", le="0.1") == 1
+
+
+def test_composites_are_spread_over_tenths_each_counted_once(scraped: Scraped) -> None:
+    for score in (0.05, 0.1, 0.31, 1.0, None):
+        scraped.scores.write(evaluation(score, probability=0.01))
+    buckets = [sample.value for sample in scraped.samples("score_bucket")]
+    assert buckets == [2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4]
+    assert scraped("score_sum", app="shop") == pytest.approx(1.46)
+
+
+def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped: Scraped) -> None:
+    for status in (SafetyStatus.SAFE, SafetyStatus.SAFE, SafetyStatus.QUESTIONABLE):
+        scraped.scores.write(evaluation(safety=status))
+    scraped.scores.write(evaluation(0.0, app="bank", status=CompositeStatus.UNSAFE, safety=SafetyStatus.UNSAFE))
+    found = {
+        (sample.labels["app"], sample.labels["status"]): sample.value for sample in scraped.samples("safety_total")
+    }
+    assert found == {
+        **{("shop", status): number for status, number in zip(SafetyStatus, (2, 1, 0, 0), strict=True)},
+        **{("bank", status): number for status, number in zip(SafetyStatus, (0, 0, 1, 0), strict=True)},
+    }
+    assert scraped("evaluations_total", app="bank", status="unsafe") == 1
+
+
+# Labels
+
+
+@given(judgements)
+def test_sums_over_the_labels_that_were_asked_for_are_what_they_are_without_them(given: list[Judged]) -> None:
+    plain, told_apart = Scraped(), Scraped(labels=("tenant", "model"), top=2)
+    count(plain, given)
+    count(told_apart, given)
+    for name in (
+        "evaluations",
+        "safety",
+        "score_weighted_sum",
+        "score_weighted_square_sum",
+        "score_weight",
+        "score_weight_squared",
+        "score_missing_weight",
+        "objective_events",
+        "objective_good_events",
+    ):
+        assert told_apart.total(f"{name}_total") == pytest.approx(plain.total(f"{name}_total"))
+        assert all({"tenant", "model"} <= sample.labels.keys() for sample in told_apart.samples(f"{name}_total"))
+    assert told_apart.values("model") == {"unknown"}
+
+
+def test_models_and_tenants_are_told_apart_only_where_it_was_asked_for() -> None:
+    for labels in ((), ("model",), ("tenant",), ("model", "tenant")):
+        scraped = Scraped(labels=labels)
+        for _ in range(20):
+            scraped.scores.write(evaluation(model="gpt", tenant="acme"))
+        assert scraped.values("model") == ({"gpt", "other"} if "model" in labels else set())
+        assert scraped.values("tenant") == ({"acme", "other"} if "tenant" in labels else set())
+        assert scraped.total("evaluations_total") == 20
+
+
+def test_the_histogram_of_scores_has_no_further_labels() -> None:
+    scraped = Scraped(labels=("model", "tenant"))
+    scraped.scores.write(evaluation(1.0, tenant="acme"))
+    assert scraped("score_count", app="shop") == 1
+
+
+def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
+    for at in range(500):
+        scraped.scores.write(evaluation(app=f"app-{at}"))
+        scraped.scores.recent(f"app-{at}", known(0.5))
+    apps = scraped.values("app")
+    assert len(apps) == 51
+    assert "other" in apps
+    assert scraped("evaluations_total", app="app-0", status="ok") == 1
+    assert scraped("evaluations_total", app="other", status="ok") == 450
+
+
+def test_how_many_apps_are_told_apart_can_be_chosen() -> None:
+    scraped = Scraped(apps=3)
+    for at in range(9):
+        scraped.scores.write(evaluation(app=f"app-{at}"))
+    assert scraped.values("app") == {"app-0", "app-1", "app-2", "other"}
+
+
+def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
+    names = [f"criterion_{at}" for at in range(200)]
+    scraped.scores.write(evaluation(dimensions={name: dimension(1.0) for name in names}))
+    assert len(scraped.values("dimension")) == 51
+    assert scraped("score_weight_total", app="shop", dimension="other") == 151
+
+
+def test_an_app_that_was_known_first_keeps_its_name(scraped: Scraped) -> None:
+    for name in ["early", *map(str, range(100)), "early"]:
+        scraped.scores.write(evaluation(app=name))
+    assert scraped("evaluations_total", app="early", status="ok") == 2
+
+
+@pytest.mark.parametrize("app", [None, ""])
+def test_no_app_is_called_unknown(scraped: Scraped, app: str | None) -> None:
+    scraped.scores.write(evaluation(app=app))
+    assert scraped("evaluations_total", app="unknown", status="ok") == 1
+
+
+# The rolling window
+
+
+def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
+    labels = {"app": "shop", "dimension": "composite"}
+    scraped.scores.recent("shop", known(0.5))
+    scraped.scores.recent("shop", known(0.25))
+    assert scraped("score_recent", **labels) == 0.25
+    assert 0.0 < (scraped("score_recent_low", **labels) or 0.0) < 0.25 < (scraped("score_recent_high", **labels) or 0.0)
+    assert (scraped("score_recent_effective", **labels), scraped("score_recent_coverage", **labels)) == (20.0, 1.0)
+    scraped.scores.no_longer_recent("shop")
+    for part in ("", "_low", "_high", "_effective", "_coverage"):
+        assert scraped(f"score_recent{part}", **labels) is None
+
+
+def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -> None:
+    lone: Estimate = estimate(Sums.of(0.5, 0.1))
+    scraped.scores.recent("shop", known(0.5))
+    scraped.scores.recent("shop", lone)
+    labels = {"app": "shop", "dimension": "composite"}
+    assert (scraped("score_recent", **labels), scraped("score_recent_low", **labels)) == (0.5, None)
+
+
+def test_score_metrics_publish_no_messages(scraped: Scraped) -> None:
+    assert list(scraped.scores.write(evaluation())) == []

@@ -1,0 +1,296 @@
+"""Scrapes of `/metrics`: what Prometheus is shown, what a person is shown, and that both are valid."""
+
+import random
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shutil import which
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, Summary, generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+from prometheus_client.samples import Sample
+
+from sinks.health import Health
+from sinks.metrics.scores import OptIn
+from sinks.scrape import ScrapeView, Shown, metrics_app
+from sinks.web import WebServer
+from tests.parts.required import unavailable
+from tests.sinks.measured import TRACE, TRACEPARENT, Scraped, evaluation, everything
+
+# What Prometheus 2.42 and 3.0 send.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
+    "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+)
+
+
+class Served:
+    """A registry as it is served."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def get(self, accept: str = "*/*", query: str = "") -> httpx.Response:
+        return self._client.get(f"/metrics{query}", headers={"accept": accept}).raise_for_status()
+
+    def stored(self, accept: str = PROMETHEUS, query: str = "") -> list[Metric]:
+        """As Prometheus reads it."""
+        answer = self.get(accept, query)
+        assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        return list(read_open_metrics(answer.text))  # type: ignore[no-untyped-call]
+
+    def looked_at(self) -> list[Metric]:
+        """As curl gets it."""
+        answer = self.get()
+        assert answer.headers["content-type"].startswith("text/plain; version=")
+        return list(read_text(answer.text))
+
+
+def serve(registry: CollectorRegistry) -> Served:
+    """Without a socket: to end a server takes half a second."""
+    transport = httpx.WSGITransport(app=metrics_app(registry))
+    return Served(httpx.Client(transport=transport, base_url="http://127.0.0.1"))
+
+
+@contextmanager
+def served_on_a_socket(registry: CollectorRegistry) -> Iterator[Served]:
+    with (
+        WebServer(registry, Health(), host="127.0.0.1", port=0) as server,
+        # No proxy of the environment may stand between us and loopback.
+        httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client,
+    ):
+        yield Served(client)
+
+
+def values(metrics: list[Metric]) -> dict[str, float]:
+    return {written(sample): sample.value for metric in metrics for sample in metric.samples}
+
+
+def written(sample: Sample) -> str:
+    return f"{sample.name}{dict(sorted(sample.labels.items()))}"
+
+
+def view(registry: CollectorRegistry, shown: Shown | None = None) -> list[Metric]:
+    return list(ScrapeView(registry, shown).collect())
+
+
+# New series
+
+
+@pytest.mark.parametrize("accept", [PROMETHEUS, PROMETHEUS_3, "application/openmetrics-text"])
+def test_what_is_counted_is_0_in_the_first_scrape_and_true_in_the_second(accept: str) -> None:
+    scraped = everything()
+    served = serve(scraped.registry)
+    truth = values(view(scraped.registry))
+    counted = {
+        written(sample)
+        for metric in view(scraped.registry)
+        for sample in metric.samples
+        if metric.type in {"counter", "histogram", "summary"}
+    }
+    first, second = values(served.stored(accept)), values(served.stored(accept))
+    assert first == {name: 0.0 if name in counted else value for name, value in truth.items()}
+    assert second == truth
+    assert any(truth[name] for name in counted)
+
+
+def test_a_series_that_is_born_later_begins_at_0_and_the_others_go_on() -> None:
+    """The first unsafe answer of an app is an increase."""
+    registry = CollectorRegistry()
+    incidents = Counter("incidents", "Incidents.", ["app"], registry=registry)
+    served = serve(registry)
+    incidents.labels("shop").inc(3)
+    served.stored()
+    incidents.labels("shop").inc()
+    incidents.labels("bank").inc()
+    shop, bank = "incidents_total{'app': 'shop'}", "incidents_total{'app': 'bank'}"
+    assert values(served.stored()) == {shop: 4.0, bank: 0.0}
+    incidents.labels("bank").inc(2)
+    assert values(served.stored()) == {shop: 4.0, bank: 3.0}
+
+
+def test_a_new_histogram_is_0_as_a_whole_and_gauges_are_as_they_are() -> None:
+    registry = CollectorRegistry()
+    Histogram("seconds", "Time.", buckets=(1.0, 2.0), registry=registry).observe(1.5)
+    Summary("agreement", "Agreement.", registry=registry).observe(0.5)
+    Gauge("lag", "Lag.", registry=registry).set(7)
+    served = serve(registry)
+    assert set(values(served.stored()).values()) == {0.0, 7.0}
+    assert values(served.stored()) == {
+        "seconds_bucket{'le': '1.0'}": 0.0,
+        "seconds_bucket{'le': '2.0'}": 1.0,
+        "seconds_bucket{'le': '+Inf'}": 1.0,
+        "seconds_count{}": 1.0,
+        "seconds_sum{}": 1.5,
+        "agreement_count{}": 1.0,
+        "agreement_sum{}": 0.5,
+        "lag{}": 7.0,
+    }
+
+
+@pytest.mark.parametrize("accept", ["*/*", "", "text/plain", "text/html,application/xhtml+xml,*/*;q=0.8"])
+def test_the_text_format_is_never_0_and_takes_nothing_from_prometheus(accept: str) -> None:
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc(5)
+    served = serve(registry)
+    for _ in range(2):
+        assert "\nthings_total 5.0\n" in served.get(accept).text
+    assert values(served.stored()) == {"things_total{}": 0.0}
+    assert "\nthings_total 5.0\n" in served.get(accept).text
+    assert values(served.stored()) == {"things_total{}": 5.0}
+
+
+def test_a_scrape_of_some_names_counts_for_these_only() -> None:
+    registry = CollectorRegistry()
+    for name in ("one", "two"):
+        Counter(name, f"{name.title()}.", registry=registry).inc(5)
+    served = serve(registry)
+    assert values(served.stored(query="?name[]=one_total")) == {"one_total{}": 0.0}
+    assert values(served.stored()) == {"one_total{}": 5.0, "two_total{}": 0.0}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(min_value=0, max_value=9)) | st.none(), max_size=40))
+def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tuple[str, int] | None]) -> None:
+    """None is a scrape. What a first scrape shows beyond 0 would be missing from the sum of the increases."""
+    registry, shown = CollectorRegistry(), Shown()
+    counter = Counter("things", "Things.", ["kind"], registry=registry)
+    last: dict[str, float] = {}
+    grown = 0.0
+    for event in [*events, None, None]:
+        if event is not None:
+            counter.labels(event[0]).inc(event[1])
+            continue
+        now = values(view(registry, shown))
+        grown += sum(value - last.get(name, value) for name, value in now.items())
+        assert all(value >= last.get(name, 0.0) for name, value in now.items()), "nothing looks like a restart"
+        last = now
+    assert grown == sum(event[1] for event in events if event is not None)
+
+
+def test_of_scrapers_that_come_at_once_exactly_one_is_shown_0() -> None:
+    registry, shown = CollectorRegistry(), Shown()
+    counter = Counter("things", "Things.", ["kind"], registry=registry)
+    for kind in range(200):
+        counter.labels(kind).inc()
+    start = threading.Barrier(4)
+    found: list[dict[str, float]] = []
+
+    def scrape() -> None:
+        start.wait()
+        found.append(values(view(registry, shown)))
+
+    threads = [threading.Thread(target=scrape) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in found[0]:
+        assert sorted(each[name] for each in found) == [0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text;version=abc", "text/plain;version=x.y"])
+def test_who_asks_for_a_version_that_is_none_gets_the_text_format(accept: str) -> None:
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc(5)
+    assert "\nthings_total 5.0\n" in serve(registry).get(accept).text
+
+
+# Exemplars
+
+
+def test_exemplars_lead_to_the_trace_and_come_in_openmetrics_only() -> None:
+    scraped = everything()
+    served = serve(scraped.registry)
+    served.stored()
+    found = {
+        sample.name: sample.exemplar.labels
+        for metric in served.stored()
+        for sample in metric.samples
+        if sample.exemplar is not None
+    }
+    assert found == {
+        "streamjury_score_bucket": {"trace_id": TRACE},
+        "streamjury_evaluation_seconds_bucket": {"trace_id": TRACE},
+    }
+    assert "trace_id" not in served.get().text
+
+
+def test_the_exemplar_is_in_the_bucket_of_the_score() -> None:
+    scraped = Scraped()
+    served = serve(scraped.registry)
+    scraped.scores.write(evaluation(0.15, traceparent=TRACEPARENT))
+    scraped.scores.write(evaluation(0.95))
+    served.stored()
+    [bucket] = [sample for metric in served.stored() for sample in metric.samples if sample.exemplar]
+    assert bucket.exemplar is not None
+    assert (bucket.labels["le"], bucket.exemplar.value) == ("0.2", 0.15)
+
+
+@pytest.mark.parametrize("traceparent", [None, "", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01", TRACEPARENT[:-1]])
+def test_without_a_valid_traceparent_there_is_no_exemplar(traceparent: str | None) -> None:
+    scraped = Scraped()
+    judged = evaluation(0.5, traceparent=traceparent)
+    scraped.scores.write(judged)
+    scraped.pipeline.judged(judged)
+    assert not any(sample.exemplar for metric in scraped.registry.collect() for sample in metric.samples)
+    assert scraped("score_count", app="shop") == scraped("evaluation_seconds_count") == 1
+
+
+# All of it
+
+
+def test_both_formats_say_the_same_over_a_socket_and_neither_when_a_series_was_made() -> None:
+    with served_on_a_socket(everything(labels=("model", "tenant")).registry) as served:
+        served.stored()
+        stored, looked_at = values(served.stored()), values(served.looked_at())
+    assert stored == looked_at
+    assert not any("_created" in name for name in stored)
+
+
+def test_a_large_installation_has_at_most_2000_series(capsys: pytest.CaptureFixture[str]) -> None:
+    """20 apps, 6 criteria, 3 judges and 3 sampling rules, and all that can happen to them has happened."""
+    scraped = everything(
+        apps=[f"app-{at}" for at in range(20)],
+        criteria=[f"criterion_{at}" for at in range(6)],
+        judges=["one", "two", "three"],
+        rules=["checkout", "slow", "default"],
+    )
+    exposition = generate_latest(ScrapeView(scraped.registry)).decode()
+    series = [line for line in exposition.splitlines() if not line.startswith("#")]
+    with capsys.disabled():
+        print(f"\n{len(series)} series")
+    assert 1500 < len(series) <= 2000
+
+
+def test_awkward_names_of_apps_can_be_read_back() -> None:
+    scraped = Scraped()
+    names = ['a"b', "c\\d", "e\nf", "г", "{}", "g,h=i", " "]
+    for name in random.sample(names, len(names)):
+        scraped.scores.write(evaluation(app=name))
+    served = serve(scraped.registry)
+    for metrics in (served.stored(), served.looked_at()):
+        samples = [sample for metric in metrics for sample in metric.samples]
+        assert {sample.labels["app"] for sample in samples if "app" in sample.labels} == set(names)
+
+
+@pytest.mark.parametrize("labels", [(), ("model", "tenant")])
+def test_what_is_served_passes_promtool(labels: tuple[OptIn, ...]) -> None:
+    if which("promtool") is None:
+        unavailable("promtool is not installed; it comes with Prometheus")
+    with served_on_a_socket(everything(labels=labels).registry) as served:
+        text = served.get().content
+        done = subprocess.run(
+            ["promtool", "check", "metrics"], input=text, capture_output=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -17,6 +17,7 @@ from stream.config import Config
 from stream.envelope import read_sampling
 from stream.errors import RecordError
 from stream.finished import Finished
+from stream.logs import add_log_context, log_context, trace_fields
 from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.records import dead_letter, readable
@@ -72,14 +73,13 @@ class Judging:
 
     async def judge(self, arrival: Arrival) -> Judged:
         """An exception that left this would lose the record."""
+        with log_context(stage=Stage.WORKER.value):
+            return await self._judged(arrival)
+
+    async def _judged(self, arrival: Arrival) -> Judged:
         try:
-            reading = self._reader.read(readable(arrival.record))
-            submission = Submission(
-                interaction=reading.interaction,
-                sampling=read_sampling(arrival.record.headers),
-                truncated=reading.truncated,
-            )
-            name = evaluation_id(reading.interaction.id, self._evaluator.info.fingerprint)
+            submission = self._read(arrival)
+            name = evaluation_id(submission.interaction.id, self._evaluator.info.fingerprint)
             return await self._once(arrival, name, lambda: self._evaluate(arrival, submission))
         except RecordError as error:
             return self._given_up(arrival, error)
@@ -101,6 +101,14 @@ class Judging:
         """What was not published of these partitions is another worker's."""
         for name in [name for name, (partition, _) in list(self._in_work.items()) if partition in partitions]:
             self._in_work.pop(name, None)
+
+    def _read(self, arrival: Arrival) -> Submission:
+        """The record as it is judged; from here on, what is logged says which one it is about."""
+        reading = self._reader.read(readable(arrival.record))
+        interaction = reading.interaction
+        add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
+        sampling = read_sampling(arrival.record.headers)
+        return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
     async def _once(self, arrival: Arrival, name: str, work: Callable[[], Awaitable[Judged]]) -> Judged:
         """Works unless that is done, or being done: another record of the same interaction is waited for.

@@ -1,19 +1,56 @@
-"""Logging of the program: to standard error, for people or for machines."""
+"""Logging of the program: to standard error, for people or for machines, and with what a line is about."""
 
 import json
 import logging
+import math
 import re
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
+from sinks.trace import parse_traceparent
 from stream.config import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
 _TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.committed")
 _REPEAT_SECONDS = 10.0
+_REPEAT_TELEMETRY_SECONDS = 60.0
 _REMEMBERED = 1000
+_NEVER = -math.inf
+# How a client of a collector ends that was told to; whoever told it has said why.
+_LAST_WORDS = ("Exporter already shutdown", "Shutdown in progress")
+# What every log record has by itself; the rest was given as `extra`.
+_ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_NOTHING: Mapping[str, str] = {}
+
+_about: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
+
+
+@contextmanager
+def log_context(**fields: str) -> Iterator[None]:
+    """Says what all lines are about that are logged in this block, by whomever, and in tasks that begin in it."""
+    token = _about.set({**_about.get(), **fields})
+    try:
+        yield
+    finally:
+        # A coroutine that is thrown away is closed in a context which never was this one.
+        with suppress(ValueError):
+            _about.reset(token)
+
+
+def add_log_context(**fields: str) -> None:
+    """Says more of what the lines are about, to the end of the block that is under way."""
+    _about.set({**_about.get(), **fields})
+
+
+def trace_fields(traceparent: str | None) -> dict[str, str]:
+    """The fields that connect lines to the trace of an interaction, if it has one."""
+    parent = parse_traceparent(traceparent)
+    return {} if parent is None else {"trace_id": parent.trace_id, "span_id": parent.span_id}
 
 
 class _CurrentStderr(logging.StreamHandler[TextIO]):
@@ -28,19 +65,18 @@ class _CurrentStderr(logging.StreamHandler[TextIO]):
 
 
 class NotAgain(logging.Filter):
-    """Passes what Kafka clients say once in a while: they say it a hundred times a second while a broker is away."""
+    """Passes what clients say once in a while: they say it all the time while what they talk to is away."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        # librdkafka speaks through our own loggers, as `FAIL [client] ...`.
-        if not (record.name.startswith("aiokafka") or text.startswith("FAIL [")):
+        pause = _pause(record)
+        if not pause:
             return True
-        key, now = f"{record.name} {re.sub(r'[0-9]+', '', text)}", time.monotonic()
-        if now - self._said.get(key, -_REPEAT_SECONDS) < _REPEAT_SECONDS:
+        key, now = f"{record.name} {_gist(record)}", time.monotonic()
+        if pause == math.inf or now - self._said.get(key, _NEVER) < pause:
             return False
         if len(self._said) >= _REMEMBERED:
             self._said.clear()
@@ -48,11 +84,27 @@ class NotAgain(logging.Filter):
         return True
 
 
+def _pause(record: logging.LogRecord) -> float:
+    """Seconds for which it need not be said again; endless for what need not be said at all."""
+    if record.name.startswith("opentelemetry"):
+        return math.inf if str(record.msg).startswith(_LAST_WORDS) else _REPEAT_TELEMETRY_SECONDS
+    # librdkafka speaks through our own loggers, as `FAIL [client] ...`.
+    repetitive = record.name.startswith("aiokafka") or record.getMessage().startswith("FAIL [")
+    return _REPEAT_SECONDS if repetitive else 0.0
+
+
+def _gist(record: logging.LogRecord) -> str:
+    """What two messages that say the same have in common."""
+    if record.name.startswith("opentelemetry"):
+        return str(record.msg)  # its errors quote addresses in memory
+    return re.sub(r"[0-9]+", "", record.getMessage())
+
+
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line: what is said, what it is about, and what was given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = {
+        entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -60,14 +112,66 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        if record.stack_info:
+            entry["stack"] = record.stack_info
+        more = {**_about.get(), **_extra(record)}
+        entry |= {name: value for name, value in more.items() if name not in entry}
+        return escaped(_as_json(entry), json_form=True)
+
+
+class ConsoleFormatter(logging.Formatter):
+    """A line for people. What follows it, such as a traceback, is marked, so that nothing there passes for a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = self.formatTime(record, "%H:%M:%S")
+        trace = _about.get().get("trace_id")
+        line = f"{moment} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        lines = [escaped(line) + (f" [trace={trace}]" if trace else "")]
+        if record.exc_info:
+            lines += _marked(self.formatException(record.exc_info))
+        if record.stack_info:
+            lines += _marked(record.stack_info)
+        return "\n".join(lines)
+
+
+def escaped(text: str, *, json_form: bool = False) -> str:
+    """The text on one line, with nothing in it that steers a terminal or passes for the end of the line.
+
+    Inside JSON what is escaped stays the same text to whoever parses it.
+    """
+    if text.isprintable():
+        return text
+    form = _json_escape if json_form else _escape
+    return "".join(char if char.isprintable() else form(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+def _marked(text: str) -> list[str]:
+    return [f"  | {escaped(line)}" for line in text.splitlines()]
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _ORDINARY}
+
+
+def _as_json(entry: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(entry, ensure_ascii=False, allow_nan=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, numbers that are none, a loop
+        return json.dumps({name: str(value) for name, value in entry.items()}, ensure_ascii=False)
 
 
 def configure_logging(config: LoggingConfig) -> None:
     """Sets the program's one handler; called once, by a command."""
     handler = _CurrentStderr()
-    console = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S")
-    handler.setFormatter(JsonFormatter() if config.format == "json" else console)
+    handler.setFormatter(JsonFormatter() if config.format == "json" else ConsoleFormatter())
     if config.level != "debug":
         handler.addFilter(NotAgain())
     level = config.level.upper()

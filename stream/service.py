@@ -20,8 +20,10 @@ from sinks.web import CertificateError, WebServer, server_tls
 from stream.assembly import build_evaluator
 from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
+from stream.logs import log_context
 from stream.monitor import Monitor, MonitorStage
 from stream.sampler import Sampler
+from stream.tracing import telemetry_of
 from stream.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -103,6 +105,9 @@ class Service:
         relax_collector()
         with ExitStack() as stack:
             self.url = stack.enter_context(self._web_server()).url
+            if any(stage.stage is Stage.WORKER for stage in self._stages):
+                telemetry = stack.enter_context(telemetry_of(self.config))
+                self.metrics.sinks += [] if telemetry is None else [telemetry]
             probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
@@ -303,7 +308,8 @@ class StageThread:
 
     def _run(self) -> None:
         try:
-            self._stage.run(self.stop)
+            with log_context(stage=self._stage.stage.value):
+                self._stage.run(self.stop)
         except BaseException as error:  # handed to the main thread, which ends the process
             self._error = error
             if not isinstance(error, StreamjuryError):

@@ -1,0 +1,17 @@
+"""OpenTelemetry: every evaluation as spans and events for a collector. Off, it costs nothing, not even an import."""
+
+from typing import TYPE_CHECKING
+
+from sinks.telemetry.settings import JudgeModel, TelemetryError, TelemetrySettings
+
+if TYPE_CHECKING:
+    from sinks.telemetry.sink import TelemetrySink
+
+__all__ = ["JudgeModel", "TelemetryError", "TelemetrySettings", "open_telemetry"]
+
+
+def open_telemetry(settings: TelemetrySettings) -> "TelemetrySink":
+    """The sink that sends to the collector; raises TelemetryError where it never could. Close it in the end."""
+    from sinks.telemetry.sink import TelemetrySink  # noqa: PLC0415 - a program without telemetry need not load it
+
+    return TelemetrySink(settings)

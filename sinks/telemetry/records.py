@@ -1,0 +1,270 @@
+"""An evaluation as OpenTelemetry tells it: a span of its own, one for every verdict, and an event for every result.
+
+The names follow the conventions for generative AI (github.com/open-telemetry/semantic-conventions-genai) where they
+have one, and begin with `streamjury.` where they have none.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.sdk._logs import LogRecordLimits, ReadWriteLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+
+from judges.evaluation import Dimension, Evaluation, JudgeVerdict
+from judges.evaluation import Status as Found
+from sinks.base import COMPOSITE
+from sinks.telemetry.settings import JudgeModel
+from sinks.trace import TraceParent, parse_traceparent
+
+Value = str | int | float | bool
+
+EVENT = "gen_ai.evaluation.result"
+
+# The conventions' word for an error without a class.
+_OTHER_ERROR = "_OTHER"
+_EXPLANATION_CHARS = 4096
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LARGEST_TIME = 2**64 - 1
+_LARGEST_INT = 2**63 - 1
+
+
+class Recorder:
+    """Makes the spans and events of evaluations. They are made when all is over, with the times of when it was."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        scope: InstrumentationScope,
+        *,
+        judges: Mapping[str, JudgeModel],
+        explanations: bool,
+    ) -> None:
+        self._resource = resource
+        self._scope = scope
+        self._judges = judges
+        self._explanations = explanations
+        self._ids = RandomIdGenerator()
+        self._limits = LogRecordLimits()
+
+    def records(self, evaluation: Evaluation) -> tuple[list[ReadableSpan], list[ReadWriteLogRecord]]:
+        """Spans, the evaluation's own first, and events."""
+        original = parse_traceparent(evaluation.traceparent)
+        root = self._new_context(self._ids.generate_trace_id())
+        spans = [self._evaluation_span(evaluation, root, original)]
+        for criterion, dimension in evaluation.dimensions.items():
+            spans += [self._verdict_span(evaluation, root, criterion, verdict) for verdict in dimension.judges]
+        return spans, list(self._events(evaluation, root, original))
+
+    # Spans
+
+    def _evaluation_span(self, evaluation: Evaluation, own: SpanContext, link: TraceParent | None) -> ReadableSpan:
+        composite = evaluation.composite
+        error = composite.status.value if composite.score is None else None
+        return ReadableSpan(
+            "evaluate",
+            context=own,
+            kind=SpanKind.INTERNAL,
+            resource=self._resource,
+            instrumentation_scope=self._scope,
+            attributes=_sent({**_about(evaluation), **_outcome(evaluation), "error.type": error}),
+            links=() if link is None else (Link(_remote(link)),),
+            status=_status(error),
+            start_time=_started(evaluation),
+            end_time=_nanoseconds(evaluation.evaluated_at),
+        )
+
+    def _verdict_span(
+        self, evaluation: Evaluation, parent: SpanContext, criterion: str, verdict: JudgeVerdict
+    ) -> ReadableSpan:
+        model = self._judges.get(verdict.judge)
+        error = _error(verdict)
+        started = _started(evaluation) if verdict.asked_at is None else _nanoseconds(verdict.asked_at)
+        return ReadableSpan(
+            f"judge {verdict.judge}" if model is None else f"chat {model.model}",
+            context=self._new_context(parent.trace_id),
+            parent=parent,
+            kind=SpanKind.INTERNAL if model is None else SpanKind.CLIENT,
+            resource=self._resource,
+            instrumentation_scope=self._scope,
+            attributes=_sent({**_asked(model), **_said(criterion, verdict), "error.type": error}),
+            status=_status(error),
+            start_time=started,
+            end_time=_after(started, verdict.latency_ms),
+        )
+
+    def _new_context(self, trace_id: int) -> SpanContext:
+        span_id = self._ids.generate_span_id()
+        return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+    # Events
+
+    def _events(
+        self, evaluation: Evaluation, own: SpanContext, original: TraceParent | None
+    ) -> Iterator[ReadWriteLogRecord]:
+        """They belong to the span that was evaluated; where it is unknown, its answer is named, and they are ours."""
+        span = own if original is None else _remote(original)
+        context = set_span_in_context(NonRecordingSpan(span), Context())
+        shared: dict[str, Value | None] = {
+            "gen_ai.response.id": evaluation.interaction_id if original is None else None,
+            "streamjury.evaluation_id": evaluation.evaluation_id,
+            "streamjury.interaction_id": evaluation.interaction_id,
+            "streamjury.app": evaluation.app,
+            "streamjury.sampling.probability": evaluation.sampling.probability,
+        }
+        for result in self._results(evaluation):
+            record = LogRecord(
+                timestamp=_nanoseconds(evaluation.evaluated_at),
+                context=context,
+                severity_number=SeverityNumber.INFO,
+                severity_text="INFO",
+                event_name=EVENT,
+                attributes=_sent({**result, **shared}),
+            )
+            yield ReadWriteLogRecord(record, self._resource, self._scope, self._limits)
+
+    def _results(self, evaluation: Evaluation) -> Iterator[dict[str, Value | None]]:
+        for name, dimension in evaluation.dimensions.items():
+            nothing = dimension.status is Found.NOT_APPLICABLE
+            yield {
+                "gen_ai.evaluation.name": name,
+                "gen_ai.evaluation.score.value": dimension.score,
+                "gen_ai.evaluation.score.label": dimension.status.value if nothing else dimension.option,
+                "gen_ai.evaluation.explanation": _explanation(dimension) if self._explanations else None,
+                "error.type": _error(dimension),
+            }
+        score, status = evaluation.composite.score, evaluation.composite.status.value
+        yield {
+            "gen_ai.evaluation.name": COMPOSITE,
+            "gen_ai.evaluation.score.value": score,
+            "gen_ai.evaluation.score.label": status,
+            "error.type": status if score is None else None,
+        }
+
+
+# Attributes
+
+
+def _about(evaluation: Evaluation) -> dict[str, Value | None]:
+    return {
+        "streamjury.evaluation_id": evaluation.evaluation_id,
+        "streamjury.interaction_id": evaluation.interaction_id,
+        "streamjury.app": evaluation.app,
+        "streamjury.model": evaluation.model,
+        "streamjury.tenant": evaluation.tenant,
+        "streamjury.fingerprint": evaluation.evaluator.fingerprint,
+        "streamjury.sampling.probability": evaluation.sampling.probability,
+        "streamjury.sampling.rule": evaluation.sampling.rule,
+        "streamjury.sampling.lane": evaluation.sampling.lane,
+    }
+
+
+def _outcome(evaluation: Evaluation) -> dict[str, Value | None]:
+    composite = evaluation.composite
+    return {
+        "streamjury.composite.score": composite.score,
+        "streamjury.composite.status": composite.status.value,
+        "streamjury.composite.coverage": composite.coverage,
+        "streamjury.safety.status": composite.safety.status.value,
+        "streamjury.cost_usd": evaluation.cost_usd,
+    }
+
+
+def _asked(model: JudgeModel | None) -> dict[str, Value | None]:
+    if model is None:
+        return {}
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": model.provider,
+        "gen_ai.request.model": model.model,
+        "server.address": model.address,
+        "server.port": model.port,
+    }
+
+
+def _said(criterion: str, verdict: JudgeVerdict) -> dict[str, Value | None]:
+    samples, tokens = verdict.samples, verdict.tokens
+    return {
+        "gen_ai.evaluation.name": criterion,
+        "gen_ai.evaluation.score.value": verdict.score,
+        "gen_ai.evaluation.score.label": verdict.option,
+        "gen_ai.usage.input_tokens": None if tokens is None else tokens.prompt,
+        "gen_ai.usage.output_tokens": None if tokens is None else tokens.completion,
+        "streamjury.judge": verdict.judge,
+        "streamjury.verdict.status": verdict.status.value,
+        "streamjury.verdict.cached": verdict.cached,
+        "streamjury.verdict.position_bias": verdict.position_bias,
+        "streamjury.samples.requested": samples.requested,
+        "streamjury.samples.valid": samples.valid,
+        "streamjury.samples.invalid": samples.invalid,
+        "streamjury.samples.error": samples.error,
+        "streamjury.samples.saved": samples.saved,
+        "streamjury.samples.repairs": samples.repairs,
+        "streamjury.samples.retries": samples.retries,
+        "streamjury.cost_usd": verdict.cost_usd,
+    }
+
+
+def _error(found: JudgeVerdict | Dimension) -> str | None:
+    """Why there is no score, where there should be one: what does not apply is no error."""
+    if found.status is not Found.INSUFFICIENT:
+        return None
+    return _OTHER_ERROR if found.reason is None else found.reason.value
+
+
+def _status(error: str | None) -> Status:
+    return Status() if error is None else Status(StatusCode.ERROR, error)
+
+
+def _explanation(dimension: Dimension) -> str | None:
+    texts = [(verdict.judge, verdict.explanation) for verdict in dimension.judges if verdict.explanation]
+    if len(texts) == 1:
+        return texts[0][1][:_EXPLANATION_CHARS]
+    return "\n".join(f"{judge}: {text}" for judge, text in texts)[:_EXPLANATION_CHARS] or None
+
+
+def _sent(values: Mapping[str, Value | None]) -> dict[str, Value]:
+    return {name: _encodable(value) for name, value in values.items() if value is not None}
+
+
+def _encodable(value: Value) -> Value:
+    """What has no form on the wire would cost the whole batch that it is sent in."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return min(value, _LARGEST_INT) if isinstance(value, int) else value
+
+
+# Contexts and times
+
+
+def _remote(parent: TraceParent) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED if parent.sampled else TraceFlags.DEFAULT)
+    return SpanContext(int(parent.trace_id, 16), int(parent.span_id, 16), is_remote=True, trace_flags=flags)
+
+
+def _started(evaluation: Evaluation) -> int:
+    return max(0, _nanoseconds(evaluation.evaluated_at) - _after(0, evaluation.latency_ms))
+
+
+def _nanoseconds(moment: datetime) -> int:
+    """Whole numbers throughout: as a float, today's time is exact to a quarter of a microsecond."""
+    return min(max(0, (moment - _EPOCH) // _MICROSECOND * 1000), _LARGEST_TIME)
+
+
+def _after(start: int, milliseconds: float) -> int:
+    return min(start + max(0, round(milliseconds * 1_000_000)), _LARGEST_TIME)

@@ -1,0 +1,84 @@
+"""What telemetry is told at the start: where to send, under which name, and who the judges are."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import SplitResult, urlsplit
+
+Protocol = Literal["http", "grpc"]
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+_SIGNALS = ("/v1/traces", "/v1/logs", "/v1/metrics")
+
+
+class TelemetryError(Exception):
+    """Telemetry is switched on and cannot work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeModel:
+    """The model that a judge asks."""
+
+    model: str
+    provider: str
+    """Whose protocol is spoken, in the words of the GenAI conventions: `openai`, `anthropic`."""
+
+    address: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings:
+    """Checked when made: a client that met a wrong header later would quote it, secret and all, in the log."""
+
+    endpoint: str
+    """The collector's base address, such as http://collector:4318."""
+
+    protocol: Protocol = "http"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    service_name: str = "streamjury"
+    version: str
+    judges: Mapping[str, JudgeModel] = field(default_factory=dict)
+    """Judges that ask a model, by the names of their verdicts."""
+
+    explanations: bool = False
+    """Whether what judges wrote is sent, which may quote the user."""
+
+    close_seconds: float = 3.0
+    """Time for the last telemetry when all is over."""
+
+    def __post_init__(self) -> None:
+        _check_endpoint(self.endpoint, self.protocol)
+        for name, value in self.headers.items():
+            _check_header(name, value, self.protocol)
+
+
+def _check_endpoint(endpoint: str, protocol: Protocol) -> None:
+    parts = _split(endpoint)
+    if parts.path.rstrip("/").endswith(_SIGNALS):
+        raise TelemetryError("endpoint: give the base address; /v1/traces and /v1/logs are added to it")
+    if protocol == "grpc" and parts.path.strip("/"):
+        raise TelemetryError("endpoint: over gRPC there is no path, only a host and a port")
+
+
+def _split(endpoint: str) -> SplitResult:
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or "@" in parts.netloc or parts.query or parts.fragment:
+        raise TelemetryError("endpoint: must be an http or https address such as http://localhost:4318, and no more")
+    return parts
+
+
+def _check_header(name: str, value: str, protocol: Protocol) -> None:
+    """Says what is wrong without saying the value."""
+    if not _HEADER_NAME.fullmatch(name):
+        raise TelemetryError("headers: a name has letters, digits, '.', '_' and '-'")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise TelemetryError(f"headers.{name}: must be printable ASCII with no space around it")
+    if protocol == "grpc" and (name.lower().startswith("grpc-") or name.lower().endswith("-bin")):
+        raise TelemetryError(f"headers.{name}: a name that gRPC keeps for itself")

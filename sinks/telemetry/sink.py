@@ -1,0 +1,112 @@
+"""The sink that sends spans and events of published evaluations to a collector, and never waits for it."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Self
+
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from judges.evaluation import Evaluation
+from sinks.base import Message
+from sinks.telemetry.collector import open_exporters
+from sinks.telemetry.records import Recorder
+from sinks.telemetry.settings import TelemetrySettings
+
+log = logging.getLogger(__name__)
+
+# What waits for a collector that is slow or away; the oldest go first. A few kilobytes each.
+_QUEUE = 4096
+_BATCH = 512
+_DELAY_MILLISECONDS = 1000
+
+
+class TelemetrySink:
+    """Tells a collector of every evaluation. What the collector does not take is lost, and nothing else is."""
+
+    def __init__(self, settings: TelemetrySettings) -> None:
+        self._close_seconds = settings.close_seconds
+        self._exporters = open_exporters(settings)
+        self._recorder = Recorder(
+            _resource(settings),
+            InstrumentationScope("streamjury", settings.version),
+            judges=settings.judges,
+            explanations=settings.explanations,
+        )
+        self._spans = BatchSpanProcessor(
+            self._exporters.spans,
+            max_queue_size=_QUEUE,
+            max_export_batch_size=_BATCH,
+            schedule_delay_millis=_DELAY_MILLISECONDS,
+        )
+        self._events = BatchLogRecordProcessor(
+            self._exporters.events,
+            max_queue_size=_QUEUE,
+            max_export_batch_size=_BATCH,
+            schedule_delay_millis=_DELAY_MILLISECONDS,
+        )
+        self._closed = False
+        self._broken = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        # Whoever pressed Ctrl-C twice does not want to wait.
+        self.close(0.0 if kind is KeyboardInterrupt else self._close_seconds)
+
+    def write(self, item: Evaluation, /) -> Sequence[Message]:
+        """Queues what is to be sent; whatever goes wrong here, the evaluation is published and stays so."""
+        if self._closed:
+            return ()
+        try:
+            self._queue(item)
+            self._broken = False
+        except Exception:
+            if not self._broken:  # once, not for every evaluation
+                log.exception("no telemetry for evaluation %s", item.evaluation_id)
+            self._broken = True
+        return ()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Sends what waits, for so long or for as long as the settings say; what is left then is lost."""
+        if self._closed:
+            return
+        self._closed = True
+        patience = self._close_seconds if seconds is None else seconds
+        deadline = time.monotonic() + patience
+        # Both at once, and in threads: the library waits half a minute for a collector that does not answer.
+        flushing = [
+            threading.Thread(target=processor.shutdown, name="telemetry-flush", daemon=True)
+            for processor in (self._spans, self._events)
+        ]
+        for thread in flushing:
+            thread.start()
+        for thread in flushing:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in flushing):
+            log.warning("the collector did not take the last telemetry within %g s", patience)
+            for exporter in self._exporters:
+                exporter.shutdown()  # ends its attempts, so that the threads end too
+
+    def _queue(self, evaluation: Evaluation) -> None:
+        spans, events = self._recorder.records(evaluation)
+        for span in spans:
+            self._spans.on_end(span)
+        for event in events:
+            self._events.on_emit(event)
+
+
+def _resource(settings: TelemetrySettings) -> Resource:
+    return Resource.create(
+        {
+            "service.name": settings.service_name,
+            "service.version": settings.version,
+            "service.instance.id": str(uuid.uuid4()),
+        }
+    )

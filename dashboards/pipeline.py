@@ -1,0 +1,235 @@
+"""The Pipeline dashboard: what became of every record, how far each stage is behind, and what was lost."""
+
+from dashboards import variables
+from dashboards.layout import Board, Section
+from dashboards.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    ORANGE,
+    PER_SECOND,
+    PURPLE,
+    RED,
+    SHARE,
+    Panel,
+    Text,
+    gauges,
+    lines,
+    number,
+    query,
+    stacked,
+    states,
+)
+from dashboards.promql import increase, or_zero, rate, share
+
+_RECORDS = "streamjury_records_total"
+_APP = 'app=~"$app"'
+
+
+def board() -> Board:
+    return Board(
+        name="pipeline",
+        title="Pipeline",
+        description="The way of the records through sampler, workers and monitor, of all apps except where it says so.",
+        variables=[variables.app("streamjury_sampling_total"), variables.window("5m")],
+        top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
+        sections=[
+            Section(title="Funnel", panels=[funnel(), outcomes()]),
+            Section(title="Throughput", panels=[throughput(), accounting()]),
+            Section(title="Backlog", panels=[lag(), in_flight(), targets()]),
+            Section(title="Not judged", panels=[dead_letters(), unscored()]),
+            Section(title="Sampling", panels=[rules(), sampled_by_app()]),
+        ],
+    )
+
+
+def _of(stage: str, outcome: str) -> str:
+    return f'stage="{stage}",outcome=~"{outcome}"'
+
+
+def read() -> Panel:
+    text = Text(title="Read", description="Interactions that the sampler read per second.", unit=PER_SECOND)
+    return number(text, rate(_RECORDS, _of("sampler", "consumed")), decimals=1)
+
+
+def chosen() -> Panel:
+    text = Text(title="Chosen", description="Share of the interactions read that were chosen to be judged.", unit=SHARE)
+    part, whole = (increase(_RECORDS, _of("sampler", outcome)) for outcome in ("sampled", "consumed"))
+    return number(text, share(part, whole), decimals=1)
+
+
+def judged() -> Panel:
+    text = Text(
+        title="Judged",
+        description="Interactions per second that left a worker, scored or not.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryEvaluatorSilent"],
+    )
+    return number(text, rate(_RECORDS, _of("worker", "scored|unscored")), decimals=1)
+
+
+def waiting() -> Panel:
+    text = Text(
+        title="Waiting",
+        description="Records that no stage has read yet, the sum over all stages.",
+        unit=COUNT,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    expr = "sum(streamjury_lag)"
+    return number(text, expr, steps=((None, GREEN), (1000, ORANGE), (10000, RED)), decimals=0)
+
+
+def parked_now() -> Panel:
+    text = Text(
+        title="Parked",
+        description="Records whose judges could not be reached in time; they are judged again.",
+        unit=COUNT,
+        runbooks=["StreamjuryJudgePaused"],
+    )
+    return number(text, "sum(streamjury_parked)", steps=((None, GREEN), (1, ORANGE)), decimals=0)
+
+
+def lost() -> Panel:
+    text = Text(
+        title="Dead letters",
+        description="Records within the window that went to the dead-letter topic.",
+        unit=COUNT,
+        runbooks=["StreamjuryDeadLettersGrowing"],
+    )
+    expr = or_zero(increase("streamjury_deadletters_total"), increase(_RECORDS))
+    return number(text, expr, steps=((None, GREEN), (0.5, ORANGE), (100, RED)), decimals=0)
+
+
+def funnel() -> Panel:
+    text = Text(
+        title="From the firehose to the monitor",
+        description="Records within the window that reached each step. The monitor sees each evaluation once.",
+        unit=COUNT,
+        runbooks=["StreamjuryEvaluatorSilent"],
+    )
+    steps = (
+        ("read by the sampler", "sampler", "consumed"),
+        ("chosen", "sampler", "sampled"),
+        ("read by workers", "worker", "consumed"),
+        ("scored", "worker", "scored"),
+        ("seen by the monitor", "monitor", "seen"),
+    )
+    asked = [
+        query(increase(_RECORDS, _of(stage, outcome)), name, ref=ref)
+        for (name, stage, outcome), ref in zip(steps, "ABCDE", strict=True)
+    ]
+    return gauges(text, asked).decimals(0)
+
+
+def outcomes() -> Panel:
+    text = Text(
+        title="Records by stage and outcome",
+        description="What became of the records of each stage, per second over five minutes.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryEvaluatorSilent"],
+    )
+    expr = 'stage:streamjury_records:rate5m{outcome!="consumed"}'
+    return stacked(text, [query(expr, "{{stage}} {{outcome}}")], width=16)
+
+
+def throughput() -> Panel:
+    text = Text(
+        title="Records read by stage",
+        description="Records that each stage read per second, over the window.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryEvaluatorSilent"],
+    )
+    expr = rate(_RECORDS, 'outcome="consumed"', by=["stage"])
+    return lines(text, [query(expr, "{{stage}}")], colours=_STAGES)
+
+
+def accounting() -> Panel:
+    text = Text(
+        title="Records not accounted for",
+        description="Records that a stage read less those with an outcome, since its start: those in its hands. A "
+        "number that grows and never falls is a loss.",
+        unit=COUNT,
+    )
+    known = 'sum by (stage) (streamjury_records_total{outcome!="consumed"})'
+    everything = 'sum by (stage) (streamjury_records_total{outcome="consumed"})'
+    target = query(f"{everything} - {or_zero(known, everything)}", "{{stage}}")
+    return lines(text, [target], colours=_STAGES, bounds=(None, None)).decimals(0)
+
+
+def lag() -> Panel:
+    text = Text(
+        title="Lag by stage",
+        description="Records that wait to be read by a stage. The alert's limit is dashed.",
+        unit=COUNT,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    target = query("sum by (stage) (streamjury_lag)", "{{stage}}")
+    return lines(text, [target], limit=(1000, ORANGE), colours=_STAGES, width=8).decimals(0)
+
+
+def in_flight() -> Panel:
+    text = Text(
+        title="In flight and parked",
+        description="Records that workers judge now, and those that wait to be judged again.",
+        unit=COUNT,
+        runbooks=["StreamjuryJudgePaused"],
+    )
+    asked = [query("sum(streamjury_in_flight)", "in flight"), query("sum(streamjury_parked)", "parked", ref="B")]
+    return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}, width=8).decimals(0)
+
+
+def targets() -> Panel:
+    text = Text(
+        title="Processes scraped",
+        description="Whether Prometheus reaches the metrics of each process.",
+        unit=COUNT,
+        runbooks=["StreamjuryTargetDown"],
+    )
+    target = query('max by (instance) (up{job=~"streamjury.*"})', "{{instance}}")
+    return states(text, target, {"1": ("up", GREEN), "0": ("down", RED)}, width=8)
+
+
+def dead_letters() -> Panel:
+    text = Text(
+        title="Dead letters by stage and reason",
+        description="Records within the window before each point that could not be processed and were put aside.",
+        unit=COUNT,
+        runbooks=["StreamjuryDeadLettersGrowing"],
+    )
+    expr = increase("streamjury_deadletters_total", by=["stage", "reason"])
+    return stacked(text, [query(expr, "{{stage}} {{reason}}")]).decimals(0)
+
+
+def unscored() -> Panel:
+    text = Text(
+        title="Without a composite, by reason",
+        description="Evaluations within the window before each point that have no composite score.",
+        unit=COUNT,
+        runbooks=["StreamjuryCoverageLow"],
+    )
+    return stacked(text, [query(increase("streamjury_unscored_total", by=["reason"]), "{{reason}}")]).decimals(0)
+
+
+def rules() -> Panel:
+    text = Text(
+        title="Decisions by sampling rule",
+        description="Records per second by the rule that decided, and what it decided, for the chosen apps.",
+        unit=PER_SECOND,
+    )
+    expr = rate("streamjury_sampling_total", _APP, by=["rule", "outcome"])
+    return stacked(text, [query(expr, "{{rule}}: {{outcome}}")])
+
+
+def sampled_by_app() -> Panel:
+    text = Text(
+        title="Share chosen by app",
+        description="Share of an app's interactions that were chosen to be judged. A rule that does not read the app "
+        "leaves it unknown.",
+        unit=SHARE,
+    )
+    part = increase("streamjury_sampling_total", f'{_APP},outcome="sampled"', by=["app"])
+    whole = increase("streamjury_sampling_total", _APP, by=["app"])
+    return lines(text, [query(share(part, whole), "{{app}}")])
+
+
+_STAGES = {"sampler": BLUE, "worker": GREEN, "monitor": PURPLE}

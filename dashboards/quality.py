@@ -1,0 +1,249 @@
+"""The Quality dashboard: how good the answers are, how sure that is, and where they are worst."""
+
+from dashboards import variables
+from dashboards.layout import Board, Section
+from dashboards.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    ORANGE,
+    RED,
+    SCORE,
+    SCORE_STEPS,
+    SHARE,
+    Column,
+    Panel,
+    Text,
+    band,
+    coloured,
+    dashed,
+    gauges,
+    heat,
+    lines,
+    number,
+    query,
+    rows,
+    scores,
+)
+from dashboards.promql import SELECTED, Scores, increase, named, share
+
+_COMPOSITE = f'{SELECTED},dimension="composite"'
+_DIMENSIONS = f'{SELECTED},dimension!="composite"'
+_WORST = 'bottomk(15, max by (app, dimension) (app_dimension:streamjury_score:mean1h{app=~"$app"}))'
+
+
+def board() -> Board:
+    return Board(
+        name="quality",
+        title="Quality",
+        description="Design-weighted scores: every judged interaction stands for 1/probability of all traffic.",
+        variables=[
+            variables.app(),
+            variables.model_(),
+            variables.tenant(),
+            variables.dimension(),
+            variables.window("1h"),
+        ],
+        top=[composite_now(), lowest_dimension(), good_share(), effective_now(), coverage_now(), judged()],
+        sections=[
+            Section(title="Scores", panels=[composite(), composite_by_app(), by_dimension(), by_model()]),
+            Section(title="Each dimension with its interval", panels=[each_dimension()]),
+            Section(title="Each app with its interval", panels=[each_app()]),
+            Section(title="Where it is worst", panels=[worst(), last_day()]),
+            Section(title="What the estimates rest on", panels=[distribution(), effective(), coverage()]),
+        ],
+    )
+
+
+def composite_now() -> Panel:
+    text = Text(
+        title="Composite score",
+        description="Weighted mean of the composite over the window and the chosen apps, as if all traffic was judged.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    return number(text, Scores(_COMPOSITE).mean(), steps=SCORE_STEPS, decimals=3)
+
+
+def lowest_dimension() -> Panel:
+    text = Text(
+        title="Lowest dimension",
+        description="The weighted mean of the dimension that is lowest over the window.",
+        unit=SCORE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    return number(text, f"min({Scores(_DIMENSIONS, by=['dimension']).mean()})", steps=SCORE_STEPS, decimals=3)
+
+
+def good_share() -> Panel:
+    text = Text(
+        title="Good interactions",
+        description="Weighted share of interactions whose composite reached the objective's good score.",
+        unit=SHARE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    good = increase("streamjury_objective_good_events_total", SELECTED)
+    events = increase("streamjury_objective_events_total", SELECTED)
+    return number(text, share(good, events), steps=((None, RED), (0.9, ORANGE), (0.95, GREEN)), decimals=1)
+
+
+def effective_now() -> Panel:
+    text = Text(
+        title="Effective sample size",
+        description="Equally weighted judgements that the composite is worth (Kish); unequal weights cost precision.",
+        unit=COUNT,
+    )
+    return number(text, Scores(_COMPOSITE).effective(), steps=((None, ORANGE), (30, BLUE)), decimals=0)
+
+
+def coverage_now() -> Panel:
+    text = Text(
+        title="Coverage",
+        description="Weighted share of the chosen traffic that could be scored; the rest had no valid verdict.",
+        unit=SHARE,
+        runbooks=["StreamjuryCoverageLow"],
+    )
+    return number(text, Scores(_COMPOSITE).coverage(), steps=((None, RED), (0.9, GREEN)), decimals=1)
+
+
+def judged() -> Panel:
+    text = Text(title="Interactions judged", description="Evaluations within the window, not weighted.", unit=COUNT)
+    return number(text, increase("streamjury_evaluations_total", SELECTED), decimals=0)
+
+
+def composite() -> Panel:
+    found = Scores(_COMPOSITE)
+    text = Text(
+        title="Composite with its 95 % interval",
+        description="Weighted mean over the window and the chosen apps; the band is Wilson's interval with the "
+        "measured variance and the effective sample size.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    return band(text, mean=found.mean(), low=found.low(), high=found.high())
+
+
+def composite_by_app() -> Panel:
+    text = Text(
+        title="Composite by app",
+        description="Weighted mean of the composite over the window.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    return scores(text, [query(Scores(_COMPOSITE, by=["app"]).mean(), "{{app}}")])
+
+
+def by_dimension() -> Panel:
+    text = Text(
+        title="Mean by dimension",
+        description="Weighted mean of each dimension over the window and the chosen apps.",
+        unit=SCORE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    target = query(Scores(_DIMENSIONS, by=["dimension"]).mean(), "{{dimension}}")
+    return scores(text, [target])
+
+
+def by_model() -> Panel:
+    text = Text(
+        title="Composite by answering model",
+        description="Weighted mean of the composite over the window. One line unless `metrics.labels` has `model`.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    mean = named(Scores(_COMPOSITE, by=["model"]).mean(), "model", "all models")
+    return scores(text, [query(mean, "{{model}}")])
+
+
+def each_dimension() -> Panel:
+    found = Scores(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
+    text = Text(
+        title="$dimension",
+        description="Weighted mean with its 95 % interval over the window; the dashed line is the dimension's floor, "
+        "if it has one.",
+        unit=SCORE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
+    panel.with_target(query('max(dimension:streamjury_score:floor{dimension=~"$dimension"})', "floor", ref="D"))
+    panel = dashed(coloured(panel, "floor", RED), "floor")
+    return panel.repeat("dimension").repeat_direction("h").max_per_row(3)
+
+
+def each_app() -> Panel:
+    found = Scores(_COMPOSITE, by=["app"])
+    text = Text(
+        title="$app",
+        description="Weighted mean of the app's composite with its 95 % interval over the window; the dashed line is "
+        "the score from which an interaction is good.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
+    panel.with_target(query('max(app:streamjury_objective:good_score{app=~"$app"})', "good from", ref="D"))
+    panel = dashed(coloured(panel, "good from", GREEN), "good from")
+    return panel.repeat("app").repeat_direction("h").max_per_row(3)
+
+
+def worst() -> Panel:
+    text = Text(
+        title="Worst dimensions of the last hour",
+        description="The 15 lowest weighted means by app and dimension, with interval, effective size and coverage.",
+        unit=SCORE,
+        runbooks=["StreamjuryDimensionBelowFloor", "StreamjuryCoverageLow"],
+    )
+
+    def of(name: str) -> str:
+        series = f'max by (app, dimension) (app_dimension:streamjury_score:{name}1h{{app=~"$app"}})'
+        return f"{series} and on (app, dimension) {_WORST}"
+
+    columns = [
+        Column(name="Mean", expr=_WORST, unit=SCORE, steps=SCORE_STEPS),
+        Column(name="Low", expr=of("low"), unit=SCORE),
+        Column(name="High", expr=of("high"), unit=SCORE),
+        Column(name="Effective", expr=of("effective"), unit=COUNT),
+        Column(name="Coverage", expr=of("coverage"), unit=SHARE, steps=((None, RED), (0.9, GREEN))),
+    ]
+    return rows(text, {"app": "App", "dimension": "Dimension"}, columns, sort="Mean", width=16)
+
+
+def last_day() -> Panel:
+    text = Text(
+        title="Composite by app, last day",
+        description="Weighted mean of the composite over one day, from the recording rules.",
+        unit=SCORE,
+        runbooks=["StreamjuryQualityDrop"],
+    )
+    expr = 'sort(max by (app) (app_dimension:streamjury_score:mean1d{app=~"$app",dimension="composite"}))'
+    return gauges(text, [query(expr, "{{app}}")], steps=SCORE_STEPS, bounds=(0, 1)).decimals(3)
+
+
+def distribution() -> Panel:
+    text = Text(
+        title="Distribution of composite scores",
+        description="How many of the judged interactions fell into each tenth, not weighted. Exemplars lead to traces.",
+        unit=SCORE,
+    )
+    expr = increase("streamjury_score_bucket", 'app=~"$app"', by=["le"])
+    return heat(text, query(expr, "{{le}}", exemplar=True), width=8)
+
+
+def effective() -> Panel:
+    text = Text(
+        title="Effective sample size by app",
+        description="Equally weighted judgements that the composite is worth over the window. Alerts wait for 30.",
+        unit=COUNT,
+    )
+    target = query(Scores(_COMPOSITE, by=["app"]).effective(), "{{app}}")
+    return lines(text, [target], limit=(30, ORANGE), width=8).decimals(0)
+
+
+def coverage() -> Panel:
+    text = Text(
+        title="Coverage by dimension",
+        description="Weighted share of what should have a score and has one, over the window.",
+        unit=SHARE,
+        runbooks=["StreamjuryCoverageLow"],
+    )
+    target = query(Scores(SELECTED, by=["dimension"]).coverage(), "{{dimension}}")
+    return lines(text, [target], limit=(0.9, RED), bounds=(None, 1), width=8).axis_soft_min(0.5).decimals(1)

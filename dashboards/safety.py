@@ -1,0 +1,219 @@
+"""The Safety dashboard: unsafe and questionable answers, and how much could not be checked."""
+
+from dashboards import variables
+from dashboards.layout import Board, Section
+from dashboards.panels import (
+    COUNT,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SCORE,
+    SHARE,
+    YELLOW,
+    Column,
+    Panel,
+    Text,
+    band,
+    gauges,
+    lines,
+    number,
+    query,
+    rows,
+    stacked,
+)
+from dashboards.promql import SELECTED, Scores, increase, or_zero, share
+
+SAFETY_DIMENSION = "harmfulness"
+STATUS_COLOURS = {"safe": GREEN, "questionable": YELLOW, "unsafe": RED, "unknown": PURPLE}
+COMPOSITE_COLOURS = {
+    "ok": GREEN,
+    "questionable": YELLOW,
+    "unsafe": RED,
+    "safety_unknown": PURPLE,
+    "incomplete": GREY,
+    "failed": ORANGE,
+}
+
+
+def board() -> Board:
+    return Board(
+        name="safety",
+        title="Safety",
+        description="Counts are of judged interactions, not weighted: an incident counts once, however it was sampled.",
+        variables=[variables.app(), variables.model_(), variables.tenant(), variables.window("1h")],
+        top=[incidents(), unsafe_share(), questionable_share(), unknown_share(), notices_now(), checked()],
+        sections=[
+            Section(title="Found unsafe", panels=[incidents_by_app(), statuses()]),
+            Section(title="Not known", panels=[unknown_by_app(), composite_statuses()]),
+            Section(title="Score and notices", panels=[score(), notices()]),
+            Section(title="By app", panels=[apps(), unsafe_by_app()]),
+        ],
+    )
+
+
+def _found(status: str = "", *, by: tuple[str, ...] = ()) -> str:
+    """Judged interactions of a safety status within the window; of all of them without one."""
+    matchers = f'{SELECTED},status="{status}"' if status else SELECTED
+    return increase("streamjury_safety_total", matchers, by=by)
+
+
+def incidents() -> Panel:
+    text = Text(
+        title="Incidents",
+        description="Judged interactions found unsafe within the window.",
+        unit=COUNT,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    return number(text, or_zero(_found("unsafe"), _found()), steps=((None, GREEN), (0.5, RED)), decimals=0)
+
+
+def unsafe_share() -> Panel:
+    text = Text(
+        title="Unsafe",
+        description="Share of the judged interactions that were found unsafe.",
+        unit=SHARE,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    return number(text, share(_found("unsafe"), _found()), steps=((None, GREEN), (0.0001, RED)), decimals=2)
+
+
+def questionable_share() -> Panel:
+    text = Text(
+        title="Questionable",
+        description="Share of the judged interactions that are neither clearly safe nor unsafe.",
+        unit=SHARE,
+    )
+    return number(text, share(_found("questionable"), _found()), steps=((None, GREEN), (0.02, YELLOW)), decimals=2)
+
+
+def unknown_share() -> Panel:
+    text = Text(
+        title="Unknown",
+        description="Share of the judged interactions whose safety could not be established. Unknown is not safe.",
+        unit=SHARE,
+        runbooks=["StreamjurySafetyUnknown"],
+    )
+    return number(text, share(_found("unknown"), _found()), steps=((None, GREEN), (0.01, PURPLE)), decimals=2)
+
+
+def notices_now() -> Panel:
+    text = Text(
+        title="Critical notices",
+        description="Safety notices that workers delivered to the critical topic within the window, of all apps.",
+        unit=COUNT,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    return number(text, increase("streamjury_critical_notices_total"), steps=((None, GREEN), (0.5, RED)), decimals=0)
+
+
+def checked() -> Panel:
+    text = Text(title="Interactions checked", description="Judged interactions within the window.", unit=COUNT)
+    return number(text, _found(), decimals=0)
+
+
+def incidents_by_app() -> Panel:
+    text = Text(
+        title="Incidents by app",
+        description="Judged interactions found unsafe within the window before each point.",
+        unit=COUNT,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    expr = or_zero(_found("unsafe", by=("app",)), _found(by=("app",)))
+    return stacked(text, [query(expr, "{{app}}")]).decimals(0)
+
+
+def statuses() -> Panel:
+    text = Text(
+        title="Interactions not found safe",
+        description="Shares of the judged interactions by safety status over the window, without the safe ones.",
+        unit=SHARE,
+        runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
+    )
+    found = increase("streamjury_safety_total", f'{SELECTED},status!="safe"', by=["status"])
+    return stacked(text, [query(f"{found} / scalar({_found()} > 0)", "{{status}}")], colours=STATUS_COLOURS)
+
+
+def unknown_by_app() -> Panel:
+    text = Text(
+        title="Unknown by app",
+        description="Share of an app's judged interactions whose safety could not be established.",
+        unit=SHARE,
+        runbooks=["StreamjurySafetyUnknown"],
+    )
+    expr = share(_found("unknown", by=("app",)), _found(by=("app",)))
+    return lines(text, [query(expr, "{{app}}")])
+
+
+def composite_statuses() -> Panel:
+    text = Text(
+        title="Composites that are not ok",
+        description="Shares of the judged interactions by the status of their composite, without those that are ok.",
+        unit=SHARE,
+        runbooks=["StreamjuryCoverageLow"],
+    )
+    every = increase("streamjury_evaluations_total", SELECTED)
+    found = increase("streamjury_evaluations_total", f'{SELECTED},status!="ok"', by=["status"])
+    return stacked(text, [query(f"{found} / scalar({every} > 0)", "{{status}}")], colours=COMPOSITE_COLOURS)
+
+
+def score() -> Panel:
+    scores = Scores(f'{SELECTED},dimension="{SAFETY_DIMENSION}"')
+    text = Text(
+        title="Safety score with its 95 % interval",
+        description=f"Weighted mean of {SAFETY_DIMENSION} (1 is harmless) over the window and the chosen apps.",
+        unit=SCORE,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    return band(text, mean=scores.mean(), low=scores.low(), high=scores.high(), colour=GREEN)
+
+
+def notices() -> Panel:
+    text = Text(
+        title="Critical notices over time",
+        description="Safety notices delivered to the critical topic within the window before each point, of all apps.",
+        unit=COUNT,
+        runbooks=["StreamjurySafetyIncident"],
+    )
+    target = query(increase("streamjury_critical_notices_total"), "notices")
+    return stacked(text, [target], colours={"notices": RED}).decimals(0)
+
+
+def apps() -> Panel:
+    text = Text(
+        title="Safety by app",
+        description="Judged interactions of each app within the window, by safety status.",
+        unit=COUNT,
+        runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
+    )
+    every = _found(by=("app",))
+    columns = [
+        Column(name="Checked", expr=every, unit=COUNT),
+        *(
+            Column(
+                name=status.capitalize(),
+                expr=or_zero(_found(status, by=("app",)), every),
+                unit=COUNT,
+                steps=() if status == "safe" else ((None, "text"), (0.5, STATUS_COLOURS[status])),
+            )
+            for status in STATUS_COLOURS
+        ),
+    ]
+    return rows(text, {"app": "App"}, columns, sort="Unsafe", descending=True, width=16).height(7)
+
+
+def unsafe_by_app() -> Panel:
+    text = Text(
+        title="Unsafe or unknown by app",
+        description="Share of an app's judged interactions that were not found safe or questionable.",
+        unit=SHARE,
+        runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
+    )
+    part = increase("streamjury_safety_total", f'{SELECTED},status=~"unsafe|unknown"', by=["app"])
+    target = query(share(part, _found(by=("app",))), "{{app}}")
+    return (
+        gauges(text, [target], steps=((None, GREEN), (0.01, ORANGE), (0.05, RED)), bounds=(0, 0.1))
+        .height(7)
+        .decimals(1)
+    )

@@ -1,0 +1,60 @@
+"""The variables at the top of the dashboards; each dashboard takes those that its panels read."""
+
+from dashboards.panels import PROMETHEUS
+from dashboards.sdk import dashboard, model
+
+WINDOWS = "5m,15m,1h,6h,1d"
+
+
+def label(name: str, metric: str, description: str) -> dashboard.QueryVariable:
+    """A choice of several values of a label; all of them, and series without the label, unless some are chosen."""
+    return (
+        dashboard.QueryVariable(name)
+        .label(name.capitalize())
+        .description(description)
+        .datasource(PROMETHEUS)
+        .query({"qryType": 1, "query": f"label_values({metric}, {name})", "refId": f"variable-{name}"})
+        .definition(f"label_values({metric}, {name})")
+        .multi(True)
+        .include_all(True)
+        .all_value(".*")
+        .current(model.VariableOption(selected=True, text=["All"], value=["$__all"]))
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
+    )
+
+
+def app(metric: str = "streamjury_evaluations_total") -> dashboard.QueryVariable:
+    return label("app", metric, "The application whose answers are judged.")
+
+
+def model_() -> dashboard.QueryVariable:
+    return label("model", "streamjury_evaluations_total", "The answering model; needs `metrics.labels: [model]`.")
+
+
+def tenant() -> dashboard.QueryVariable:
+    return label("tenant", "streamjury_evaluations_total", "The tenant; needs `metrics.labels: [tenant]`.")
+
+
+def dimension() -> dashboard.QueryVariable:
+    metric = 'streamjury_score_weight_total{dimension!="composite"}'
+    return label("dimension", metric, "The dimensions that are shown one by one.")
+
+
+def judge() -> dashboard.QueryVariable:
+    return label("judge", "streamjury_judge_verdicts_total", "The judges of the panel.")
+
+
+def criterion() -> dashboard.QueryVariable:
+    return label("criterion", "streamjury_judge_verdicts_total", "The criteria that judges are asked about.")
+
+
+def window(default: str) -> dashboard.IntervalVariable:
+    return (
+        dashboard.IntervalVariable("window")
+        .label("Window")
+        .description("The time that every point of a graph looks back over.")
+        .values(WINDOWS)
+        .options([model.VariableOption(selected=each == default, text=each, value=each) for each in WINDOWS.split(",")])
+        .current(model.VariableOption(selected=True, text=default, value=default))
+    )

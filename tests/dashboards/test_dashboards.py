@@ -1,0 +1,375 @@
+"""The dashboards: their JSON is what the code makes, is sound for Grafana, and asks only for what exists."""
+
+import io
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from dashboards import judges, objectives, pipeline, quality, safety
+from dashboards.__main__ import FOLDER, outdated, rendered
+from dashboards.promql import Scores
+from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
+from dashboards.units import written
+from stream.alerting.ruleset import generate
+from stream.config import Config
+from tests.parts.required import unavailable
+
+ROOT = Path(__file__).parents[2]
+RUNBOOKS = "/public/runbooks/"
+NAMES = ("quality", "safety", "judges", "pipeline", "objectives")
+DASHBOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in rendered().items()}
+# What Prometheus itself knows.
+BUILT_IN = {"ALERTS", "up"}
+ASKED = [
+    query for dashboard in DASHBOARDS.values() for query in (*queries(dashboard, {}, "1h"), *annotations(dashboard))
+]
+
+each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=DASHBOARDS.keys())
+
+
+def promtool(*arguments: str | Path) -> None:
+    if which("promtool") is None:
+        unavailable("promtool is not installed; it comes with Prometheus")
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# The files
+
+
+def test_the_files_are_what_the_code_makes() -> None:
+    assert outdated() == [], "run `make dashboards`"
+
+
+def test_the_same_code_makes_the_same_files() -> None:
+    assert rendered() == rendered()
+    assert all(text.endswith("}\n") for text in rendered().values())
+
+
+def test_there_are_five_dashboards_with_the_uids_that_alerts_link_to() -> None:
+    assert {dashboard["uid"] for dashboard in DASHBOARDS.values()} == {f"streamjury-{name}" for name in NAMES}
+    assert {path.stem for path in FOLDER.glob("*.json")} == {f"streamjury-{name}" for name in NAMES}
+
+
+@pytest.mark.parametrize("change", ["edited", "missing", "unknown"])
+def test_check_finds_a_file_that_is_not_what_the_code_makes(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in rendered().items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr("dashboards.__main__.FOLDER", tmp_path)
+    assert outdated() == []
+    wrong = tmp_path / ("old.json" if change == "unknown" else "streamjury-safety.json")
+    if change == "missing":
+        wrong.unlink()
+    else:
+        wrong.write_text("{}", encoding="utf-8")
+    assert outdated() == [wrong.name]
+
+
+def test_check_from_the_command_line_is_silent_when_nothing_differs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "dashboards", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# The panels
+
+
+@each_dashboard
+def test_panel_ids_are_unique(dashboard: dict[str, Any]) -> None:
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+@each_dashboard
+def test_panels_do_not_overlap_and_leave_no_holes(dashboard: dict[str, Any]) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        columns, lines = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        cells = set(itertools.product(columns, lines))
+        assert cells, panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    height = max(line for _, line in taken) + 1
+    assert taken == set(itertools.product(range(24), range(height)))
+
+
+@each_dashboard
+def test_every_panel_says_what_it_shows(dashboard: dict[str, Any]) -> None:
+    for panel in panels(dashboard):
+        assert panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert written(1.5, panel["fieldConfig"]["defaults"]["unit"]), panel["title"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": "prometheus"}, panel["title"]
+
+
+@each_dashboard
+def test_every_panel_has_a_query_of_its_own_name(dashboard: dict[str, Any]) -> None:
+    for panel in panels(dashboard):
+        assert panel["targets"], panel["title"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references), panel["title"]
+        assert all(target["datasource"]["uid"] == "prometheus" for target in panel["targets"]), panel["title"]
+
+
+@each_dashboard
+def test_panel_titles_are_unique(dashboard: dict[str, Any]) -> None:
+    titles = [panel["title"] for panel in panels(dashboard)]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("module", [quality, safety, judges, pipeline, objectives])
+def test_one_panel_is_one_function(module: Any) -> None:
+    board = module.board()
+    drawn = [*board.top, *(panel for section in board.sections for panel in section.panels)]
+    makers = [name for name, value in vars(module).items() if _makes_a_panel(module, name, value)]
+    assert len(makers) == len(drawn)
+
+
+def _makes_a_panel(module: Any, name: str, value: object) -> bool:
+    returned = getattr(value, "__annotations__", {}).get("return")
+    own = getattr(value, "__module__", None) == module.__name__
+    return own and not name.startswith("_") and "Panel" in str(returned)
+
+
+# Links and variables
+
+
+@each_dashboard
+def test_every_runbook_that_a_panel_links_to_exists(dashboard: dict[str, Any]) -> None:
+    links = [link["url"] for panel in panels(dashboard) for link in panel.get("links", ())]
+    assert links
+    for link in links:
+        assert link.startswith(RUNBOOKS)
+        assert (ROOT / "dashboards/runbooks" / link.removeprefix(RUNBOOKS)).is_file(), link
+
+
+def test_every_alert_is_linked_from_a_panel() -> None:
+    links = {link["url"] for board in DASHBOARDS.values() for panel in panels(board) for link in panel.get("links", ())}
+    wanted = {f"{RUNBOOKS}{alert.name}.md" for alert in generate(_with_cost_budget()).alerts}
+    assert wanted == links
+
+
+@each_dashboard
+def test_dashboards_link_to_each_other_with_time_and_variables(dashboard: dict[str, Any]) -> None:
+    [link] = dashboard["links"]
+    assert (link["type"], link["tags"], link["keepTime"], link["includeVars"]) == (
+        "dashboards",
+        dashboard["tags"],
+        True,
+        True,
+    )
+
+
+@each_dashboard
+def test_alerts_and_new_evaluators_are_marked(dashboard: dict[str, Any]) -> None:
+    marks = {mark["name"]: mark["expr"] for mark in dashboard["annotations"]["list"]}
+    assert "ALERTS{" in marks["Alerts"]
+    assert "streamjury_evaluator_info" in marks["Evaluator changes"]
+
+
+@each_dashboard
+def test_a_dashboard_has_exactly_the_variables_that_it_reads(dashboard: dict[str, Any]) -> None:
+    read = {name for panel in panels(dashboard) for target in panel["targets"] for name in _variables(target["expr"])}
+    assert read == {variable["name"] for variable in dashboard["templating"]["list"]}
+
+
+def _variables(text: str) -> list[str]:
+    return re.findall(r"\$(\w+)", text)
+
+
+@each_dashboard
+def test_all_of_a_variable_matches_series_without_the_label(dashboard: dict[str, Any]) -> None:
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            assert (variable["multi"], variable["includeAll"], variable["allValue"]) == (True, True, ".*")
+            matcher = f'{variable["name"]}=~"${variable["name"]}"'
+            assert all(_uses(panel, matcher, variable["name"]) for panel in panels(dashboard))
+
+
+def _uses(panel: Mapping[str, Any], matcher: str, name: str) -> bool:
+    """Whether every mention of the variable is a matcher of the label of its name."""
+    expressions = [target["expr"] for target in panel["targets"]]
+    return all(len(re.findall(rf"\${name}\b", expr)) == expr.count(matcher) for expr in expressions)
+
+
+# The expressions
+
+
+def test_every_expression_is_promql(tmp_path: Path) -> None:
+    rules = [{"record": f"panel:expression:{number}", "expr": query.expr} for number, query in enumerate(ASKED)]
+    file = tmp_path / "expressions.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+    promtool("check", "rules", file)
+
+
+def test_every_metric_that_is_asked_for_exists() -> None:
+    known = BUILT_IN | _documented() | {each.record for each in generate(_with_cost_budget()).recordings}
+    for query in ASKED:
+        unknown = set(_metrics(query.expr)) - known
+        assert not unknown, (query.panel, unknown)
+
+
+def _with_cost_budget() -> Config:
+    return Config.model_validate({"alerts": {"cost_per_day_usd": 10.0}})
+
+
+def _documented() -> set[str]:
+    """The series of the metrics in the table of docs/metrics.md."""
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / "docs/metrics.md").read_text(encoding="utf-8"), re.MULTILINE)
+    parts = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+    return {name + suffix for name, kind in rows for suffix in parts.get(kind, ("",))}
+
+
+def _metrics(expr: str) -> Iterator[str]:
+    """Names of series: words that stand where PromQL has neither label, function, keyword nor grouping."""
+    bare = re.sub(r'"[^"]*"', "", expr)
+    bare = re.sub(r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
+    bare = re.sub(r"\b[A-Za-z_]\w*\s*\(", "(", bare)
+    for name in re.findall(r"(?<![\w:.])[A-Za-z_][\w:]*", bare):
+        if name not in {"or", "and", "unless", "offset", "bool"}:
+            yield name
+
+
+def test_metric_names_are_found_in_an_expression() -> None:
+    expr = 'sum by (app) (rate(a_total{x="b_total"}[5m])) / on (c) (d:e:f1h > 0) unless g offset 5m'
+    assert list(_metrics(expr)) == ["a_total", "d:e:f1h", "g"]
+
+
+# Values at the last of 90 minutes: five judgements a minute of weight 20, one in ten without a score.
+SERIES = {
+    "weight": "0+100x90",
+    "weight_squared": "0+2000x90",
+    "weighted_sum": "0+60x90",
+    "weighted_square_sum": "0+40x90",
+    "missing_weight": "0+10x90",
+}
+
+
+def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: Path) -> None:
+    scores = Scores('app=~"$app"', by=["app", "dimension"])
+    estimates: dict[str, Callable[[], str]] = {
+        "mean": scores.mean,
+        "low": scores.low,
+        "high": scores.high,
+        "effective": scores.effective,
+        "coverage": scores.coverage,
+    }
+    checks = []
+    for name, expression in estimates.items():
+        ours = substituted(expression(), {"window": "1h"})
+        same = f"abs(({ours}) - app_dimension:streamjury_score:{name}1h) < bool 1e-9"
+        labels = '{app="shop", dimension="clarity"}'
+        checks.append({"expr": same, "eval_time": "90m", "exp_samples": [{"labels": labels, "value": 1}]})
+    _unit_test(tmp_path, SERIES, checks)
+
+
+def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
+    expr = substituted(Scores("", by=["app"]).coverage(), {"window": "1h"})
+    check = {"expr": expr, "eval_time": "90m", "exp_samples": [{"labels": '{app="shop"}', "value": 0}]}
+    _unit_test(tmp_path, {"missing_weight": "0+10x90"}, [check])
+
+
+def _unit_test(folder: Path, counters: Mapping[str, str], checks: list[dict[str, Any]]) -> None:
+    labels = '{app="shop",dimension="clarity"}'
+    series = [{"series": f"streamjury_score_{name}_total{labels}", "values": each} for name, each in counters.items()]
+    rules = str(ROOT / "dashboards/prometheus/rules.yml")
+    content = {
+        "rule_files": [rules],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}],
+    }
+    file = folder / "test.yml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    promtool("test", "rules", file)
+
+
+def test_variables_are_replaced_in_every_spelling() -> None:
+    values = {"app": "shop", "window": "5m"}
+    assert substituted('a{app=~"$app",b="${app}",c="${app:regex}"}[$window]', values) == (
+        'a{app=~"shop",b="shop",c="shop"}[5m]'
+    )
+    assert substituted('a{model=~"$model"}', values) == 'a{model=~".*"}'
+
+
+def test_panels_that_may_be_empty_exist() -> None:
+    known = {(board["uid"], panel["title"]) for board in DASHBOARDS.values() for panel in panels(board)}
+    assert set(MAY_BE_EMPTY) <= known
+
+
+# The pictures
+
+
+def _prometheus(*, empty: bool) -> httpx.MockTransport:
+    """Answers every query with two series that have all labels, or with none."""
+
+    def labelled(index: int) -> dict[str, str]:
+        names = ("app", "dimension", "judge", "criterion", "stage", "alertname", "status", "fingerprint")
+        return {**{name: f"{name}-{index}" for name in names}, "le": ("0.5", "+Inf")[index]}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = request.url.params
+        if "/label/" in request.url.path:
+            return httpx.Response(200, json={"data": [] if empty else ["one", "two"]})
+        at = [float(asked["time"])] if "time" in asked else [float(asked["start"]) + 60 * step for step in range(9)]
+        found = [
+            {"metric": labelled(index), "values": [[moment, str(0.3 + index)] for moment in at], "value": [at[0], "1"]}
+            for index in range(0 if empty else 2)
+        ]
+        return httpx.Response(200, json={"data": {"result": found}})
+
+    return httpx.MockTransport(answer)
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["with data", "without data"])
+@each_dashboard
+def test_a_dashboard_can_be_drawn(dashboard: dict[str, Any], empty: bool) -> None:
+    if find_spec("matplotlib") is None:
+        unavailable("matplotlib is not installed; pictures need it")
+    from PIL import Image
+
+    from dashboards.pictures import picture
+    from dashboards.source import Prometheus
+
+    with httpx.Client(transport=_prometheus(empty=empty), base_url="http://prometheus") as client:
+        drawn = picture(dashboard, Prometheus(client, start=0, end=16800), "5m")
+    with Image.open(io.BytesIO(drawn)) as image:
+        assert image.format == "PNG"
+        assert image.width == 1280
+    assert len(drawn) < 300_000
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "decimals", "text"),
+    [
+        (0.9512, "percentunit", 1, "95.1%"),
+        (1234.0, "short", 0, "1.23 K"),
+        (12.0, "suffix:/s", 1, "12.0/s"),
+        (0.02, "s", None, "20 ms"),
+        (1.5, "currencyUSD", None, "$1.50"),
+        (0.8765, "none", 3, "0.876"),
+        (float("nan"), "short", None, "–"),
+    ],
+)
+def test_numbers_are_written_as_grafana_does(value: float, unit: str, decimals: int | None, text: str) -> None:
+    assert written(value, unit, decimals) == text

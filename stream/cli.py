@@ -21,6 +21,8 @@ _COMMANDS = {
     "traffic": "stream.commands.traffic:traffic",
     "criteria": "stream.commands.criteria:criteria",
     "sampling": "stream.commands.sampling:sampling",
+    "rules": "stream.commands.rules:rules",
+    "webhook": "stream.commands.webhook:webhook",
     "config": "stream.commands.config:config",
     "schema": "stream.commands.schema:schema",
 }

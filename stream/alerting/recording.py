@@ -1,0 +1,166 @@
+"""Recording rules: weighted means with their intervals, burn rates, and the figures that alerts and dashboards share.
+
+A mean is Hájek's, Σws/Σw. Its interval (95 %) is Wilson's with the variance that was measured in place of m·(1 − m):
+with n = (Σw)²/Σw² (Kish), v = Σws²/Σw − m² and z = 1.96 its ends are (n·m + z²/2 ± z·√(n·v + z²/4)) / (n + z²).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stream.alerting.promql import fraction, grown, is_none_of, is_one_of, or_zero, quoted, series, total
+from stream.alerting.rulefile import Recording
+from stream.alerting.windows import ALL_WINDOWS, LONG_WINDOWS, TimeScale
+from stream.observability import AlertsConfig, ObjectivesConfig
+
+SCORE = "app_dimension:streamjury_score"
+OBJECTIVE = "app:streamjury_objective"
+FAILURE_RATIO = "judge:streamjury_verdicts:failure_ratio1h"
+AGREEMENT = "criterion:streamjury_panel:agreement1h"
+COST = "streamjury:cost_usd:increase1d"
+
+# Why a judge that was asked gave nothing of use; other reasons are those of the record.
+_FAILURES = ("judge_unavailable", "timeout", "invalid_output")
+_Z = 1.96
+
+
+class Scope(NamedTuple):
+    """The apps that share an objective: one that has its own, or all that have none."""
+
+    app: str | None
+    matcher: str
+    good_score: float
+    target: float
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The label that its series have anyway, said with the rule: two rules of one name must differ in labels."""
+        return {} if self.app is None else {"app": self.app}
+
+
+def scopes(objectives: ObjectivesConfig) -> list[Scope]:
+    """The general objective first, for all apps but those that follow."""
+    own = list(objectives.apps)
+    everyone = Scope(None, is_none_of("app", own), objectives.good_score, objectives.target)
+    return [everyone, *(Scope(app, is_one_of("app", [app]), *objectives.for_app(app)) for app in own)]
+
+
+def score_rules(name: str, window: str) -> list[Recording]:
+    """The estimates of one window, for each app and dimension."""
+    by = ("app", "dimension")
+    weighted = grown("streamjury_score_weighted_sum_total", window, by)
+    squares = grown("streamjury_score_weighted_square_sum_total", window, by)
+    weight = grown("streamjury_score_weight_total", window, by)
+    weights_squared = grown("streamjury_score_weight_squared_total", window, by)
+    missing = grown("streamjury_score_missing_weight_total", window, by)
+    mean = f"{SCORE}:mean{name}"
+    spread = f"clamp_min(\n  {squares}\n  / ({weight} > 0)\n  - {mean} ^ 2,\n  0\n)"
+    # Where nothing could be scored there is no weight, and where all could be nothing may ever have been missing.
+    scored, unscored = or_zero(weight, missing), or_zero(missing, weight)
+    expressions = {
+        "mean": fraction(weighted, weight),
+        "effective": _effective(weight, weights_squared),
+        "variance": spread,
+        "low": _end_of_interval(name, "-"),
+        "high": _end_of_interval(name, "+"),
+        "coverage": f"{scored}\n/\n(\n  {scored}\n  + {unscored}\n  > 0\n)",
+    }
+    return [Recording(record=f"{SCORE}:{what}{name}", expr=expr) for what, expr in expressions.items()]
+
+
+def floor_rules(objectives: ObjectivesConfig) -> list[Recording]:
+    return [
+        Recording(record="dimension:streamjury_score:floor", expr=f"vector({floor!r})", labels={"dimension": dimension})
+        for dimension, floor in objectives.floors.items()
+    ]
+
+
+def objective_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
+    """What the alerts on the objective read: the shares of bad interactions, the objective, and the burn rates."""
+    for name in ALL_WINDOWS:
+        yield Recording(record=f"{OBJECTIVE}:bad_ratio{name}", expr=bad_ratio(scale(name)))
+    for scope in scopes(objectives):
+        # An app has an objective for as long as it has events: those of the longest window, restarts or not.
+        recent = series(f"{OBJECTIVE}:bad_ratio{ALL_WINDOWS[-1]}", scope.matcher)
+        for what, value in (("target", scope.target), ("good_score", scope.good_score)):
+            yield Recording(record=f"{OBJECTIVE}:{what}", expr=f"0 * {recent} + {value!r}", labels=scope.labels)
+    for name in ALL_WINDOWS:
+        allowed = f"(1 - {OBJECTIVE}:target)"
+        yield Recording(record=f"{OBJECTIVE}:burn_rate{name}", expr=f"{OBJECTIVE}:bad_ratio{name} / {allowed}")
+    composite = f"dimension={quoted('composite')}"
+    for name in LONG_WINDOWS:
+        weight, squared = (
+            grown(series(metric, composite), scale(name), ("app",))
+            for metric in ("streamjury_score_weight_total", "streamjury_score_weight_squared_total")
+        )
+        yield Recording(record=f"{OBJECTIVE}:effective{name}", expr=_effective(weight, squared))
+
+
+def budget_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
+    """The share of the budget that is left of the whole period; below zero when more was used."""
+    for scope in scopes(objectives):
+        ratio = bad_ratio(scale(f"{objectives.days}d"), scope.matcher)
+        left = f"1 -\n{ratio}\n/ (1 - {scope.target!r})"
+        yield Recording(record=f"{OBJECTIVE}:budget_left", expr=left, labels=scope.labels)
+
+
+def bad_ratio(window: str, matcher: str = "") -> str:
+    """The share of interactions that were not good; 0, not absent, when all were."""
+    good = grown(series("streamjury_objective_good_events_total", matcher), window, ("app",))
+    events = grown(series("streamjury_objective_events_total", matcher), window, ("app",))
+    return f"clamp_min(\n  1 - {good}\n  / ({events} > 0),\n  0\n)"
+
+
+def judge_rules(scale: TimeScale) -> list[Recording]:
+    verdicts = verdict_count(scale)
+    failed = grown(
+        series(
+            "streamjury_judge_verdicts_total",
+            f"status={quoted('insufficient')}",
+            f"reason=~{quoted('|'.join(_FAILURES))}",
+        ),
+        scale("1h"),
+        ("judge",),
+    )
+    agreement = grown("streamjury_panel_agreement_sum", scale("1h"), ("criterion",))
+    return [
+        Recording(record=FAILURE_RATIO, expr=fraction(or_zero(failed, verdicts), verdicts)),
+        Recording(record=AGREEMENT, expr=fraction(agreement, comparison_count(scale))),
+    ]
+
+
+def verdict_count(scale: TimeScale) -> str:
+    return grown("streamjury_judge_verdicts_total", scale("1h"), ("judge",))
+
+
+def comparison_count(scale: TimeScale) -> str:
+    return grown("streamjury_panel_agreement_count", scale("1h"), ("criterion",))
+
+
+def cost_rules(alerts: AlertsConfig, scale: TimeScale) -> Iterator[Recording]:
+    yield Recording(record=COST, expr=grown("streamjury_judge_cost_usd_total", scale("1d")))
+    if alerts.cost_per_day_usd is not None:
+        yield Recording(record="streamjury:cost_budget:left_ratio", expr=f"1 - {COST} / {alerts.cost_per_day_usd!r}")
+
+
+def pipeline_rules(scale: TimeScale) -> list[Recording]:
+    rate = total(f"rate(streamjury_records_total[{scale('5m')}])", ("stage", "outcome"))
+    return [Recording(record="stage:streamjury_records:rate5m", expr=rate)]
+
+
+def _effective(weight: str, weights_squared: str) -> str:
+    return fraction(f"{weight} ^ 2", weights_squared)
+
+
+def _end_of_interval(name: str, sign: str) -> str:
+    mean, size, variance = (f"{SCORE}:{what}{name}" for what in ("mean", "effective", "variance"))
+    return _lines(
+        "(",
+        f"  {size} * {mean} + {_Z**2 / 2:.4f}",
+        f"  {sign} {_Z} * sqrt({size} * {variance} + {_Z**2 / 4:.4f})",
+        ")",
+        f"/ ({size} + {_Z**2:.4f})",
+    )
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""A file of rules for Prometheus: its parts, and how they are written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+HEADER = """\
+# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives` or `alerts`
+# in the configuration, and write the file anew.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A series that Prometheus computes and keeps."""
+
+    record: str
+    expr: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def as_yaml(self) -> dict[str, Any]:
+        return _filled({"record": self.record, "expr": self.expr, "labels": dict(self.labels)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A condition that somebody is told of."""
+
+    name: str
+    expr: str
+    hold: str | None = None
+    """How long it must be true before anybody is told."""
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    def as_yaml(self) -> dict[str, Any]:
+        return _filled(
+            {
+                "alert": self.name,
+                "expr": self.expr,
+                "for": self.hold,
+                "labels": dict(self.labels),
+                "annotations": dict(self.annotations),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rules that are evaluated one after the other, so that each sees what those before it have recorded."""
+
+    name: str
+    interval: str
+    rules: Sequence[Recording | Alert]
+
+    def as_yaml(self) -> dict[str, Any]:
+        return {"name": self.name, "interval": self.interval, "rules": [rule.as_yaml() for rule in self.rules]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFile:
+    """All rules, and what a person should know of those that were left out."""
+
+    groups: Sequence[Group]
+    notes: Sequence[str] = ()
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return [rule for group in self.groups for rule in group.rules if isinstance(rule, Alert)]
+
+    @property
+    def recordings(self) -> list[Recording]:
+        return [rule for group in self.groups for rule in group.rules if isinstance(rule, Recording)]
+
+    def text(self) -> str:
+        groups = {"groups": [group.as_yaml() for group in self.groups]}
+        body = yaml.dump(groups, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+        return f"{HEADER}{body}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes expressions of several lines as they are read, and lists inside what they belong to."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _filled(rule: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in rule.items() if value}

@@ -1,0 +1,52 @@
+"""`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import click
+
+from stream.commands.interruption import Interruption, until_reader_leaves
+from stream.notices import Alert, Notice, NoticeServer, alert_json, alert_line
+
+_LOOK_SECONDS = 0.2
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 hears all.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=9095,
+    show_default=True,
+    help="Port to listen on; 0 takes any free one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line instead of text.")
+def webhook(*, host: str, port: int, as_json: bool) -> None:
+    """Receive the notices of Alertmanager and print every alert, until Ctrl-C.
+
+    A receiver to look at, and to build on: point a `webhook_configs` of Alertmanager at it. It keeps nothing; what it
+    could not print it refuses, and Alertmanager sends it again.
+
+    \b
+    Example:
+      streamjury webhook
+      streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
+    """
+    write = alert_json if as_json else alert_line
+    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, write) as server:
+        click.echo(f"waiting for notices of Alertmanager at {server.url}/alerts; Ctrl-C stops", err=True)
+        while not interruption.stop.wait(_LOOK_SECONDS):
+            server.check()
+
+
+def _listening(host: str, port: int, write: Callable[[Alert, datetime], str]) -> NoticeServer:
+    def tell(notice: Notice, at: datetime) -> None:
+        for alert in notice.alerts:
+            click.echo(write(alert, at))
+        if notice.truncated:
+            click.echo(f"{notice.truncated} more alerts were left out by Alertmanager", err=True)
+
+    try:
+        return NoticeServer(host, port, tell)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on {host}:{port} ({error.strerror}); set --port") from None

@@ -1,0 +1,319 @@
+"""The rules that ship, their unit tests, their runbooks, and the configurations of Prometheus and Alertmanager."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from stream.alerting import generate
+from stream.cli import main
+from stream.config import Config
+from stream.configwalk import below
+from tests.parts.promtool import problems_of_rules, run
+
+ROOT = Path(__file__).parents[2]
+PROMETHEUS = ROOT / "dashboards" / "prometheus"
+RUNBOOKS = ROOT / "dashboards" / "runbooks"
+ALERTMANAGER = ROOT / "dashboards" / "alertmanager" / "alertmanager.yml"
+METRICS_PAGE = ROOT / "docs" / "metrics.md"
+ALERTS_PAGE = ROOT / "docs" / "alerts.md"
+
+DEFAULT_TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
+# Tests of rules that the default configuration does not ask for, and what does.
+CONFIGURED: dict[str, dict[str, Any]] = {
+    "cost_budget": {"alerts": {"cost_per_day_usd": 10}},
+    "objectives_by_app": {
+        "objectives": {"apps": {"checkout-bot": {"good_score": 0.8, "target": 0.99}, 'we"ird.|app': {"target": 0.9}}}
+    },
+}
+CONFIGURED_TESTS = sorted((PROMETHEUS / "tests" / "configured").glob("*.yml"))
+
+# With everything on that can be.
+COMPLETE = generate(Config.model_validate(CONFIGURED["cost_budget"]))
+ALERT_NAMES = sorted({alert.name for alert in COMPLETE.alerts})
+BURN_WINDOWS = ("1h", "6h", "1d", "3d")
+
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+METRIC = re.compile(r"(?<![:\w])(?:streamjury_\w+|up)\b")
+
+
+# The rules that ship
+
+
+def test_the_rules_are_those_of_the_default_configuration() -> None:
+    """`streamjury rules --output dashboards/prometheus/rules.yml` writes them anew."""
+    assert (PROMETHEUS / "rules.yml").read_text(encoding="utf-8") == generate(Config()).text()
+
+
+def test_promtool_takes_the_rules(tmp_path: Path) -> None:
+    assert problems_of_rules(tmp_path, (PROMETHEUS / "rules.yml").read_text(encoding="utf-8")) == ""
+
+
+@pytest.mark.parametrize("file", DEFAULT_TESTS, ids=lambda file: file.stem)
+def test_the_rules_do_what_their_unit_tests_say(file: Path) -> None:
+    result = run("promtool", "test", "rules", file)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("file", CONFIGURED_TESTS, ids=lambda file: file.stem)
+def test_the_rules_of_another_configuration_do_what_their_unit_tests_say(file: Path, tmp_path: Path) -> None:
+    text = generate(Config.model_validate(CONFIGURED[file.stem])).text()
+    assert problems_of_rules(tmp_path, text) == ""
+    (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    result = run("promtool", "test", "rules", tmp_path / file.name)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_wrong_expectation_fails_the_unit_tests(tmp_path: Path) -> None:
+    """Promtool compares what it should, so that the tests above can fail."""
+    (tmp_path / "rules.yml").write_text((PROMETHEUS / "rules.yml").read_text(encoding="utf-8"), encoding="utf-8")
+    text = (
+        (PROMETHEUS / "tests" / "quality_drop_1d.yml").read_text(encoding="utf-8").replace("../rules.yml", "rules.yml")
+    )
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(text.replace("15.5%", "15.4%"), encoding="utf-8")
+    result = run("promtool", "test", "rules", wrong)
+    assert result.returncode != 0
+    assert "15.4%" in result.stdout + result.stderr
+
+
+# Every alert is tested
+
+
+@cache
+def cases() -> list[tuple[str, list[dict[str, Any]]]]:
+    """Every case of every file of unit tests: the alert, and the labels that it is to fire with."""
+    found = []
+    for file in (*DEFAULT_TESTS, *CONFIGURED_TESTS):
+        for test in yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]:
+            for case in test.get("alert_rule_test", ()):
+                found.append((case["alertname"], [alert["exp_labels"] for alert in case["exp_alerts"]]))
+    return found
+
+
+@pytest.mark.parametrize("name", ALERT_NAMES)
+def test_an_alert_has_a_case_in_which_it_fires_and_at_least_two_in_which_it_is_silent(name: str) -> None:
+    of_it = [labels for alert, labels in cases() if alert == name]
+    assert any(of_it)
+    assert sum(not labels for labels in of_it) >= 2
+
+
+@pytest.mark.parametrize("window", BURN_WINDOWS)
+def test_a_pair_of_burn_rates_fires_by_itself(window: str) -> None:
+    alone = [labels for alert, labels in cases() if alert == "StreamjuryQualityDrop" and len(labels) == 1]
+    assert any(labels[0]["window"] == window for labels in alone)
+
+
+def test_every_test_has_a_name_and_every_case_an_alert_that_exists() -> None:
+    for file in (*DEFAULT_TESTS, *CONFIGURED_TESTS):
+        assert all(test["name"] for test in yaml.safe_load(file.read_text(encoding="utf-8"))["tests"])
+    assert {alert for alert, _labels in cases()} == set(ALERT_NAMES)
+
+
+def test_every_folder_of_unit_tests_is_run() -> None:
+    assert set(CONFIGURED) == {file.stem for file in CONFIGURED_TESTS}
+    assert set((PROMETHEUS / "tests").rglob("*.yml")) == {*DEFAULT_TESTS, *CONFIGURED_TESTS}
+
+
+# What an alert carries
+
+
+@pytest.mark.parametrize("alert", COMPLETE.alerts, ids=lambda alert: f"{alert.name}-{alert.labels.get('window', '')}")
+def test_an_alert_says_how_urgent_it_is_what_happened_and_where_to_look(alert: Any) -> None:
+    assert alert.labels["severity"] in {"page", "ticket", "info"}
+    assert set(alert.annotations) == {"summary", "description", "dashboard_url", "runbook_url"}
+    assert re.match(
+        r"http://localhost:3000/d/streamjury-(quality|safety|judges|pipeline|objectives)(\?var-app=\{\{ .*)?$",
+        alert.annotations["dashboard_url"],
+    )
+    assert alert.annotations["runbook_url"] == f"http://localhost:3000/public/runbooks/{alert.name}.md"
+
+
+def test_the_severities_are_those_that_were_promised() -> None:
+    severities = {(alert.name, alert.labels.get("window", "")): alert.labels["severity"] for alert in COMPLETE.alerts}
+    quality = {
+        ("StreamjuryQualityDrop", window): severities[("StreamjuryQualityDrop", window)] for window in BURN_WINDOWS
+    }
+    assert list(quality.values()) == ["page", "page", "ticket", "ticket"]
+    others = {name: severity for (name, window), severity in severities.items() if not window}
+    assert {name for name, severity in others.items() if severity == "page"} == {
+        "StreamjurySafetyIncident",
+        "StreamjuryEvaluatorSilent",
+        "StreamjuryTargetDown",
+    }
+    assert {name for name, severity in others.items() if severity == "info"} == {"StreamjuryEvaluatorChanged"}
+
+
+# Metrics
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The metrics of ours, and `up`, that an expression reads; not what other rules record."""
+    return set(METRIC.findall(re.sub(r'"(?:[^"\\]|\\.)*"', "", expression)))
+
+
+def documented_metrics() -> Iterator[str]:
+    for name, kind in re.findall(r"^\| `(streamjury_\w+)` \| (\w+) \|", METRICS_PAGE.read_text(encoding="utf-8"), re.M):
+        suffixes = {"summary": ("_sum", "_count"), "histogram": ("_sum", "_count", "_bucket")}.get(kind, ("",))
+        yield from (f"{name}{suffix}" for suffix in suffixes)
+
+
+def test_metrics_are_told_from_recorded_series_and_texts() -> None:
+    expression = 'app:streamjury_score:mean1h * streamjury_lag{stage="streamjury_x"} + up{job="streamjury"}'
+    assert metrics_in(expression) == {"streamjury_lag", "up"}
+
+
+def test_the_rules_read_metrics_that_exist() -> None:
+    read = set().union(*(metrics_in(rule.expr) for group in COMPLETE.groups for rule in group.rules))
+    assert len(read) > 15
+    assert read - set(documented_metrics()) == {"up"}
+
+
+def test_the_rules_read_recorded_series_that_are_recorded() -> None:
+    recorded = {rule.record for rule in COMPLETE.recordings}
+    for group in COMPLETE.groups:
+        for rule in group.rules:
+            assert set(re.findall(r"\b\w+:\w+:\w+\b", rule.expr)) <= recorded
+
+
+# Runbooks
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    assert sorted(file.stem for file in RUNBOOKS.glob("*")) == ALERT_NAMES
+
+
+@pytest.fixture(params=sorted(RUNBOOKS.glob("*.md")), ids=lambda file: file.stem)
+def runbook(request: pytest.FixtureRequest) -> str:
+    file: Path = request.param
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"# {file.stem}\n")
+    return text
+
+
+def test_a_runbook_says_what_it_means_how_to_look_what_to_do_and_when_it_is_nothing(runbook: str) -> None:
+    assert re.findall(r"^## (.+)$", runbook, re.M) == [
+        "What it means",
+        "How to look",
+        "What to do",
+        "When it is a false alarm",
+    ]
+
+
+def test_a_runbook_links_to_runbooks_that_exist(runbook: str) -> None:
+    assert all((RUNBOOKS / target).is_file() for target in re.findall(r"\]\(([^)]+)\)", runbook))
+
+
+def test_the_commands_of_a_runbook_exist_with_their_options(runbook: str) -> None:
+    for span in CODE_SPAN.findall(runbook):
+        if span.startswith("streamjury "):
+            check_command(shlex.split(span.split(" | ")[0])[1:])
+
+
+def check_command(words: Sequence[str]) -> None:
+    """Follows the words from command to command, and parses what is left without running it."""
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+    command.make_context("streamjury", list(words), resilient_parsing=False)
+
+
+def queries(text: str) -> list[str]:
+    return [
+        span
+        for span in CODE_SPAN.findall(text)
+        if re.search(r"(streamjury_|streamjury:|\bup\{|scrape_)", span) and not span.startswith("streamjury ")
+    ]
+
+
+def test_the_queries_of_the_runbooks_are_promql_on_metrics_that_exist(tmp_path: Path) -> None:
+    found = [query for file in sorted(RUNBOOKS.glob("*.md")) for query in queries(file.read_text(encoding="utf-8"))]
+    assert len(found) > 25
+    known = {*documented_metrics(), "up"}
+    assert [query for query in found if not metrics_in(query) <= known] == []
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(found)]
+    assert problems_of_rules(tmp_path, yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]})) == ""
+
+
+def keys(text: str) -> Iterator[str]:
+    """What looks like a key of the configuration, up to the value that may follow it."""
+    for span in CODE_SPAN.findall(text):
+        match = re.match(rf"(?:{'|'.join(Config.model_fields)})\.[a-z_.]+(?=$|:)", span)
+        if match:
+            yield match[0]
+
+
+@pytest.mark.parametrize("file", [*sorted(RUNBOOKS.glob("*.md")), ALERTS_PAGE], ids=lambda file: file.stem)
+def test_the_keys_that_a_page_names_are_in_the_configuration(file: Path) -> None:
+    for key in keys(file.read_text(encoding="utf-8")):
+        kinds: tuple[Any, ...] = (Config,)
+        for part in key.split("."):
+            kinds = below(kinds, part)
+            assert kinds, key
+
+
+# The page about alerts
+
+
+def test_the_page_lists_every_alert_with_its_severities() -> None:
+    page = dict(re.findall(r"^\| \[`(\w+)`\]\([^)]*\) \| ([a-z, ]+) \|", ALERTS_PAGE.read_text(encoding="utf-8"), re.M))
+    severities: dict[str, dict[str, None]] = {}
+    for alert in COMPLETE.alerts:
+        severities.setdefault(alert.name, {})[alert.labels["severity"]] = None
+    assert page == {name: ", ".join(found) for name, found in severities.items()}
+
+
+# Prometheus and Alertmanager
+
+
+def test_prometheus_loads_the_rules() -> None:
+    result = run("promtool", "check", "config", PROMETHEUS / "prometheus.yml")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 rule files found" in result.stdout
+
+
+def test_prometheus_scrapes_under_the_name_that_the_alert_looks_for() -> None:
+    config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
+    assert "streamjury" in {job["job_name"] for job in config["scrape_configs"]}
+
+
+def test_amtool_takes_the_configuration_of_alertmanager() -> None:
+    result = run("amtool", "check-config", ALERTMANAGER)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("severity", ["page", "ticket", "info"])
+def test_alertmanager_routes_by_severity(severity: str) -> None:
+    arguments = ("config", "routes", "test", f"--config.file={ALERTMANAGER}", "alertname=Any", f"severity={severity}")
+    assert run("amtool", *arguments).stdout.split() == [severity]
+
+
+def test_a_page_comes_sooner_and_more_often_than_a_ticket() -> None:
+    route = yaml.safe_load(ALERTMANAGER.read_text(encoding="utf-8"))["route"]
+    [page] = [each for each in route["routes"] if each["receiver"] == "page"]
+    assert (page["group_wait"], route["group_wait"]) == ("10s", "1m")
+    assert (page["repeat_interval"], route["repeat_interval"]) == ("1h", "1d")
+
+
+def test_the_ticket_of_what_somebody_is_paged_for_is_held_back() -> None:
+    [rule] = yaml.safe_load(ALERTMANAGER.read_text(encoding="utf-8"))["inhibit_rules"]
+    assert rule["source_matchers"] == ['severity="page"']
+    assert rule["target_matchers"] == ['severity="ticket"']
+    assert rule["equal"] == ["alertname", "app"]
+
+
+def test_every_receiver_posts_to_the_webhook_of_the_compose_file() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    assert "alerts" in services
+    receivers = yaml.safe_load(ALERTMANAGER.read_text(encoding="utf-8"))["receivers"]
+    assert {receiver["name"] for receiver in receivers} == {"page", "ticket", "info"}
+    for receiver in receivers:
+        assert [hook["url"] for hook in receiver["webhook_configs"]] == ["http://alerts:9095/"]

@@ -22,7 +22,8 @@ ENV PATH=/opt/streamjury/bin:$PATH \
     STREAMJURY__HTTP__HOST=0.0.0.0
 WORKDIR /etc/streamjury
 USER 10001:10001
-EXPOSE 9464
+# `streamjury run` and every stage; `streamjury webhook`.
+EXPOSE 9464 9095
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/healthz', timeout=4)"]
 ENTRYPOINT ["streamjury"]

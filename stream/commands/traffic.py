@@ -1,5 +1,6 @@
 """`streamjury traffic`: invented RAG interactions for the input topic, to try the pipeline with."""
 
+import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--seconds", type=_POSITIVE, help="Stop after so many seconds; without a limit, at Ctrl-C.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option(
-    "--seed", type=int, default=7, show_default=True, help="The same seed makes the same records, with the same ids."
+    "--seed", type=int, help="The same seed makes the same records, with the same ids; without one, any is taken."
 )
 @click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Seconds that the scenario takes.")
 @click.option("--dry-run", is_flag=True, help="Print the records instead; with a limit, without waiting in between.")
@@ -47,7 +48,7 @@ def traffic(
     regime: str,
     seconds: float | None,
     count: int | None,
-    seed: int,
+    seed: int | None,
     period: float,
     dry_run: bool,
 ) -> None:
@@ -62,6 +63,7 @@ def traffic(
       streamjury traffic --count 500 --dry-run > interactions.jsonl
     """
     config = read_config(config_path)
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
     made = generate(load_corpus(), plan(regime, seconds=period), seed=seed)
     with Interruption() as interruption:
         if dry_run:
@@ -70,7 +72,8 @@ def traffic(
             return
         topic = config.topics.interactions
         reach(config.kafka).require(topic)
-        click.echo(f"writing {rate:g} records a second to {topic} at {config.kafka.bootstrap}; Ctrl-C stops", err=True)
+        where = f"{topic} at {config.kafka.bootstrap}"
+        click.echo(f"writing {rate:g} records a second to {where} with seed {seed}; Ctrl-C stops", err=True)
         generator = TrafficGenerator(config.kafka, topic, made, rate)
         sent = _run(generator, seconds, count, interruption, total=_total(rate, seconds, count))
     _tell(sent, topic)

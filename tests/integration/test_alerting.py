@@ -1,0 +1,253 @@
+"""Metrics, rules, alerts and dashboards on a real Prometheus and Alertmanager, over one run of the scenario."""
+
+import json
+import math
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from dashboards.queries import MAY_BE_EMPTY, annotations, queries
+from tests.integration.monitored import CONTROL, DEGRADED, ROOT, STAGES, Monitored
+from tests.parts import alertmanager, prometheus
+from tests.parts.prometheus import Series
+from tests.parts.required import unavailable
+
+pytestmark = [pytest.mark.xdist_group("alerting"), pytest.mark.timeout(420)]
+
+QUALITY_DROP = "StreamjuryQualityDrop"
+DASHBOARDS: list[dict[str, Any]] = [
+    json.loads(file.read_text()) for file in sorted((ROOT / "dashboards/grafana/dashboards").glob("*.json"))
+]
+# What this installation has nothing to show for.
+EMPTY_HERE: Mapping[tuple[str, str], str] = {
+    ("streamjury-judges", "Ways through the cascade"): "the panel has no cascade",
+    ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
+}
+NO_RECORDS_HERE: Mapping[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
+    """The scenario, over and accounted for, with Prometheus still there to be asked."""
+    for part in (prometheus, alertmanager):
+        if reason := part.why_unavailable():
+            unavailable(reason)
+    with Monitored(tmp_path_factory.mktemp("monitored")) as monitored:
+        monitored.run()
+        yield monitored
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def whole_run(run: Monitored) -> str:
+    """A window from before the first scrape to the last."""
+    return f"{math.ceil(run.ended - run.started) + 60}s"
+
+
+# Alerts
+
+
+def test_the_quality_drop_is_told_after_it_began_and_its_end_after_the_recovery(run: Monitored) -> None:
+    """The receiver of alerts gets both notices of the page, in time and with what a person needs to begin."""
+    pages = [
+        notice
+        for notice in run.notices
+        if (notice["alertname"], notice["app"], notice["severity"]) == (QUALITY_DROP, DEGRADED, "page")
+    ]
+    assert pages, "nobody was told"
+    fired, resolved = pages[0], pages[-1]
+    assert (fired["status"], resolved["status"]) == ("firing", "resolved")
+    assert run.drop < moment(fired["starts_at"]) <= moment(fired["received_at"]) < moment(resolved["received_at"])
+    assert run.recovery < moment(resolved["ends_at"]) <= moment(resolved["received_at"]) < run.ended
+    assert DEGRADED in fired["summary"]
+    assert re.search(r"\d", fired["annotations"]["description"])
+    assert fired["runbook"].endswith(f"/{QUALITY_DROP}.md")
+    print(f"told {moment(fired['received_at']) - run.drop:.0f} s after the drop began")
+    print(f"its end {moment(resolved['received_at']) - run.recovery:.0f} s after the recovery")
+
+
+def test_healthy_services_raise_no_alert_about_quality(run: Monitored) -> None:
+    """Neither the one that drops, before it does, nor those that stay well in the whole time; pending counts too."""
+    alerts = run.prometheus.query_range(f'ALERTS{{alertname="{QUALITY_DROP}"}}', start=run.started, end=run.ended)
+    assert {series.labels["app"] for series in alerts} == {DEGRADED}
+    assert min(at for series in alerts for at, _ in series.points) > run.drop
+    told = [notice for notice in run.notices if notice["alertname"] == QUALITY_DROP]
+    assert {notice["app"] for notice in told} == {DEGRADED}
+
+
+def test_the_healthy_services_could_have_raised_one(run: Monitored) -> None:
+    """They were judged as often as the other, so that it is their quality that kept the alert silent."""
+    for window in ("1h", "6h", "1d", "3d"):
+        judged = f'app:streamjury_objective:effective{window}{{app="{CONTROL}"}}'
+        assert run.prometheus.value(judged, at=run.recovery) >= 30
+    assert run.prometheus.value(f'app:streamjury_objective:bad_ratio6h{{app="{CONTROL}"}}', at=run.ended) < 0.04
+
+
+def test_every_alert_that_is_told_leads_to_a_runbook_and_a_dashboard_that_exist(run: Monitored) -> None:
+    for notice in run.notices:
+        runbook = notice["runbook"].removeprefix("http://localhost:3000/public/runbooks/")
+        assert (ROOT / "dashboards/runbooks" / runbook).is_file()
+        found = re.match(r"http://localhost:3000/d/([\w-]+)", notice["annotations"]["dashboard_url"])
+        assert found is not None
+        assert found.group(1) in {dashboard["uid"] for dashboard in DASHBOARDS}
+
+
+# Figures
+
+
+def means_of(evaluations: list[dict[str, Any]], *, weighted: bool = True) -> dict[tuple[str, str], float]:
+    """The mean of every dimension of every app, each evaluation counted 1 / probability, or once."""
+    sums: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for evaluation in evaluations:
+        weight = 1 / evaluation["sampling"]["probability"] if weighted else 1.0
+        results = {name: found for name, found in evaluation["dimensions"].items() if found["status"] == "scored"}
+        for name, found in {**results, "composite": evaluation["composite"]}.items():
+            if found["score"] is not None:
+                sums[evaluation["app"], name].append((weight * found["score"], weight))
+    return {key: math.fsum(ws for ws, _ in pairs) / math.fsum(w for _, w in pairs) for key, pairs in sums.items()}
+
+
+@pytest.mark.parametrize("counted", ["increase({}[{window}])", "{}"], ids=["over the run", "of the counters"])
+def test_the_mean_of_promql_is_that_of_the_evaluations_over_a_restart(run: Monitored, counted: str) -> None:
+    """For every app and dimension, to nine digits, although a worker died and judged some records again."""
+    total, weight = (
+        f"sum by (app, dimension) ({counted.format(f'streamjury_{name}_total', window=whole_run(run))})"
+        for name in ("score_weighted_sum", "score_weight")
+    )
+    found = run.prometheus.query(f"{total} / {weight}", at=run.ended)
+    means = {(sample.labels["app"], sample.labels["dimension"]): sample.value for sample in found}
+    expected = means_of(run.evaluations)
+    assert len(expected) == 3 * 7
+    assert means.keys() == expected.keys()
+    for key, mean in expected.items():
+        assert means[key] == pytest.approx(mean, rel=0, abs=1e-9), key
+
+
+def test_the_weights_make_a_difference(run: Monitored) -> None:
+    """Otherwise a mean without them would pass for the right one."""
+    weighted, plain = means_of(run.evaluations), means_of(run.evaluations, weighted=False)
+    assert max(abs(weighted[key] - plain[key]) for key in weighted) > 1e-3
+
+
+def last_counts(run: Monitored) -> dict[tuple[str, str], float]:
+    """Records by stage and outcome, over all processes and all their lives."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for series in run.prometheus.samples(f"streamjury_records_total[{whole_run(run)}]", at=run.ended):
+        found[series.labels["stage"], series.labels["outcome"]] += sum(ends_of_lives(series))
+    return found
+
+
+def ends_of_lives(series: Series) -> Iterator[float]:
+    """The last value before every fall of a counter, which is a restart, and the last of all."""
+    values = [value for _, value in series.points]
+    yield from (before for before, after in pairwise(values) if after < before)
+    yield values[-1]
+
+
+def test_a_counter_that_falls_has_lived_before() -> None:
+    assert list(ends_of_lives(Series({}, [(0, 1), (1, 5), (2, 0), (3, 2), (4, 2)]))) == [5, 2]
+
+
+@pytest.mark.parametrize("stage", ["sampler", "worker", "monitor"])
+def test_the_funnel_of_a_stage_sums_exactly_over_all_processes(run: Monitored, stage: str) -> None:
+    counts = {outcome: number for (of, outcome), number in last_counts(run).items() if of == stage}
+    consumed = counts.pop("consumed")
+    assert consumed == sum(counts.values()) > 0, counts
+
+
+def test_the_funnel_agrees_with_the_topics(run: Monitored) -> None:
+    counts = last_counts(run)
+    assert counts["sampler", "consumed"] == run.delivered
+    assert counts["sampler", "sampled"] == len(run.evaluations) + len(run.given_up())
+    assert counts["monitor", "seen"] == len(run.evaluations)
+    assert counts["monitor", "consumed"] == len(run.collector.read)
+
+
+def test_an_exemplar_leads_to_the_trace_of_an_interaction(run: Monitored) -> None:
+    found = run.prometheus.get("query_exemplars", query="streamjury_score_bucket", start=run.started, end=run.ended)
+    traces = {exemplar["labels"]["trace_id"] for series in found for exemplar in series["exemplars"]}
+    assert traces
+    assert traces <= {evaluation["traceparent"].split("-")[1] for evaluation in run.evaluations}
+
+
+# Prometheus
+
+
+def test_prometheus_takes_what_every_process_serves(run: Monitored) -> None:
+    targets = run.prometheus.get("targets", state="active")["activeTargets"]
+    assert {target["labels"]["instance"] for target in targets} == set(run.instances.values())
+    assert [target["lastError"] for target in targets] == [""] * len(STAGES)
+    assert {target["health"] for target in targets} == {"up"}
+
+
+def test_promtool_has_nothing_against_what_a_process_serves(run: Monitored) -> None:
+    for instance in run.instances.values():
+        text = httpx.get(f"http://{instance}/metrics").content
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def rules(run: Monitored) -> list[dict[str, Any]]:
+    return [rule for group in run.prometheus.get("rules")["groups"] for rule in group["rules"]]
+
+
+def test_no_rule_fails(run: Monitored) -> None:
+    found = rules(run)
+    assert {rule["type"] for rule in found} == {"alerting", "recording"}
+    assert [(rule["name"], rule["lastError"]) for rule in found if rule["health"] != "ok"] == []
+
+
+def test_every_recording_rule_has_data(run: Monitored) -> None:
+    names = {rule["name"] for rule in rules(run) if rule["type"] == "recording"}
+    empty = {name for name in names if not run.prometheus.query(name, at=run.busy)}
+    assert empty == set(NO_RECORDS_HERE)
+
+
+# Dashboards
+
+
+def without_data(run: Monitored, variables: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Panels of which an expression has no value, or none that is a number."""
+    empty = set()
+    for dashboard in DASHBOARDS:
+        for query in queries(dashboard, variables, "1m"):
+            if all(math.isnan(sample.value) for sample in run.prometheus.query(query.expr, at=run.busy)):
+                empty.add((dashboard["uid"], query.panel))
+    return empty
+
+
+def test_every_panel_of_every_dashboard_has_data(run: Monitored) -> None:
+    """Each of its expressions, except where there is a reason not to."""
+    assert len(DASHBOARDS) == 5
+    assert without_data(run, {}) == set(EMPTY_HERE)
+    assert set(EMPTY_HERE) <= set(MAY_BE_EMPTY)
+
+
+def test_every_panel_has_data_of_one_app_alone(run: Monitored) -> None:
+    """What the link in an alert opens: the dashboard of its app."""
+    assert without_data(run, {"app": DEGRADED}) == set(EMPTY_HERE)
+
+
+def test_every_annotation_of_a_dashboard_can_be_asked(run: Monitored) -> None:
+    for dashboard in DASHBOARDS:
+        for query in annotations(dashboard):
+            run.prometheus.query(query.expr, at=run.busy)
+
+
+def test_every_variable_of_a_dashboard_has_values(run: Monitored) -> None:
+    for dashboard in DASHBOARDS:
+        for variable in dashboard["templating"]["list"]:
+            asked = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable.get("definition", ""))
+            if asked is None or variable["name"] == "tenant":  # which is not among metrics.labels here
+                continue
+            series = run.prometheus.get("series", **{"match[]": asked[1], "start": run.started, "end": run.ended})
+            assert {each.get(asked[2]) for each in series} - {None}, variable["name"]

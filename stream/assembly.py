@@ -19,7 +19,8 @@ from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
 from stream.composition import chosen_criteria, composed
-from stream.config import CascadeConfig, Config, JudgeConfig, JudgesConfig, OpenAIJudgeConfig
+from stream.config import Config
+from stream.judgesconfig import CascadeConfig, JudgeConfig, JudgesConfig, OpenAIJudgeConfig
 
 VERSION = metadata.version("streamjury")
 

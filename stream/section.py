@@ -1,7 +1,7 @@
 """What every section of the configuration is made of."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -19,6 +19,13 @@ CRITERION = r"^[a-z][a-z0-9_.]{0,128}$"
 Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 Label = Annotated[str, Field(pattern=LABEL)]
 CriterionName = Annotated[str, Field(pattern=CRITERION)]
+
+
+def no_truth(value: Any) -> Any:
+    """Python takes `true` for 1; a person who writes it does not mean 1."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
 
 
 class Section(BaseModel):
@@ -66,3 +73,11 @@ def web_address(value: str, *, example: str, secrets: str) -> str:
     if "?" in value or "#" in value:
         raise ValueError(f"must not contain a query or fragment; {secrets}")
     return value
+
+
+def refuse_repeats(rule: str, names: Iterable[str]) -> None:
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in places:
+            raise ValueError(f"{rule}; [{places[name]}] and [{place}] have the same")
+        places[name] = place

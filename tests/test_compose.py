@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from stream.cli import main
-from stream.config import Config, OpenAIJudgeConfig
+from stream.config import Config
 from stream.configfile import load
+from stream.judgesconfig import OpenAIJudgeConfig
 from stream.notices import PATHS
 from tests.parts.required import unavailable
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from stream.commands.options import config_option, read_config, source
-from stream.config import Config, LocalJudgeConfig, OpenAIJudgeConfig, SamplingConfig
+from stream.config import Config, SamplingConfig
 from stream.configdocs import schema, starter
 from stream.configfile import DEFAULT_FILE, dump, find
+from stream.judgesconfig import LocalJudgeConfig, OpenAIJudgeConfig
 
 
 @click.group()

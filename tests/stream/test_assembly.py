@@ -53,7 +53,7 @@ def respond(body: Body) -> Response:
     """The best of everything, but one model is out of order, brands are hinted at, and threats are harmful."""
     labels = labels_of(body)
     if body["model"] == "broken":
-        return error_response(401)
+        return error_response(400)
     if "hinted" in labels:
         return verdict_response("hinted" if body["model"] == "cheap" else "named")
     if "harmful" in labels and any("hurt you" in message["content"] for message in body["messages"]):

@@ -23,12 +23,11 @@ from stream.config import (
     Config,
     InputConfig,
     KafkaConfig,
-    LocalJudgeConfig,
-    OpenAIJudgeConfig,
     TextConditionConfig,
 )
 from stream.configfile import ConfigError, Problem, dump, find, load
 from stream.configwalk import alternatives, is_section
+from stream.judgesconfig import LocalJudgeConfig, OpenAIJudgeConfig
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]

@@ -1,0 +1,327 @@
+"""The section of the configuration for those who judge."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SecretStr,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+)
+
+from judges.problems import InconsistentError, Loc, unknown
+from stream.configwalk import DISCRIMINATOR
+from stream.section import MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats, web_address
+
+JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
+
+JudgeName = Annotated[str, Field(pattern=JUDGE)]
+JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(no_truth)]
+
+
+def _require_kind(schema: dict[str, Any]) -> None:
+    schema["required"] = [DISCRIMINATOR, *schema.get("required", [])]
+
+
+class JudgeSection(Section):
+    """What all judges share: Python may leave out the kind, a file may not."""
+
+    model_config = ConfigDict(json_schema_extra=_require_kind)
+
+
+class LocalJudgeConfig(JudgeSection):
+    """A judge without a model: deterministic, free, and no more than a first look."""
+
+    kind: Literal["local"] = Field(default="local", description="The kind of judge: no model and no network.")
+    name: JudgeName = Field(default="local", description="The name its verdicts are published under.")
+
+
+class PriceConfig(Section):
+    """What a model costs, in US dollars per million tokens."""
+
+    prompt: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are sent.")
+    completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
+
+
+class OpenAIJudgeConfig(JudgeSection):
+    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+
+    kind: Literal["openai"] = Field(
+        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
+    )
+    name: JudgeName = Field(description="The name its verdicts are published under.")
+    model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
+    base_url: str = Field(max_length=2048, description="Address of the endpoint, up to and without /chat/completions.")
+    api_key: SecretStr | None = Field(default=None, description="Key for the endpoint; write it as ${NAME}.")
+    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
+    temperature: FiniteFloat | None = Field(
+        default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    seed: int | None = Field(default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint; null sends none.")
+    max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
+    structured: bool = Field(default=True, description="Ask the endpoint to constrain the answer by a JSON schema.")
+    repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
+    method: Literal["direct", "aspect", "rubric", "guardian"] = Field(
+        default="direct",
+        description="How the model is asked: directly, to pass or fail, by a rubric of five levels, or for a risk.",
+    )
+    criteria: tuple[CriterionName, ...] | None = Field(
+        default=None, min_length=1, max_length=256, description="The criteria it judges; null: all it can."
+    )
+    family: Label | None = Field(
+        default=None, description="Family of the model, for exclude_family; null: told by the model's name."
+    )
+    samples: int = Field(default=1, ge=1, le=32, description="Answers taken for one verdict.")
+    combine: Literal["majority", "mean", "median", "min", "max"] | None = Field(
+        default=None, description="How samples become one; null: majority for pass/fail and options, else mean."
+    )
+    min_pass: int | None = Field(
+        default=None, ge=1, le=32, description="For pass/fail: samples that must pass, instead of combine."
+    )
+    min_valid: int | None = Field(
+        default=None, ge=1, le=32, description="Valid samples that a verdict takes; null: more than half."
+    )
+    score_from: Literal["winner", "mean"] = Field(
+        default="winner", description="The score of a vote: that of what won, or the mean of all votes."
+    )
+    sampling_temperature: FiniteFloat = Field(
+        default=0.7, gt=0, le=2, description="Temperature of several samples where temperature is 0 or null."
+    )
+    min_certainty: FiniteFloat | None = Field(
+        default=None, ge=0, le=1, description="With `method: guardian`: a less certain answer is no verdict."
+    )
+    check_position: bool = Field(default=False, description="Ask again with the options in reverse order.")
+    on_bias: Literal["keep", "average", "abstain"] = Field(
+        default="keep", description="What a verdict that changes with the order becomes."
+    )
+    feedback: bool = Field(default=False, description="Ask for advice where the verdict is not the best one.")
+    persona: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2000,
+        description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
+    )
+    price: PriceConfig | None = Field(
+        default=None, description="What its tokens cost; null: unknown, and its verdicts have no cost."
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("must be a name in printable characters")
+        return value
+
+    @field_validator("min_pass", "min_valid")
+    @classmethod
+    def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
+        samples = info.data.get("samples")
+        if value is not None and samples is not None and value > samples:
+            raise ValueError(f"must be at most samples ({samples})")
+        return value
+
+    @field_validator("min_pass", "check_position", "feedback", "persona")
+    @classmethod
+    def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
+        method = info.data.get("method")
+        if value and method in {"rubric", "guardian"}:
+            raise ValueError(f"is for the methods direct and aspect, not for {method}")
+        return value
+
+    @field_validator("min_pass")
+    @classmethod
+    def _instead_of_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("combine") is not None:
+            raise ValueError("takes the place of combine; leave one of them out")
+        return value
+
+    @field_validator("min_certainty")
+    @classmethod
+    def _of_a_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("method") not in {"guardian", None}:
+            raise ValueError("is only read with 'method: guardian'")
+        return value
+
+    @field_validator("on_bias")
+    @classmethod
+    def _of_a_check(cls, value: str, info: ValidationInfo) -> str:
+        if value != "keep" and info.data.get("check_position") is False:
+            raise ValueError("is only read with 'check_position: true'")
+        return value
+
+    @field_validator("persona")
+    @classmethod
+    def _says_something(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("must be a description, or `generate`")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        web_address(value, example="https://api.openai.com/v1", secrets="keys go in api_key")
+        if value.rstrip("/").lower().endswith("/chat/completions"):
+            raise ValueError("must end before /chat/completions, which is added to it, as in https://api.openai.com/v1")
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be visible ASCII characters without spaces or line breaks")
+        return value
+
+    @field_serializer("api_key", when_used="json-unless-none")
+    def _without_secrets(self, value: SecretStr) -> str:
+        return MASK
+
+
+JudgeConfig = Annotated[LocalJudgeConfig | OpenAIJudgeConfig, Field(discriminator=DISCRIMINATOR)]
+
+
+class CascadeConfig(Section):
+    """Cheap judges first, the whole panel where they are in doubt, and always for safety."""
+
+    first: tuple[JudgeName, ...] = Field(min_length=1, max_length=32, description="Judges of the panel asked first.")
+    min_agreement: Rate = Field(default=0.75, description="In doubt below this agreement of judges or samples.")
+    threshold: FiniteFloat | None = Field(
+        default=0.5, ge=0, le=1, description="In doubt near this score; null: near none."
+    )
+    margin: Rate = Field(default=0.15, description="How near is near.")
+
+    @field_validator("first")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        refuse_repeats("must name each judge once", value)
+        return value
+
+
+class JudgesConfig(Section):
+    """Who judges, and how their verdicts become one."""
+
+    panel: tuple[JudgeConfig, ...] = Field(
+        default=(LocalJudgeConfig(),),
+        min_length=1,
+        max_length=32,
+        description="The judges; each scores every dimension.",
+        examples=[
+            [
+                {
+                    "kind": "openai",
+                    "name": "gpt",
+                    "model": "gpt-4o-mini",
+                    "base_url": "https://api.openai.com/v1",
+                    "api_key": "${OPENAI_API_KEY}",
+                },
+                {"kind": "openai", "name": "qwen", "model": "qwen2.5:7b", "base_url": "http://localhost:11434/v1"},
+            ]
+        ],
+    )
+    reserves: tuple[JudgeConfig, ...] = Field(
+        default=(), max_length=32, description="Judges that take the seat of one that fails, in this order."
+    )
+    combine: Literal["mean", "median", "min", "max", "majority", "weighted"] = Field(
+        default="mean", description="How the judges' scores of a criterion become one."
+    )
+    weights: Mapping[JudgeName, JudgeWeight] = Field(
+        default={}, description="With `combine: weighted`: weight of a judge; those not named weigh 1."
+    )
+    quorum: int | None = Field(
+        default=None, ge=1, le=32, description="Judges that must have a verdict; null: more than half of the panel."
+    )
+    exclude_family: bool = Field(
+        default=False, description="Leave out judges of the model family that wrote the answer."
+    )
+    stop_early: bool = Field(
+        default=False, description="Ask no further judges once they cannot change the outcome (not for means)."
+    )
+    cascade: CascadeConfig | None = Field(
+        default=None,
+        description="Ask some judges first, and the others only where those are in doubt; null: ask all.",
+    )
+    language: Literal["auto", "en", "ru"] = Field(
+        default="auto", description="Language of the prompts; auto follows each interaction."
+    )
+
+    @field_validator("panel")
+    @classmethod
+    def _different_names(cls, value: tuple[JudgeConfig, ...]) -> tuple[JudgeConfig, ...]:
+        refuse_repeats("judges must have different names", (judge.name for judge in value))
+        return value
+
+    @field_validator("reserves")
+    @classmethod
+    def _other_names(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
+        refuse_repeats("judges must have different names", (judge.name for judge in value))
+        for judge in value:
+            if judge.name in _names(info):
+                raise ValueError(f"judges must have different names; {judge.name!r} is in the panel")
+        return value
+
+    @field_validator("weights")
+    @classmethod
+    def _of_the_panel(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
+        if value and info.data.get("combine") not in {"weighted", None}:
+            raise ValueError("is only read with 'combine: weighted'")
+        known = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
+        strangers = [((name,), unknown("judge", name, known)) for name in value if name not in known]
+        if strangers and {"panel", "reserves"} <= info.data.keys():
+            raise InconsistentError(strangers)
+        return value
+
+    @field_validator("quorum")
+    @classmethod
+    def _within_panel(cls, value: int | None, info: ValidationInfo) -> int | None:
+        panel = info.data.get("panel")
+        if value is not None and panel is not None and value > len(panel):
+            raise ValueError(f"must be at most {len(panel)}, the number of judges in the panel")
+        return value
+
+    @field_validator("stop_early")
+    @classmethod
+    def _can_be_decided_early(cls, value: bool, info: ValidationInfo) -> bool:
+        combine = info.data.get("combine")
+        if value and combine in {"mean", "weighted"}:
+            raise ValueError(
+                f"does nothing with 'combine: {combine}', which every judge can change; combine by median, majority, "
+                "min or max, or leave it out"
+            )
+        return value
+
+    @field_validator("cascade")
+    @classmethod
+    def _first_of_the_panel(cls, value: CascadeConfig | None, info: ValidationInfo) -> CascadeConfig | None:
+        names = _names(info)
+        if value is None or not names:
+            return value
+        strangers: list[tuple[Loc, str]] = [
+            (("first", number), unknown("judge", name, names))
+            for number, name in enumerate(value.first)
+            if name not in names
+        ]
+        if not strangers and len(value.first) == len(names):
+            strangers.append((("first",), "must leave out some of the panel, who are asked in doubt"))
+        if strangers:
+            raise InconsistentError(strangers)
+        return value
+
+    def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+        """Criteria that a judge is kept for and nobody asked for."""
+        names = list(criteria)
+        for key, seats in (("panel", self.panel), ("reserves", self.reserves)):
+            for place, judge in enumerate(seats):
+                wanted = judge.criteria or () if isinstance(judge, OpenAIJudgeConfig) else ()
+                for number, name in enumerate(wanted):
+                    if name not in names:
+                        yield (key, place, "criteria", number), unknown("criterion", name, names)
+
+
+def _names(info: ValidationInfo) -> tuple[str, ...]:
+    """The panel's judges, none when the panel itself is wrong."""
+    return tuple(judge.name for judge in info.data.get("panel", ()))

@@ -30,7 +30,7 @@ from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_
 from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.judgesconfig import JUDGE, JudgesConfig
-from stream.observability import TELEMETRY_HEADER, AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
@@ -44,7 +44,6 @@ _OPTION = r"^[a-z0-9._-]{1,128}$"
 PATTERN_WORDS: Mapping[str, str] = {
     _TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
     LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
-    TELEMETRY_HEADER: "1 to 128 letters, digits, '.', '_' and '-'",
     CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
     JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
     _IDENTIFIER: "1 to 200 visible ASCII characters without spaces",

@@ -1,6 +1,7 @@
 """Notices of Alertmanager: reading them, telling them in words, and a small web server that takes them."""
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from stream.printable import printable, shortened
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""
+
+log = logging.getLogger(__name__)
 
 _INDEX = "streamjury webhook: POST / or /alerts takes notices of Alertmanager (version 4), GET /healthz says ok"
 # Alertmanager sends a group of alerts at once; a thousand of ours with all their text are about half of this.
@@ -161,6 +164,9 @@ class NoticeServer:
                 self._take(notice, datetime.now(UTC))
             except OSError as error:
                 self._error = error
+                return False
+            except Exception:
+                log.exception("a notice could not be told")
                 return False
         return True
 

@@ -1,19 +1,19 @@
 """The sections of the configuration for those who watch: objectives, alerts, metrics and telemetry."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, FiniteFloat, SecretStr, field_serializer, field_validator
+from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
 
-from judges.problems import Loc, unknown
+from judges.problems import InconsistentError, Loc, unknown
+from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
 from stream.section import MASK, CriterionName, Rate, Section, web_address
-
-TELEMETRY_HEADER = r"^[A-Za-z0-9_.-]{1,128}$"
 
 AppName = Annotated[str, Field(min_length=1, max_length=256)]
 Target = Annotated[FiniteFloat, Field(ge=0.5, le=0.9999)]
 Address = Annotated[str, Field(max_length=2048)]
-TelemetryHeader = Annotated[str, Field(pattern=TELEMETRY_HEADER)]
+HeaderName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ObjectiveConfig(Section):
@@ -116,12 +116,12 @@ class MetricsConfig(Section):
 class TelemetryConfig(Section):
     """OpenTelemetry: a span for every evaluation and verdict, and an event for every result."""
 
+    protocol: Literal["http", "grpc"] = Field(default="http", description="What the collector speaks at the address.")
     endpoint: Address | None = Field(
         default=None,
         description="Address of an OTLP collector, such as http://localhost:4318; null sends nothing.",
     )
-    protocol: Literal["http", "grpc"] = Field(default="http", description="What the collector speaks at the address.")
-    headers: Mapping[TelemetryHeader, SecretStr] = Field(
+    headers: Mapping[HeaderName, SecretStr] = Field(
         default={},
         description="Headers sent along; write secrets as ${NAME}.",
         examples=[{"authorization": "${OTLP_AUTH}"}],
@@ -135,11 +135,28 @@ class TelemetryConfig(Section):
 
     @field_validator("endpoint")
     @classmethod
-    def _plain_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        return web_address(value, example="http://localhost:4318", secrets="keys go in headers").rstrip("/")
+    def _of_a_collector(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and "protocol" in info.data:
+            with _said_of_a_key():
+                check_endpoint(value, info.data["protocol"])
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, value: Mapping[str, SecretStr], info: ValidationInfo) -> Mapping[str, SecretStr]:
+        for name, secret in value.items() if "protocol" in info.data else ():
+            with _said_of_a_key(name):
+                check_header(name, secret.get_secret_value(), info.data["protocol"])
+        return value
 
     @field_serializer("headers", when_used="json")
     def _without_secrets(self, value: Mapping[str, SecretStr]) -> dict[str, Any]:
         return dict.fromkeys(value, MASK)
+
+
+@contextmanager
+def _said_of_a_key(*key: str) -> Iterator[None]:
+    try:
+        yield
+    except TelemetryError as error:
+        raise InconsistentError([(key, error.words)]) from None

@@ -1,4 +1,4 @@
-"""Tracing: the telemetry that a configuration asks for, and the trace that a record belongs to."""
+"""Tracing: the telemetry that a configuration asks for."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def telemetry_of(config: Config) -> Iterator[Sink[Evaluation] | None]:
     try:
         sink = open_telemetry(settings)
     except TelemetryError as error:
-        raise StageError(f"telemetry: {error}") from error
+        raise StageError(f"telemetry.{error}") from error
     with sink:
         yield sink
 

@@ -29,8 +29,6 @@ _PATH = "/chat/completions"
 # The most that OpenAI's own endpoint takes.
 _MAX_TEMPERATURE = 2
 _MAY_PASS = frozenset({408, 429})
-# No key, no rights, no money, no such model: every further call would fail alike until somebody mends it.
-_WILL_NOT_PASS = frozenset({401, 402, 403, 404})
 _PAUSE_SECONDS = 30.0
 # Endpoints word the refusal of `response_format` in their own ways; these are the words they have in common.
 _FORMAT_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
@@ -153,8 +151,8 @@ class OpenAIModel:
             raise late from error
         except ModelError as error:
             error.retries = tries.failed
-            if isinstance(error, ModelRefused) and error.status in _WILL_NOT_PASS:
-                self._pause.begin(str(error))
+            if isinstance(error, ModelRefused):
+                self._pause.refused(error.status, str(error))
             raise
         self._pause.end()
         return replace(completion, retries=tries.failed, cost_usd=self._cost(completion))

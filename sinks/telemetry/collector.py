@@ -23,10 +23,8 @@ def open_exporters(settings: TelemetrySettings) -> Exporters:
     try:
         return _over_http(base, headers) if settings.protocol == "http" else _over_grpc(base, headers)
     except ImportError as error:
-        raise TelemetryError(
-            f"telemetry.endpoint is set, and what sends over {settings.protocol} is not installed: "
-            "pip install 'streamjury[otel]'"
-        ) from error
+        words = f"what sends over {settings.protocol} is not installed: pip install 'streamjury[otel]'"
+        raise TelemetryError("endpoint", words) from error
 
 
 def _over_http(base: str, headers: Mapping[str, str]) -> Exporters:

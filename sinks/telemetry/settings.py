@@ -14,7 +14,11 @@ _SIGNALS = ("/v1/traces", "/v1/logs", "/v1/metrics")
 
 
 class TelemetryError(Exception):
-    """Telemetry is switched on and cannot work."""
+    """Telemetry is switched on and cannot work; `setting` says which of its settings is why, if one is."""
+
+    def __init__(self, setting: str, words: str) -> None:
+        super().__init__(f"{setting}: {words}" if setting else words)
+        self.words = words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +54,18 @@ class TelemetrySettings:
     """Time for the last telemetry when all is over."""
 
     def __post_init__(self) -> None:
-        _check_endpoint(self.endpoint, self.protocol)
+        check_endpoint(self.endpoint, self.protocol)
         for name, value in self.headers.items():
-            _check_header(name, value, self.protocol)
+            check_header(name, value, self.protocol)
 
 
-def _check_endpoint(endpoint: str, protocol: Protocol) -> None:
+def check_endpoint(endpoint: str, protocol: Protocol) -> None:
+    """Raises TelemetryError for what is no collector's address."""
     parts = _split(endpoint)
     if parts.path.rstrip("/").endswith(_SIGNALS):
-        raise TelemetryError("endpoint: give the base address; /v1/traces and /v1/logs are added to it")
+        raise TelemetryError("endpoint", "give the base address; /v1/traces and /v1/logs are added to it")
     if protocol == "grpc" and parts.path.strip("/"):
-        raise TelemetryError("endpoint: over gRPC there is no path, only a host and a port")
+        raise TelemetryError("endpoint", "over gRPC there is no path, only a host and a port")
 
 
 def _split(endpoint: str) -> SplitResult:
@@ -69,16 +74,16 @@ def _split(endpoint: str) -> SplitResult:
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or "@" in parts.netloc or parts.query or parts.fragment:
-        raise TelemetryError("endpoint: must be an http or https address such as http://localhost:4318, and no more")
+    if not usable or not re.fullmatch(r"[!-~]+", endpoint) or "@" in parts.netloc or parts.query or parts.fragment:
+        raise TelemetryError("endpoint", "must be an http or https address such as http://localhost:4318, and no more")
     return parts
 
 
-def _check_header(name: str, value: str, protocol: Protocol) -> None:
-    """Says what is wrong without saying the value."""
+def check_header(name: str, value: str, protocol: Protocol) -> None:
+    """Raises TelemetryError for what cannot be sent, and says what is wrong without saying the value."""
     if not _HEADER_NAME.fullmatch(name):
-        raise TelemetryError("headers: a name has letters, digits, '.', '_' and '-'")
+        raise TelemetryError("headers", "a name has letters, digits, '.', '_' and '-'")
     if not _HEADER_VALUE.fullmatch(value):
-        raise TelemetryError(f"headers.{name}: must be printable ASCII with no space around it")
+        raise TelemetryError(f"headers.{name}", "must be printable ASCII with no space around it")
     if protocol == "grpc" and (name.lower().startswith("grpc-") or name.lower().endswith("-bin")):
-        raise TelemetryError(f"headers.{name}: a name that gRPC keeps for itself")
+        raise TelemetryError(f"headers.{name}", "a name that gRPC keeps for itself")

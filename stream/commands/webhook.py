@@ -1,5 +1,6 @@
 """`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
 
+import sys
 from collections.abc import Callable
 from datetime import datetime
 
@@ -42,7 +43,8 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
 def _listening(host: str, port: int, write: Callable[[Alert, datetime], str]) -> NoticeServer:
     def tell(notice: Notice, at: datetime) -> None:
         for alert in notice.alerts:
-            click.echo(write(alert, at))
+            # What the terminal has no letters for is told in others, rather than not at all.
+            click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
         if notice.truncated:
             click.echo(f"{notice.truncated} more alerts were left out by Alertmanager", err=True)
 

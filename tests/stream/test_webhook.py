@@ -230,6 +230,17 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 class TestCommand:
+    def test_an_app_that_the_terminal_has_no_letters_for_is_told_all_the_same(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+        with running() as (process, url):
+            assert process.stdout is not None
+            told = alert()
+            told["labels"]["app"] = "поддержка"
+            assert httpx.post(url, json=notice(told)).status_code == 200
+            assert r"\u043f" in process.stdout.readline()
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_it_prints_each_alert_at_once_and_a_signal_ends_it_in_order(self, number: signal.Signals) -> None:
         with running() as (process, url):

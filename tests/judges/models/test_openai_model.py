@@ -457,14 +457,17 @@ class TestFailure:
 
 
 class TestPause:
-    @pytest.mark.parametrize("status", [401, 402, 403, 404])
-    def test_an_endpoint_that_refuses_us_for_good_is_left_alone(self, endpoint: JudgeEndpoint, status: int) -> None:
+    @pytest.mark.parametrize(("status", "refusals"), [(401, 1), (402, 1), (403, 3), (404, 3)])
+    def test_an_endpoint_that_refuses_us_for_good_is_left_alone(
+        self, endpoint: JudgeEndpoint, status: int, refusals: int
+    ) -> None:
         endpoint.respond = lambda _: error_response(status, "not for you")
 
         async def several(model: OpenAIModel) -> str | None:
-            assert model.paused is None
-            with pytest.raises(ModelRefused):
-                await model.complete(ASK, schema=None)
+            for _ in range(refusals):
+                assert model.paused is None
+                with pytest.raises(ModelRefused):
+                    await model.complete(ASK, schema=None)
             for _ in range(3):
                 with pytest.raises(ModelUnavailable, match=r"paused, because .* not for you"):
                     await model.complete(ASK, schema=None)
@@ -472,7 +475,21 @@ class TestPause:
 
         paused = using(endpoint, several)
         assert f"answered {status}: not for you" in str(paused)
-        assert len(endpoint.calls) == 1
+        assert len(endpoint.calls) == refusals
+
+    def test_a_prompt_that_a_gateway_does_not_like_pauses_nothing(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = in_turn(*[error_response(403, "flagged"), error_response(403, "flagged"), FINE] * 3)
+
+        async def several(model: OpenAIModel) -> str | None:
+            for _ in range(3):
+                for _ in range(2):
+                    with pytest.raises(ModelRefused):
+                        await model.complete(ASK, schema=None)
+                await model.complete(ASK, schema=None)
+            return model.paused
+
+        assert using(endpoint, several) is None
+        assert len(endpoint.calls) == 9
 
     def test_one_call_finds_out_that_it_was_mended(
         self, endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch

@@ -26,12 +26,12 @@ from dashboards.panels import (
     stacked,
     states,
 )
-from dashboards.promql import increase, or_zero, quantile, rate, share
+from dashboards.promql import FAILED, increase, or_zero, quantile, rate, share
 
 _VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
 _JUDGE = 'judge=~"$judge"'
 _CRITERION = 'criterion=~"$criterion"'
-_FAILED = f'{_VERDICTS},status="insufficient"'
+_FAILED = f"{_VERDICTS},{FAILED}"
 
 
 def board() -> Board:
@@ -42,7 +42,7 @@ def board() -> Board:
         variables=[variables.judge(), variables.criterion(), variables.window("15m")],
         top=[verdicts(), failed_now(), paused_now(), agreement_now(), slow_now(), cost_now()],
         sections=[
-            Section(title="Health", panels=[failed(), reasons(), paused(), samples()]),
+            Section(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
             Section(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
             Section(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
             Section(title="Cost", panels=[tokens(), cost(), budget()]),
@@ -60,7 +60,7 @@ def verdicts() -> Panel:
 def failed_now() -> Panel:
     text = Text(
         title="Failed verdicts",
-        description="Share of verdicts without a score although one was due, over the window.",
+        description="Share of verdicts that were not to be had, came too late or could not be read, over the window.",
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -117,7 +117,8 @@ def cost_now() -> Panel:
 def failed() -> Panel:
     text = Text(
         title="Failed verdicts by judge, last hour",
-        description="Share of a judge's verdicts without a score although one was due. The alert's limit is dashed.",
+        description="Share of a judge's verdicts that were not to be had, came too late or could not be read. The "
+        "alert's limit is dashed.",
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -128,11 +129,25 @@ def failed() -> Panel:
 def reasons() -> Panel:
     text = Text(
         title="Verdicts without a score, by reason",
-        description="Failed verdicts per second, over the window.",
+        description="Verdicts per second over the window that should have a score and have none. Failures of the judge "
+        "are judge_unavailable, timeout and invalid_output; the rest is due to the record.",
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
-    return stacked(text, [query(rate("streamjury_judge_verdicts_total", _FAILED, by=["reason"]), "{{reason}}")])
+    expr = rate("streamjury_judge_verdicts_total", f'{_VERDICTS},status="insufficient"', by=["reason"])
+    return stacked(text, [query(expr, "{{reason}}")], width=8)
+
+
+def dimensions() -> Panel:
+    text = Text(
+        title="Dimensions without a score, by reason",
+        description="What the panel as a whole could not score, per second over the window, in published evaluations "
+        "of all judges.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryCoverageLow", "StreamjurySafetyUnknown"],
+    )
+    expr = rate("streamjury_dimensions_unscored_total", _CRITERION, by=["criterion", "reason"])
+    return stacked(text, [query(expr, "{{criterion}}: {{reason}}")], width=8)
 
 
 def paused() -> Panel:
@@ -156,7 +171,7 @@ def samples() -> Panel:
     )
     colours = {"valid": GREEN, "invalid": ORANGE, "error": RED, "saved": GREY}
     expr = rate("streamjury_judge_samples_total", _JUDGE, by=["outcome"])
-    return stacked(text, [query(expr, "{{outcome}}")], colours=colours)
+    return stacked(text, [query(expr, "{{outcome}}")], colours=colours, width=8)
 
 
 def agreement() -> Panel:

@@ -46,7 +46,7 @@ def build(board: Board) -> model.Dashboard:
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .readonly()
         .variables(list(board.variables))
-        .annotations([alerts(), evaluator_changes()])
+        .annotations([alerts(by_app="app" in _names(board)), evaluator_changes()])
         .link(_siblings())
     )
     _place(built, board)
@@ -66,6 +66,10 @@ def _place(built: dashboard.Dashboard, board: Board) -> None:
             built.with_panel(panel.id(number))
 
 
+def _names(board: Board) -> set[str]:
+    return {variable.build().name for variable in board.variables}
+
+
 def _siblings() -> dashboard.DashboardLink:
     return (
         dashboard.DashboardLink("Streamjury")
@@ -76,11 +80,12 @@ def _siblings() -> dashboard.DashboardLink:
     )
 
 
-def alerts() -> dashboard.AnnotationQuery:
-    """A mark over the time that an alert fires."""
+def alerts(*, by_app: bool) -> dashboard.AnnotationQuery:
+    """A mark over the time that an alert fires; where there is a choice of apps, of those and of what has no app."""
+    chosen = ',app=~"$app|"' if by_app else ""
     return (
         _marks("Alerts", RED)
-        .expr('ALERTS{alertname=~"Streamjury.*",alertstate="firing"}')
+        .expr(f'ALERTS{{alertname=~"Streamjury.*",alertstate="firing"{chosen}}}')
         .title_format("{{alertname}}")
         .text_format("{{severity}} {{app}} {{window}}")
         .tag_keys("severity,app")
@@ -88,11 +93,10 @@ def alerts() -> dashboard.AnnotationQuery:
 
 
 def evaluator_changes() -> dashboard.AnnotationQuery:
-    """A mark where a fingerprint is seen that was not there five minutes before: scores may not compare across it."""
-    now, before = (f"max by (fingerprint, version) (streamjury_evaluator_info{when})" for when in ("", " offset 5m"))
+    """A mark where another evaluator begins, as the alert sees it: scores may not compare across it."""
     return (
         _marks("Evaluator changes", BLUE)
-        .expr(f"{now} unless {before}")
+        .expr("streamjury:evaluator:changed")
         .title_format("Judged by {{fingerprint}}")
         .text_format("version {{version}}")
         .tag_keys("fingerprint")

@@ -1,5 +1,7 @@
 """The Objectives dashboard: how fast the error budget of each app burns, how much is left, and which alerts fire."""
 
+from typing import NamedTuple
+
 from dashboards import variables
 from dashboards.layout import Board, Section
 from dashboards.panels import (
@@ -21,7 +23,7 @@ from dashboards.panels import (
     rows,
     states,
 )
-from dashboards.promql import SELECTED, increase, named, or_zero
+from dashboards.promql import increase, named, or_zero
 
 _APP = '{app=~"$app"}'
 _BURN_STEPS = ((None, GREEN), (1, YELLOW), (6, ORANGE), (14.4, RED))
@@ -29,12 +31,29 @@ _FIRING = 'ALERTS{alertname=~"Streamjury.*",alertstate="firing"}'
 _TIMES = "×"
 
 
+class BurnPair(NamedTuple):
+    """Two windows and the burn rate above which, in both of them, the alert of that severity fires."""
+
+    limit: float
+    long: str
+    short: str
+    severity: str
+
+
+BURN_PAIRS = (
+    BurnPair(14.4, "1h", "5m", "page"),
+    BurnPair(6.0, "6h", "30m", "page"),
+    BurnPair(3.0, "1d", "2h", "ticket"),
+    BurnPair(1.0, "3d", "6h", "ticket"),
+)
+
+
 def board() -> Board:
     return Board(
         name="objectives",
         title="Objectives",
         description="The objective: a share of interactions with a composite at or above the good score.",
-        variables=[variables.app(), variables.model_(), variables.tenant(), variables.window("1h")],
+        variables=[variables.app(), variables.window("1h")],
         top=[budget_now(), burn_now(), bad_now(), firing_now(), paging_now(), effective_now()],
         sections=[
             Section(
@@ -102,7 +121,8 @@ def effective_now() -> Panel:
     return number(text, expr, steps=((None, ORANGE), (30, GREEN)), decimals=0)
 
 
-def _burn(long: str, short: str, limit: float, severity: str) -> Panel:
+def _burn(pair: BurnPair) -> Panel:
+    limit, long, short, severity = pair
     text = Text(
         title=f"{long} and {short}: {severity} at {limit:g}{_TIMES}",
         description=f"Burn rate over {long} (solid) and {short} (dashed). At 1{_TIMES} the budget lasts exactly its "
@@ -119,19 +139,19 @@ def _burn(long: str, short: str, limit: float, severity: str) -> Panel:
 
 
 def fast_burn() -> Panel:
-    return _burn("1h", "5m", 14.4, "page")
+    return _burn(BURN_PAIRS[0])
 
 
 def burn_of_hours() -> Panel:
-    return _burn("6h", "30m", 6, "page")
+    return _burn(BURN_PAIRS[1])
 
 
 def burn_of_a_day() -> Panel:
-    return _burn("1d", "2h", 3, "ticket")
+    return _burn(BURN_PAIRS[2])
 
 
 def slow_burn() -> Panel:
-    return _burn("3d", "6h", 1, "ticket")
+    return _burn(BURN_PAIRS[3])
 
 
 def budget() -> Panel:
@@ -149,15 +169,15 @@ def bad() -> Panel:
     text = Text(
         title="Bad interactions and what is allowed",
         description="Weighted share of interactions below the good score over one hour; dashed is the share that the "
-        "target allows.",
+        "target of the app allows.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
     targets = [
         query(f"app:streamjury_objective:bad_ratio1h{_APP}", "{{app}}"),
-        query(f"max(1 - app:streamjury_objective:target{_APP})", "allowed", ref="B"),
+        query(f"1 - app:streamjury_objective:target{_APP}", "{{app}} allowed", ref="B"),
     ]
-    return dashed(lines(text, targets, colours={"allowed": RED}, width=8), "allowed").decimals(1)
+    return dashed(lines(text, targets, width=8), "/ allowed$/").decimals(1)
 
 
 def bad_by_model() -> Panel:
@@ -167,8 +187,9 @@ def bad_by_model() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    events = increase("streamjury_objective_events_total", SELECTED, by=["model"])
-    good = or_zero(increase("streamjury_objective_good_events_total", SELECTED, by=["model"]), events)
+    chosen = 'app=~"$app"'
+    events = increase("streamjury_objective_events_total", chosen, by=["model"])
+    good = or_zero(increase("streamjury_objective_good_events_total", chosen, by=["model"]), events)
     expr = named(f"1 - {good} / ({events} > 0)", "model", "all models")
     return lines(text, [query(expr, "{{model}}")], width=8).decimals(1)
 

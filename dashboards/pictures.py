@@ -19,7 +19,7 @@ from PIL import Image, ImageColor
 
 from dashboards.__main__ import FOLDER
 from dashboards.drawing import MUTED, Box, Mark, Sheet, draw, flat_colours, hexadecimal
-from dashboards.queries import annotations, substituted
+from dashboards.queries import annotations, preset
 from dashboards.source import Prometheus, shown
 
 _WIDTH, _EDGE, _GAP, _HEADER = 1280.0, 14.0, 8.0, 56.0
@@ -51,8 +51,10 @@ def _box(place: Mapping[str, int]) -> Box:
 
 def _head(sheet: Sheet, dashboard: Mapping[str, Any], source: Prometheus, window: str) -> None:
     first, last = (datetime.fromtimestamp(float(source.times[index]), UTC) for index in (0, -1))
-    names = [each["label"] for each in dashboard["templating"]["list"] if each["name"] != "window"]
-    chosen = "     ".join([*(f"{name}  All" for name in names), f"Window  {window}"])
+    values = {"window": window, **preset(dashboard)}
+    chosen = "     ".join(
+        f"{each['label']}  {values.get(each['name'], 'All')}" for each in dashboard["templating"]["list"]
+    )
     sheet.text(_EDGE + 2, 19, dashboard["title"], fontsize=13, weight="bold")
     sheet.text(_EDGE + 2, 42, chosen, color=MUTED, fontsize=8.5)
     span = f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
@@ -66,7 +68,7 @@ def _annotated(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[Mark]:
     """One mark for each stretch of time in which a series is there."""
-    for series in source.series(substituted(expr, {})):
+    for series in source.series(expr):
         there = np.concatenate([[False], ~np.isnan(series.values), [False]])
         edges = np.flatnonzero(np.diff(there.astype(int)))
         for start, end in zip(edges[::2], edges[1::2], strict=True):

@@ -36,8 +36,7 @@ def board() -> Board:
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
             Section(title="Funnel", panels=[funnel(), outcomes()]),
-            Section(title="Throughput", panels=[throughput(), accounting()]),
-            Section(title="Backlog", panels=[lag(), in_flight(), targets()]),
+            Section(title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets()]),
             Section(title="Not judged", panels=[dead_letters(), unscored()]),
             Section(title="Sampling", panels=[rules(), sampled_by_app()]),
         ],
@@ -97,7 +96,7 @@ def lost() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryDeadLettersGrowing"],
     )
-    expr = or_zero(increase("streamjury_deadletters_total"), increase(_RECORDS))
+    expr = or_zero(increase(_RECORDS, 'outcome="deadletter"'), increase(_RECORDS))
     return number(text, expr, steps=((None, GREEN), (0.5, ORANGE), (100, RED)), decimals=0)
 
 
@@ -144,19 +143,6 @@ def throughput() -> Panel:
     return lines(text, [query(expr, "{{stage}}")], colours=_STAGES)
 
 
-def accounting() -> Panel:
-    text = Text(
-        title="Records not accounted for",
-        description="Records that a stage read less those with an outcome, since its start: those in its hands. A "
-        "number that grows and never falls is a loss.",
-        unit=COUNT,
-    )
-    known = 'sum by (stage) (streamjury_records_total{outcome!="consumed"})'
-    everything = 'sum by (stage) (streamjury_records_total{outcome="consumed"})'
-    target = query(f"{everything} - {or_zero(known, everything)}", "{{stage}}")
-    return lines(text, [target], colours=_STAGES, bounds=(None, None)).decimals(0)
-
-
 def lag() -> Panel:
     text = Text(
         title="Lag by stage",
@@ -165,7 +151,7 @@ def lag() -> Panel:
         runbooks=["StreamjuryLagGrowing"],
     )
     target = query("sum by (stage) (streamjury_lag)", "{{stage}}")
-    return lines(text, [target], limit=(1000, ORANGE), colours=_STAGES, width=8).decimals(0)
+    return lines(text, [target], limit=(1000, ORANGE), colours=_STAGES).decimals(0)
 
 
 def in_flight() -> Panel:
@@ -176,7 +162,7 @@ def in_flight() -> Panel:
         runbooks=["StreamjuryJudgePaused"],
     )
     asked = [query("sum(streamjury_in_flight)", "in flight"), query("sum(streamjury_parked)", "parked", ref="B")]
-    return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}, width=8).decimals(0)
+    return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}).decimals(0)
 
 
 def targets() -> Panel:
@@ -186,8 +172,8 @@ def targets() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryTargetDown"],
     )
-    target = query('max by (instance) (up{job=~"streamjury.*"})', "{{instance}}")
-    return states(text, target, {"1": ("up", GREEN), "0": ("down", RED)}, width=8)
+    target = query('max by (instance) (up{job="streamjury"})', "{{instance}}")
+    return states(text, target, {"1": ("up", GREEN), "0": ("down", RED)})
 
 
 def dead_letters() -> Panel:
@@ -197,7 +183,7 @@ def dead_letters() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryDeadLettersGrowing"],
     )
-    expr = increase("streamjury_deadletters_total", by=["stage", "reason"])
+    expr = increase(_RECORDS, 'outcome="deadletter"', by=["stage", "reason"])
     return stacked(text, [query(expr, "{{stage}} {{reason}}")]).decimals(0)
 
 
@@ -208,7 +194,8 @@ def unscored() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryCoverageLow"],
     )
-    return stacked(text, [query(increase("streamjury_unscored_total", by=["reason"]), "{{reason}}")]).decimals(0)
+    expr = increase(_RECORDS, _of("worker", "unscored"), by=["reason"])
+    return stacked(text, [query(expr, "{{reason}}")]).decimals(0)
 
 
 def rules() -> Panel:

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 # All three match series that do not have the label, so that a panel works whether model and tenant are labels or not.
 SELECTED = 'app=~"$app",model=~"$model",tenant=~"$tenant"'
+# What panels say that ask for series without model and tenant.
+OF_ALL = "of all models and tenants"
+# A judge that was asked and gave nothing of use, as in the recording rules; other reasons are those of the record.
+FAILED = 'status="insufficient",reason=~"judge_unavailable|timeout|invalid_output"'
 WINDOW = "$window"
 # The 97.5 % quantile of the normal distribution, as in the recording rules.
 _Z = 1.96
@@ -31,6 +35,11 @@ def or_zero(part: str, whole: str) -> str:
 def share(part: str, whole: str) -> str:
     """Part of whole; no value, rather than NaN, while the whole is empty."""
     return f"{or_zero(part, whole)} / ({whole} > 0)"
+
+
+def shares(parts: str, whole: str) -> str:
+    """Several parts of one whole; no values, rather than NaN, while the whole is empty."""
+    return f"{parts} / on () group_left () ({whole} > 0)"
 
 
 def quantile(q: float, metric: str, matchers: str = "", *, by: Sequence[str] = ()) -> str:

@@ -1,5 +1,7 @@
 """The Quality dashboard: how good the answers are, how sure that is, and where they are worst."""
 
+from typing import NamedTuple
+
 from dashboards import variables
 from dashboards.layout import Board, Section
 from dashboards.panels import (
@@ -25,7 +27,8 @@ from dashboards.panels import (
     rows,
     scores,
 )
-from dashboards.promql import SELECTED, Scores, increase, named, share
+from dashboards.promql import OF_ALL, SELECTED, Scores, increase, named, share
+from dashboards.sdk import prometheus
 
 _COMPOSITE = f'{SELECTED},dimension="composite"'
 _DIMENSIONS = f'{SELECTED},dimension!="composite"'
@@ -156,7 +159,6 @@ def by_model() -> Panel:
 
 
 def each_dimension() -> Panel:
-    found = Scores(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
     text = Text(
         title="$dimension",
         description="Weighted mean with its 95 % interval over the window; the dashed line is the dimension's floor, "
@@ -164,14 +166,12 @@ def each_dimension() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
-    panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
-    panel.with_target(query('max(dimension:streamjury_score:floor{dimension=~"$dimension"})', "floor", ref="D"))
-    panel = dashed(coloured(panel, "floor", RED), "floor")
-    return panel.repeat("dimension").repeat_direction("h").max_per_row(3)
+    floor = query('max(dimension:streamjury_score:floor{dimension=~"$dimension"})', "floor", ref="D")
+    found = Scores(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
+    return _each("dimension", text, found, _Line(floor, "floor", RED))
 
 
 def each_app() -> Panel:
-    found = Scores(_COMPOSITE, by=["app"])
     text = Text(
         title="$app",
         description="Weighted mean of the app's composite with its 95 % interval over the window; the dashed line is "
@@ -179,16 +179,31 @@ def each_app() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
+    good = query('max(app:streamjury_objective:good_score{app=~"$app"})', "good from", ref="D")
+    return _each("app", text, Scores(_COMPOSITE, by=["app"]), _Line(good, "good from", GREEN))
+
+
+class _Line(NamedTuple):
+    """A dashed line that a mean is to stay above."""
+
+    target: prometheus.Dataquery
+    name: str
+    colour: str
+
+
+def _each(variable: str, text: Text, found: Scores, line: _Line) -> Panel:
+    """A mean with its interval, once for every chosen value of a variable."""
     panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
-    panel.with_target(query('max(app:streamjury_objective:good_score{app=~"$app"})', "good from", ref="D"))
-    panel = dashed(coloured(panel, "good from", GREEN), "good from")
-    return panel.repeat("app").repeat_direction("h").max_per_row(3)
+    panel.with_target(line.target)
+    panel = dashed(coloured(panel, line.name, line.colour), line.name)
+    return panel.repeat(variable).repeat_direction("h").max_per_row(3)
 
 
 def worst() -> Panel:
     text = Text(
         title="Worst dimensions of the last hour",
-        description="The 15 lowest weighted means by app and dimension, with interval, effective size and coverage.",
+        description=f"The 15 lowest weighted means by app and dimension {OF_ALL}, with interval, effective size and "
+        "coverage.",
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor", "StreamjuryCoverageLow"],
     )
@@ -210,7 +225,7 @@ def worst() -> Panel:
 def last_day() -> Panel:
     text = Text(
         title="Composite by app, last day",
-        description="Weighted mean of the composite over one day, from the recording rules.",
+        description=f"Weighted mean of the composite over one day, {OF_ALL}, from the recording rules.",
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -221,7 +236,8 @@ def last_day() -> Panel:
 def distribution() -> Panel:
     text = Text(
         title="Distribution of composite scores",
-        description="How many of the judged interactions fell into each tenth, not weighted. Exemplars lead to traces.",
+        description=f"How many of the judged interactions {OF_ALL} fell into each range, not weighted. Exemplars "
+        "lead to traces.",
         unit=SCORE,
     )
     expr = increase("streamjury_score_bucket", 'app=~"$app"', by=["le"])

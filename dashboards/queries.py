@@ -22,7 +22,8 @@ MAY_BE_EMPTY: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Agreement by criterion, last hour"): "a panel of one judge has nobody to agree with",
     ("streamjury-judges", "Spread of scores within a panel"): "a panel of one judge has no spread",
     ("streamjury-judges", "Effective votes"): "a panel of one judge has one vote",
-    ("streamjury-judges", "Verdicts without a score, by reason"): "no verdict failed",
+    ("streamjury-judges", "Verdicts without a score, by reason"): "every verdict has a score",
+    ("streamjury-judges", "Dimensions without a score, by reason"): "every dimension has a score",
     ("streamjury-safety", "Interactions not found safe"): "every interaction was found safe",
     ("streamjury-safety", "Composites that are not ok"): "every composite is ok",
     ("streamjury-pipeline", "Dead letters by stage and reason"): "no record was bad",
@@ -42,7 +43,7 @@ class Query(NamedTuple):
 
 def queries(dashboard: Mapping[str, Any], variables: Mapping[str, str], window: str) -> list[Query]:
     """Every expression of every panel; a variable that is not given is everything, `window` is the free window."""
-    values = {"window": window, **variables}
+    values = {"window": window, **preset(dashboard), **variables}
     return [
         Query(panel["title"], target["refId"], substituted(target["expr"], values))
         for panel in panels(dashboard)
@@ -51,7 +52,13 @@ def queries(dashboard: Mapping[str, Any], variables: Mapping[str, str], window: 
 
 
 def annotations(dashboard: Mapping[str, Any]) -> list[Query]:
-    return [Query(each["name"], "Anno", each["expr"]) for each in dashboard["annotations"]["list"]]
+    values = preset(dashboard)
+    return [Query(each["name"], "Anno", substituted(each["expr"], values)) for each in dashboard["annotations"]["list"]]
+
+
+def preset(dashboard: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that have one value unless a person types another."""
+    return {each["name"]: each["query"] for each in dashboard["templating"]["list"] if each["type"] == "textbox"}
 
 
 def panels(dashboard: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

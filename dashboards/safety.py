@@ -23,9 +23,8 @@ from dashboards.panels import (
     rows,
     stacked,
 )
-from dashboards.promql import SELECTED, Scores, increase, or_zero, share
+from dashboards.promql import SELECTED, Scores, increase, or_zero, share, shares
 
-SAFETY_DIMENSION = "harmfulness"
 STATUS_COLOURS = {"safe": GREEN, "questionable": YELLOW, "unsafe": RED, "unknown": PURPLE}
 COMPOSITE_COLOURS = {
     "ok": GREEN,
@@ -42,7 +41,7 @@ def board() -> Board:
         name="safety",
         title="Safety",
         description="Counts are of judged interactions, not weighted: an incident counts once, however it was sampled.",
-        variables=[variables.app(), variables.model_(), variables.tenant(), variables.window("1h")],
+        variables=[variables.app(), variables.model_(), variables.tenant(), variables.safety(), variables.window("1h")],
         top=[incidents(), unsafe_share(), questionable_share(), unknown_share(), notices_now(), checked()],
         sections=[
             Section(title="Found unsafe", panels=[incidents_by_app(), statuses()]),
@@ -101,7 +100,8 @@ def unknown_share() -> Panel:
 def notices_now() -> Panel:
     text = Text(
         title="Critical notices",
-        description="Safety notices that workers delivered to the critical topic within the window, of all apps.",
+        description="Safety notices that workers delivered to the critical topic within the window, of all apps, "
+        "models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
@@ -132,7 +132,7 @@ def statuses() -> Panel:
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
     found = increase("streamjury_safety_total", f'{SELECTED},status!="safe"', by=["status"])
-    return stacked(text, [query(f"{found} / scalar({_found()} > 0)", "{{status}}")], colours=STATUS_COLOURS)
+    return stacked(text, [query(shares(found, _found()), "{{status}}")], colours=STATUS_COLOURS)
 
 
 def unknown_by_app() -> Panel:
@@ -155,14 +155,15 @@ def composite_statuses() -> Panel:
     )
     every = increase("streamjury_evaluations_total", SELECTED)
     found = increase("streamjury_evaluations_total", f'{SELECTED},status!="ok"', by=["status"])
-    return stacked(text, [query(f"{found} / scalar({every} > 0)", "{{status}}")], colours=COMPOSITE_COLOURS)
+    return stacked(text, [query(shares(found, every), "{{status}}")], colours=COMPOSITE_COLOURS)
 
 
 def score() -> Panel:
-    scores = Scores(f'{SELECTED},dimension="{SAFETY_DIMENSION}"')
+    scores = Scores(f'{SELECTED},dimension="$safety"')
     text = Text(
         title="Safety score with its 95 % interval",
-        description=f"Weighted mean of {SAFETY_DIMENSION} (1 is harmless) over the window and the chosen apps.",
+        description="Weighted mean of the criterion that decides on safety (1 is harmless) over the window and the "
+        "chosen apps.",
         unit=SCORE,
         runbooks=["StreamjurySafetyIncident"],
     )
@@ -172,7 +173,8 @@ def score() -> Panel:
 def notices() -> Panel:
     text = Text(
         title="Critical notices over time",
-        description="Safety notices delivered to the critical topic within the window before each point, of all apps.",
+        description="Safety notices delivered to the critical topic within the window before each point, of all apps, "
+        "models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )

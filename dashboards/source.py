@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboards.queries import substituted
+from dashboards.queries import preset, substituted
 
 Numbers = NDArray[np.float64]
 _POINTS = 280
@@ -89,20 +89,25 @@ def _named(labels: Mapping[str, str], legend: str) -> str:
 def shown(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iterator[Shown]:
     """Every panel and row with its data, repeated panels laid out as Grafana does it."""
     below = 0
+    values = {"window": window, **preset(dashboard)}
     for panel in dashboard["panels"]:
         place = {**panel["gridPos"], "y": panel["gridPos"]["y"] + below}
         if panel["type"] == "row":
             yield Shown(panel=panel, title=panel["title"], place=place, series=())
         elif "repeat" in panel:
-            copies = list(_repeated(dashboard, panel, place, source, window))
+            copies = list(_repeated(dashboard, panel, place, source, values))
             below += max((copy.place["y"] for copy in copies), default=place["y"]) - place["y"]
             yield from copies
         else:
-            yield _filled(panel, place, source, {"window": window})
+            yield _filled(panel, place, source, values)
 
 
 def _repeated(
-    dashboard: Mapping[str, Any], panel: Mapping[str, Any], place: Mapping[str, int], source: Prometheus, window: str
+    dashboard: Mapping[str, Any],
+    panel: Mapping[str, Any],
+    place: Mapping[str, int],
+    source: Prometheus,
+    given: Mapping[str, str],
 ) -> Iterator[Shown]:
     name = panel["repeat"]
     definition = next(each["definition"] for each in dashboard["templating"]["list"] if each["name"] == name)
@@ -112,7 +117,7 @@ def _repeated(
         row, column = divmod(index, across)
         width = 24 // across
         here = {"x": column * width, "y": place["y"] + row * place["h"], "w": width, "h": place["h"]}
-        yield _filled(panel, here, source, {"window": window, name: value})
+        yield _filled(panel, here, source, {**given, name: value})
 
 
 def _filled(panel: Mapping[str, Any], place: Mapping[str, int], source: Prometheus, values: Mapping[str, str]) -> Shown:

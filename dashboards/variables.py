@@ -49,6 +49,19 @@ def criterion() -> dashboard.QueryVariable:
     return label("criterion", "streamjury_judge_verdicts_total", "The criteria that judges are asked about.")
 
 
+def safety() -> dashboard.TextBoxVariable:
+    """A text, because Prometheus does not know which criterion `composite.safety` names."""
+    name = "harmfulness"
+    return (
+        dashboard.TextBoxVariable("safety")
+        .label("Safety criterion")
+        .description("The criterion that decides on safety, as `composite.safety` names it.")
+        .default_value(name)
+        .current(model.VariableOption(selected=True, text=name, value=name))
+        .options([model.VariableOption(selected=True, text=name, value=name)])
+    )
+
+
 def window(default: str) -> dashboard.IntervalVariable:
     return (
         dashboard.IntervalVariable("window")

@@ -10,6 +10,11 @@ SCHEMA = ("sj-schema", b"1")
 COMPOSITE = "composite"
 """The name that results of the composite have beside those of the criteria."""
 
+UNKNOWN = "unknown"
+"""What is counted under this name says none."""
+OTHER = "other"
+"""What is counted under this name is not told apart."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 T_contra = TypeVar("T_contra", contravariant=True)
 

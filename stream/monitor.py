@@ -23,13 +23,14 @@ from pydantic import ValidationError
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from judges.shortfall import shortfall_of
-from sinks.base import COMPOSITE, SCHEMA, Sink
-from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, ScoreMetrics, Stage
+from sinks.base import COMPOSITE, SCHEMA, UNKNOWN, Sink
+from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.committed import read_committed_only
 from stream.config import Config, KafkaConfig, MonitorConfig
 from stream.credentials import broker_credentials
 from stream.embedded import is_embedded
 from stream.errors import RecordError, StageError, no_broker
+from stream.feeding import feed
 from stream.rolling import RollingScores, SeriesMean
 
 log = logging.getLogger(__name__)
@@ -117,8 +118,7 @@ class Monitor:
             return
         with self._lock:
             self._remember(evaluation)
-        for sink in self.sinks:
-            self._feed(sink, evaluation)
+        feed(self.sinks, evaluation)
         self._count(Outcome.SEEN)
 
     def snapshot(self) -> Snapshot:
@@ -161,7 +161,7 @@ class Monitor:
         return True
 
     def _remember(self, evaluation: Evaluation) -> None:
-        app, now = evaluation.app or UNKNOWN_APP, time.time()
+        app, now = evaluation.app or UNKNOWN, time.time()
         probability, at = evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
         self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
         scores = {name: found.score for name, found in evaluation.dimensions.items() if _counts(found)}
@@ -177,12 +177,6 @@ class Monitor:
         if shortfall is not None:
             self._withheld[evaluation.composite.status][shortfall.reason] += 1
 
-    def _feed(self, sink: Sink[Evaluation], evaluation: Evaluation) -> None:
-        try:
-            sink.write(evaluation)
-        except Exception:
-            log.exception("a sink failed on evaluation %s", evaluation.evaluation_id)
-
 
 def finding_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Finding:
     """An evaluation in short: its worst dimension speaks for it; of an unsafe one, that which decides about safety."""
@@ -190,7 +184,7 @@ def finding_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Findin
     excerpt = evaluation.excerpt
     return Finding(
         interaction_id=evaluation.interaction_id,
-        app=evaluation.app or UNKNOWN_APP,
+        app=evaluation.app or UNKNOWN,
         score=evaluation.composite.score,
         status=evaluation.composite.status,
         dimension=worst,

@@ -7,10 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
 
 from judges.problems import InconsistentError, Loc, unknown
+from sinks.base import OTHER, UNKNOWN
 from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
 from stream.section import MASK, CriterionName, Rate, Section, web_address
 
 AppName = Annotated[str, Field(min_length=1, max_length=256)]
+# Shares that something can be below, and shares that something can be above.
+PositiveRate = Annotated[FiniteFloat, Field(gt=0.0, le=1.0)]
+PartialRate = Annotated[FiniteFloat, Field(ge=0.0, le=0.99)]
 Target = Annotated[FiniteFloat, Field(ge=0.5, le=0.9999)]
 Address = Annotated[str, Field(max_length=2048)]
 HeaderName = Annotated[str, Field(min_length=1, max_length=128)]
@@ -47,6 +51,19 @@ class ObjectivesConfig(Section):
         examples=[{"checkout-bot": {"good_score": 0.8, "target": 0.99}}],
     )
 
+    @field_validator("apps")
+    @classmethod
+    def _single_apps(cls, value: Mapping[str, ObjectiveConfig]) -> Mapping[str, ObjectiveConfig]:
+        under = {UNKNOWN: "interactions that name no app", OTHER: "apps that metrics.apps leaves no place for"}
+        taken = [
+            ((name,), f"cannot be an app: metrics count {what} under it")
+            for name, what in under.items()
+            if name in value
+        ]
+        if taken:
+            raise InconsistentError(taken)
+        return value
+
     def for_app(self, app: str | None) -> tuple[float, float]:
         """The lowest good composite and the target of an app."""
         own = self.apps.get(app or "", ObjectiveConfig())
@@ -70,17 +87,23 @@ class AlertsConfig(Section):
         le=10,
         description="What every window and wait is multiplied by; below 1 to try alerts out.",
     )
-    coverage: Rate = Field(default=0.9, description="Alert when less than this share could be scored.")
-    judge_failures: Rate = Field(default=0.2, description="Alert when a judge fails to give more than this share.")
-    disagreement: Rate = Field(default=0.3, description="Alert when more than this share of pairs of judges disagree.")
+    coverage: PositiveRate = Field(default=0.9, description="Alert when less than this share could be scored.")
+    judge_failures: PartialRate = Field(
+        default=0.2, description="Alert when a judge fails to give more than this share."
+    )
+    disagreement: PartialRate = Field(
+        default=0.3, description="Alert when more than this share of pairs of judges disagree."
+    )
     lag_records: int = Field(
         default=1000, ge=1, le=2**53, description="Alert when more records wait and their number grows."
     )
-    deadletter_share: Rate = Field(default=0.01, description="Alert when more than this share become dead letters.")
+    deadletter_share: PartialRate = Field(
+        default=0.01, description="Alert when more than this share become dead letters."
+    )
     cost_per_day_usd: FiniteFloat | None = Field(
         default=None, gt=0, le=1e9, description="What the judges may cost a day; null: no alert about it."
     )
-    cost_share: Rate = Field(default=0.8, description="Alert when this share of cost_per_day_usd is spent.")
+    cost_share: PositiveRate = Field(default=0.8, description="Alert when this share of cost_per_day_usd is spent.")
     grafana_url: Address = Field(default="http://localhost:3000", description="Where alerts link to dashboards.")
     runbook_url: Address | None = Field(
         default=None, description="Where alerts link to runbooks; null: grafana_url/public/runbooks."

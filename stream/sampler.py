@@ -254,10 +254,8 @@ class Sampler:
             fates[expected] -= 1
             fates[fate(Outcome.DEADLETTER, expected.rule, expected.app, _TOO_LARGE)] += 1
         for each, number in (+fates).items():
-            self._metrics.count(self.stage, each.outcome, number)
+            self._metrics.count(self.stage, each.outcome, number, reason=each.reason)
             self._sampling.count(each.rule, each.app, each.outcome, number)
-            if each.reason is not None:
-                self._metrics.dead_letter(self.stage, each.reason, number)
 
 
 class _Shared(NamedTuple):

@@ -14,6 +14,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
+from judges.evaluation import Evaluation
+from sinks.base import Sink
 from sinks.health import Health
 from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web import CertificateError, WebServer, server_tls
@@ -89,8 +91,10 @@ class Runnable(Protocol):
 class Service:
     """Runs the chosen stages in threads from `with` to the end of the block."""
 
-    def __init__(self, config: Config, stages: Sequence[Stage]) -> None:
+    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink[Evaluation]] = ()) -> None:
+        """The sinks are told of what a worker among the stages has published."""
         self.config = config
+        self._sinks = sinks
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
         scores = score_metrics(config, self.registry)
@@ -105,9 +109,9 @@ class Service:
         relax_collector()
         with ExitStack() as stack:
             self.url = stack.enter_context(self._web_server()).url
-            if any(stage.stage is Stage.WORKER for stage in self._stages):
+            for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 telemetry = stack.enter_context(telemetry_of(self.config))
-                self.metrics.sinks += [] if telemetry is None else [telemetry]
+                worker.sinks += [] if telemetry is None else [telemetry]
             probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
@@ -151,10 +155,11 @@ class Service:
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
-            sampling = SamplingMetrics(self.registry, apps=self.config.metrics.apps)
+            config = self.config
+            sampling = SamplingMetrics(self.registry, apps=config.metrics.apps, reserved=config.objectives.apps)
             return Sampler(self.config, self.metrics, sampling)
         if stage is Stage.WORKER:
-            return Worker(self.config, build_evaluator(self.config), self.metrics)
+            return Worker(self.config, build_evaluator(self.config), self.metrics, self._sinks)
         return MonitorStage(self.config, self.monitor)
 
     def _web_server(self) -> WebServer:
@@ -174,6 +179,7 @@ def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
         labels=config.metrics.labels,
         top=config.metrics.top,
         apps=config.metrics.apps,
+        reserved=config.objectives.apps,
         good_score=lambda app: config.objectives.for_app(app)[0],
     )
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.evaluation import CompositeStatus, Evaluation
-from sinks.base import Message
-from sinks.metrics import UNKNOWN_APP, Outcome, PipelineMetrics, Stage
+from sinks.base import UNKNOWN, Message
+from sinks.metrics import Outcome, PipelineMetrics, Stage
 
 REGIME_TAG = "regime"
 
@@ -46,8 +46,8 @@ class _Group:
 class RunSummary:
     """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with.
 
-    The worker's metrics feed it with what was committed: the monitor sees that later, or not at all when a run ends,
-    and sees what others published too.
+    The worker feeds it with what was committed: the monitor sees that later, or not at all when a run ends, and sees
+    what others published too.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class RunSummary:
 
     def write(self, item: Evaluation, /) -> Sequence[Message]:
         self._all.add(item)
-        self._by_app[item.app or UNKNOWN_APP].add(item)
+        self._by_app[item.app or UNKNOWN].add(item)
         regime = item.tags.get(REGIME_TAG)
         if regime is not None:
             self._by_regime[str(regime)].add(item)

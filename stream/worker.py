@@ -12,9 +12,9 @@ The order in which things happen is what keeps records from being lost or publis
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from judges.evaluation import SafetyNotice
+from judges.evaluation import Evaluation, SafetyNotice
 from judges.evaluator import Evaluator
 from sinks.base import Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
@@ -24,6 +24,7 @@ from stream.errors import PublishAborted
 from stream.exchange import Exchange
 from stream.failures import JudgeFailures
 from stream.fairness import Shares
+from stream.feeding import feed
 from stream.finished import Finished
 from stream.judging import Judged, Judging
 from stream.offsets import OffsetTracker, Partition, Ticket
@@ -46,10 +47,18 @@ class Worker:
 
     stage = Stage.WORKER
 
-    def __init__(self, config: Config, evaluator: Evaluator, metrics: PipelineMetrics) -> None:
+    def __init__(
+        self,
+        config: Config,
+        evaluator: Evaluator,
+        metrics: PipelineMetrics,
+        sinks: Iterable[Sink[Evaluation]] = (),
+    ) -> None:
         self._config = config.worker
         self._evaluator = evaluator
         self._metrics = metrics
+        self.sinks = list(sinks)
+        """What is told of every evaluation that is counted as scored or unscored, and of no other: figures add up."""
         self._critical: Sink[SafetyNotice] = CriticalTopic(config.topics.critical)
         self._retries = Retries(config)
         self._queue = config.topics.sampled
@@ -268,10 +277,8 @@ class Worker:
 
     def _count(self, judged: Judged) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED)
-        self._metrics.count(self.stage, judged.outcome)
-        if judged.outcome is Outcome.UNSCORED and judged.reason is not None:
-            self._metrics.unscored(judged.reason)
-        if judged.outcome is Outcome.DEADLETTER and judged.reason is not None:
-            self._metrics.dead_letter(self.stage, judged.reason)
+        self._metrics.count(self.stage, judged.outcome, reason=judged.reason)
         if judged.evaluation is not None:
-            self._metrics.judged(judged.evaluation, final=judged.is_published)
+            self._metrics.judged(judged.evaluation, published=judged.is_published)
+            if judged.is_published:
+                feed(self.sinks, judged.evaluation)

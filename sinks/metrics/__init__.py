@@ -1,11 +1,10 @@
 """Prometheus metrics: what the pipeline did and what the judges found, on a registry that is passed in."""
 
 from sinks.metrics.funnel import Outcome, PipelineMetrics, SamplingMetrics, Stage
-from sinks.metrics.labels import UNKNOWN_APP, BoundedLabel, FrequentLabel
+from sinks.metrics.labels import BoundedLabel, FrequentLabel
 from sinks.metrics.scores import ScoreMetrics
 
 __all__ = [
-    "UNKNOWN_APP",
     "BoundedLabel",
     "FrequentLabel",
     "Outcome",

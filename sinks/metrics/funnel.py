@@ -6,7 +6,6 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from judges.evaluation import Evaluation, EvaluatorInfo
-from sinks.base import Sink
 from sinks.metrics.labels import MAX_APPS, BoundedLabel
 from sinks.metrics.verdicts import VerdictMetrics
 
@@ -42,13 +41,10 @@ class PipelineMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._records = Counter(
-            "streamjury_records", "Records by stage and what became of them.", ["stage", "outcome"], registry=registry
-        )
-        self._dead = Counter(
-            "streamjury_deadletters", "Dead letters by stage and reason.", ["stage", "reason"], registry=registry
-        )
-        self._unscored = Counter(
-            "streamjury_unscored", "Evaluations without a composite, by reason.", ["reason"], registry=registry
+            "streamjury_records",
+            "Records by stage, what became of them, and why, where that needs a reason.",
+            ["stage", "outcome", "reason"],
+            registry=registry,
         )
         self._notices = Counter(
             "streamjury_critical_notices", "Safety notices delivered to the critical topic.", registry=registry
@@ -71,27 +67,20 @@ class PipelineMetrics:
         self._verdicts = VerdictMetrics(registry)
         self.waiting_again = 0
         """Records waiting to be judged again, as last told."""
-        self.sinks: list[Sink[Evaluation]] = []
-        """What else is told of every evaluation that is counted here, and of no other: their figures add up."""
 
-    def count(self, stage: Stage, outcome: Outcome, number: int = 1) -> None:
-        self._records.labels(stage.value, outcome.value).inc(number)
+    def count(self, stage: Stage, outcome: Outcome, number: int = 1, *, reason: str | None = None) -> None:
+        """The reason is that of a dead letter, or of what has no score."""
+        self._records.labels(stage.value, outcome.value, reason or "").inc(number)
 
     def counted(self, stage: Stage, outcome: Outcome) -> int:
-        """The count so far, as a scrape would see it."""
+        """The count so far, for whatever reasons, as a scrape would see it."""
         samples = (s for metric in self._records.collect() for s in metric.samples if s.name.endswith("_total"))
         wanted = {"stage": stage.value, "outcome": outcome.value}
-        return int(next((sample.value for sample in samples if sample.labels == wanted), 0))
+        return int(sum(sample.value for sample in samples if wanted.items() <= sample.labels.items()))
 
     def judge_latency_ms(self) -> float | None:
         """The mean time of a verdict so far."""
         return self._verdicts.latency_ms()
-
-    def dead_letter(self, stage: Stage, reason: str, number: int = 1) -> None:
-        self._dead.labels(stage.value, reason).inc(number)
-
-    def unscored(self, reason: str) -> None:
-        self._unscored.labels(reason).inc()
 
     def parked(self, number: int) -> None:
         self.waiting_again = number
@@ -114,21 +103,19 @@ class PipelineMetrics:
         for judge in judges:
             self._paused.labels(judge).set(judge in paused)
 
-    def judged(self, evaluation: Evaluation, *, final: bool = True) -> None:
+    def judged(self, evaluation: Evaluation, *, published: bool = True) -> None:
         """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration.
 
-        One that is not final was not published, because the record is judged again.
+        One whose record is judged again, or given up, is not published.
         """
-        self._verdicts.count(evaluation)
-        for sink in self.sinks if final else ():
-            sink.write(evaluation)
+        self._verdicts.count(evaluation, published=published)
 
 
 class SamplingMetrics:
     """What the sampler did with each record, by rule and app. Rules that read no app leave it unknown."""
 
-    def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS) -> None:
-        self._apps = BoundedLabel(apps)
+    def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS, reserved: Iterable[str] = ()) -> None:
+        self._apps = BoundedLabel(apps, reserved)
         self._decided = Counter(
             "streamjury_sampling",
             "Records by the rule that decided, the app where it was read, and what became of them.",

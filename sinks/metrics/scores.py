@@ -5,7 +5,7 @@ be added up over any window, any processes and any of their restarts before anyt
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,21 +13,22 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from judges.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Message
 from sinks.estimates import Estimate
-from sinks.metrics.labels import MAX_APPS, BoundedLabel, FrequentLabel, exemplar_of
+from sinks.metrics.exemplars import exemplar_of
+from sinks.metrics.labels import MAX_APPS, BoundedLabel, FrequentLabel
 
 _MAX_DIMENSIONS = 50
 _TOP = 10
 _GOOD_SCORE = 0.7
-_TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_BUCKETS = (0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
 # A composite that is 0.7 on paper may come out a hair below it.
 _DIGITS = 9
 
 OptIn = Literal["model", "tenant"]
-GoodScore = Callable[[str | None], float]
-"""The lowest composite that is good for an app."""
+GoodScore = Callable[[str], float]
+"""The lowest composite that is good for an app, by the label that it is published under."""
 
 
-def _one_for_all(_app: str | None) -> float:
+def _one_for_all(_app: str) -> float:
     return _GOOD_SCORE
 
 
@@ -41,9 +42,11 @@ class ScoreMetrics:
         labels: Sequence[OptIn] = (),
         top: int = _TOP,
         apps: int = MAX_APPS,
+        reserved: Iterable[str] = (),
         good_score: GoodScore = _one_for_all,
     ) -> None:
-        self.apps = BoundedLabel(apps)
+        """`reserved` are apps that are told apart whenever they come."""
+        self.apps = BoundedLabel(apps, reserved)
         """Which apps are told apart."""
         self._names = BoundedLabel(_MAX_DIMENSIONS)
         self._opted = {name: FrequentLabel(top) for name in labels}
@@ -71,7 +74,7 @@ class ScoreMetrics:
             "streamjury_score",
             "Composites of what was judged, each counted once.",
             ["app"],
-            buckets=_TENTHS,
+            buckets=_BUCKETS,
             registry=registry,
         )
         self._recent = _recent_gauges(registry)
@@ -89,58 +92,56 @@ class ScoreMetrics:
         return ()
 
     def _add(self, labels: tuple[str, ...], score: float | None, weight: float) -> None:
-        """Both parts of the coverage always exist: where nothing is scored, it is 0 and not absent."""
-        self._weight.labels(*labels).inc(0.0 if score is None else weight)
-        self._missing.labels(*labels).inc(weight if score is None else 0.0)
-        if score is not None:
-            self._weighted_sum.labels(*labels).inc(weight * score)
-            self._weighted_squares.labels(*labels).inc(weight * score * score)
-            self._squared.labels(*labels).inc(weight * weight)
+        """All five are born together: `increase()` extrapolates by the age of a series, and a mean could exceed 1."""
+        scored, value = (0.0, 0.0) if score is None else (weight, score)
+        self._weighted_sum.labels(*labels).inc(scored * value)
+        self._weighted_squares.labels(*labels).inc(scored * value * value)
+        self._weight.labels(*labels).inc(scored)
+        self._squared.labels(*labels).inc(scored * scored)
+        self._missing.labels(*labels).inc(weight - scored)
 
     def _add_to_objective(self, about: tuple[str, ...], item: Evaluation, score: float, weight: float) -> None:
         self._events.labels(*about).inc(weight)
-        self._good.labels(*about).inc(weight if score >= self._good_score(item.app) else 0.0)
+        self._good.labels(*about).inc(weight if score >= self._good_score(about[0]) else 0.0)
         self._scores.labels(about[0]).observe(score, exemplar_of(item))
 
     def recent(self, app: str, found: Estimate) -> None:
         """Publishes what is known of an app; what is not, such as the interval of a single judgement, is absent."""
-        labels = (self.apps(app), COMPOSITE)
+        label = self.apps(app)
         for part, gauge in self._recent.items():
             value = getattr(found, part)
             if value is None:
-                _withdraw(gauge, labels)
+                _withdraw(gauge, label)
             else:
-                gauge.labels(*labels).set(value)
+                gauge.labels(label).set(value)
 
     def no_longer_recent(self, app: str) -> None:
         """Withdraws the gauges of an app whose window is empty: the last value would look like a steady one."""
         for gauge in self._recent.values():
-            _withdraw(gauge, (self.apps(app), COMPOSITE))
+            _withdraw(gauge, self.apps(app))
 
 
 def _recent_gauges(registry: CollectorRegistry) -> dict[str, Gauge]:
     """By the field of an estimate that they show."""
     parts = (
-        ("mean", "", "Design-weighted mean score"),
-        ("low", "_low", "Lower end of the 95 % interval of the mean score"),
-        ("high", "_high", "Upper end of the 95 % interval of the mean score"),
-        ("effective_size", "_effective", "Effective number of judgements (Kish)"),
-        ("coverage", "_coverage", "Share of the chosen traffic that could be scored"),
+        ("mean", "", "Design-weighted mean composite"),
+        ("low", "_low", "Lower end of the 95 % interval of the mean composite"),
+        ("high", "_high", "Upper end of the 95 % interval of the mean composite"),
     )
     return {
         part: Gauge(
             f"streamjury_score_recent{suffix}",
             f"{what} over the monitor's rolling window.",
-            ["app", "dimension"],
+            ["app"],
             registry=registry,
         )
         for part, suffix, what in parts
     }
 
 
-def _withdraw(gauge: Gauge, labels: tuple[str, str]) -> None:
+def _withdraw(gauge: Gauge, label: str) -> None:
     with contextlib.suppress(KeyError):
-        gauge.remove(*labels)
+        gauge.remove(label)
 
 
 def _results(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:

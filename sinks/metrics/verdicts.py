@@ -4,10 +4,11 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
-from judges.evaluation import Dimension, Evaluation, JudgeVerdict
-from sinks.metrics.labels import exemplar_of
+from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Reason, Status
+from sinks.metrics.exemplars import exemplar_of
 
-_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 45.0)
+# From the rules of a local judge to the longest wait for one call that can be configured.
+_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0)
 
 
 class VerdictMetrics:
@@ -52,6 +53,12 @@ class VerdictMetrics:
             "criterion",
             "path",
         )
+        self._unscored = counter(
+            "dimensions_unscored",
+            "Dimensions of published evaluations that should have a score and have none, by reason.",
+            "criterion",
+            "reason",
+        )
         self._panel(registry)
         self._times(registry)
         # Looked up once: an evaluation has many verdicts, and is counted between two polls of the worker.
@@ -76,20 +83,26 @@ class VerdictMetrics:
 
     def _times(self, registry: CollectorRegistry) -> None:
         self._judge_seconds = Histogram(
-            "streamjury_judge_seconds", "Time of one verdict.", ["judge"], buckets=_SECONDS, registry=registry
+            "streamjury_judge_seconds",
+            "Time of one verdict that a judge worked on.",
+            ["judge"],
+            buckets=_SECONDS,
+            registry=registry,
         )
         self._evaluation_seconds = Histogram(
             "streamjury_evaluation_seconds", "Time of one evaluation.", buckets=_SECONDS, registry=registry
         )
 
-    def count(self, evaluation: Evaluation) -> None:
+    def count(self, evaluation: Evaluation, *, published: bool) -> None:
         self._evaluation_seconds.observe(evaluation.latency_ms / 1000, exemplar_of(evaluation))
         for criterion, dimension in evaluation.dimensions.items():
             self._count_finding(criterion, dimension)
+            if published and dimension.status is Status.INSUFFICIENT:
+                self._unscored.labels(criterion, _said(dimension.reason)).inc()
             for verdict in dimension.judges:
-                reason = verdict.reason.value if verdict.reason else ""
-                self._verdicts.labels(verdict.judge, criterion, verdict.status.value, reason).inc()
-                self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
+                self._verdicts.labels(verdict.judge, criterion, verdict.status.value, _said(verdict.reason)).inc()
+                if _was_worked_on(verdict):
+                    self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
                 self._count_answers(verdict)
                 self._count_price(verdict)
 
@@ -133,3 +146,19 @@ class VerdictMetrics:
         if verdict.cost_usd is not None:
             # A judge of somebody's own may say anything; a counter that is asked to go back raises.
             self._cost.labels(verdict.judge).inc(max(0.0, verdict.cost_usd))
+
+
+def _said(reason: Reason | None) -> str:
+    return reason.value if reason else ""
+
+
+def _was_worked_on(verdict: JudgeVerdict) -> bool:
+    """Whether its time is that of a judge at work.
+
+    Not where nothing was asked, or taken from a cache, nor where no answer came because the endpoint was away, refused
+    us or is paused: how soon that was known says nothing about the judge. A timeout counts with the time it took, where
+    that was measured: a panel that stops waiting does not say.
+    """
+    samples = verdict.samples
+    away = verdict.reason is Reason.UNAVAILABLE and not samples.valid + samples.invalid
+    return samples.requested > 0 and verdict.latency_ms > 0 and not away and not verdict.cached

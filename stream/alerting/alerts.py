@@ -1,14 +1,17 @@
 """The alerts: when somebody is told, how urgently, and in what words."""
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
-from stream.alerting.promql import fraction, grown, quoted, series, total
+from stream.alerting.promql import fraction, grown, is_none_of, quoted, series, total
 from stream.alerting.recording import (
     AGREEMENT,
+    CHANGED,
     COST,
     FAILURE_RATIO,
+    MEMORY,
     OBJECTIVE,
+    RECENT,
     SCORE,
     Scope,
     comparison_count,
@@ -17,24 +20,19 @@ from stream.alerting.recording import (
 )
 from stream.alerting.rulefile import Alert
 from stream.alerting.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
+from stream.alerting.words import Words, as_it_is, asked, if_one, number, percent
 from stream.observability import AlertsConfig, ObjectivesConfig
 
-_INCIDENT_WINDOW = "15m"
-# How far back a series is looked for before what it shows is taken for new.
-_MEMORY = "1d"
+_JOB = f"job={quoted('streamjury')}"
 _UNKNOWN_SHARE = 0.01
 # Below these counts a share says nothing.
 _LEAST_UNKNOWN = 3
 _LEAST_SAMPLED = 5
+_LEAST_READ = 1000
+# So many are expected to be sampled before it is strange that none is.
+_LEAST_EXPECTED = 20
 _LEAST_VERDICTS = 20
 _LEAST_DEADLETTERS = 10
-
-
-class Words(NamedTuple):
-    """What an alert says, as templates of Prometheus."""
-
-    summary: str
-    description: str
 
 
 class Alerts:
@@ -75,7 +73,7 @@ class Alerts:
                 "Too many bad answers from {{ $labels.app }}",
                 "{{ $value | humanizePercentage }} of the interactions of {{ $labels.app }} in the last "
                 f"{window} had a composite below {scope.good_score!r}; the objective allows "
-                f"{_percent(1 - scope.target)}. More than {pace} uses up {_percent(pair.spent(days))} of the budget "
+                f"{percent(1 - scope.target)}. More than {pace} uses up {percent(pair.spent(days))} of the budget "
                 f"of {period} in {pair.long}.",
             ),
             labels={"window": pair.long, **scope.labels},
@@ -86,12 +84,12 @@ class Alerts:
         whose = f"of app {scope.app!r}" if scope.app is not None else "of all apps without their own"
         self.notes.append(
             f"StreamjuryQualityDrop over {pair.long} is left out for the objective {whose}: with a target of "
-            f"{scope.target!r}, more than {_percent(pair.factor * (1 - scope.target))} of the interactions would have "
+            f"{scope.target!r}, more than {percent(pair.factor * (1 - scope.target))} of the interactions would have "
             "to be bad"
         )
 
-    def below_floor(self) -> Iterator[Alert]:
-        for dimension, floor in self._objectives.floors.items():
+    def below_floor(self, floors: Mapping[str, float]) -> Iterator[Alert]:
+        for dimension, floor in floors.items():
             mean, high, size = (
                 series(f"{SCORE}:{what}1h", f"dimension={quoted(dimension)}") for what in ("mean", "high", "effective")
             )
@@ -112,11 +110,9 @@ class Alerts:
             )
 
     def coverage_low(self) -> Alert:
-        evaluations = grown("streamjury_evaluations_total", self._scale("1h"), ("app",))
         return self._alert(
             "StreamjuryCoverageLow",
-            f"{SCORE}:coverage1h < {self._alerts.coverage!r}\n"
-            f"and on (app) {evaluations} >= {self._objectives.min_effective}",
+            f"{SCORE}:coverage1h < {self._alerts.coverage!r}\nand {SCORE}:judged1h >= {self._objectives.min_effective}",
             severity=Severity.TICKET,
             hold="10m",
             dashboard="quality",
@@ -124,36 +120,40 @@ class Alerts:
                 "{{ $labels.dimension }} of {{ $labels.app }} often has no score",
                 "Only {{ $value | humanizePercentage }} of what was judged of {{ $labels.app }} in the last "
                 f"{self._scale('1h')} got a score of {{{{ $labels.dimension }}}}, and its mean speaks of that share "
-                f"alone; at least {_percent(self._alerts.coverage)} is expected.",
+                f"alone; at least {percent(self._alerts.coverage)} is expected.",
             ),
             of_app=True,
         )
 
     # Safety
 
-    def safety_incident(self) -> Alert:
-        """A rise since the last known value, a series that is new, or a rise after a restart; one of them is enough.
+    def safety_incident(self) -> Iterator[Alert]:
+        """What counters grew by or began with; and, with a label, what they have more than before a gap in the scrapes.
 
-        `increase` alone would miss what the first sample of a series already shows.
+        `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
         """
         unsafe = series("streamjury_safety_total", f"status={quoted('unsafe')}")
-        window = self._scale(_INCIDENT_WINDOW)
-        before = f"last_over_time({unsafe}[{self._scale(_MEMORY)}] offset {window})"
+        window, memory = self._scale(RECENT), self._scale(MEMORY)
+        before = f"last_over_time({unsafe}[{memory}] offset {window})"
+        rise, birth = f"increase({unsafe}[{window}]) > 0", f"{unsafe} > 0 unless {before}"
+        yield self._unsafe(f"({rise})\n  or ({birth})", f"in the last {window}")
+        yield self._unsafe(
+            f"({unsafe} - {before} > 0)\n  unless ({rise})",
+            f"while the monitor was not scraped, some time in the last {memory}",
+            labels={"window": MEMORY},
+        )
+
+    def _unsafe(self, found: str, when: str, labels: Mapping[str, str] | None = None) -> Alert:
         return self._alert(
             "StreamjurySafetyIncident",
-            "sum by (app) (\n"
-            f"  ({unsafe} - {before} > 0)\n"
-            f"  or ({unsafe} > 0 unless {before})\n"
-            f"  or (increase({unsafe}[{window}]) > 0)\n"
-            ")",
+            f"sum by (app) (\n  {found}\n)",
             severity=Severity.PAGE,
             dashboard="safety",
             words=Words(
                 "Unsafe answers from {{ $labels.app }}",
-                '{{ if eq (printf "%.0f" $value) "1" }}1 answer of {{ $labels.app }} was{{ else }}'
-                '{{ $value | printf "%.0f" }} answers of {{ $labels.app }} were{{ end }} found unsafe in the last '
-                f"{window}.",
+                f"{number('answer')} of {{{{ $labels.app }}}} {if_one('was', 'were')} found unsafe {when}.",
             ),
+            labels=labels,
             of_app=True,
         )
 
@@ -170,7 +170,7 @@ class Alerts:
                 "Nobody knows whether answers from {{ $labels.app }} are safe",
                 "{{ $value | humanizePercentage }} of the evaluations of {{ $labels.app }} in the last "
                 f"{self._scale('1h')} have no verdict on safety. They have no composite either, and no objective "
-                f"counts them; at most {_percent(_UNKNOWN_SHARE)} is expected.",
+                f"counts them; at most {percent(_UNKNOWN_SHARE)} is expected.",
             ),
             of_app=True,
         )
@@ -180,14 +180,16 @@ class Alerts:
     def judge_paused(self) -> Alert:
         return self._alert(
             "StreamjuryJudgePaused",
-            "max by (judge) (streamjury_judge_paused) > 0",
+            "sum by (judge) (streamjury_judge_paused) > 0",
             severity=Severity.TICKET,
             hold="5m",
             dashboard="judges",
             words=Words(
                 "Judge {{ $labels.judge }} is paused",
-                f"The endpoint of judge {{{{ $labels.judge }}}} has refused us for {self._scale('5m')} or longer; only "
-                "a call now and then tries whether that was mended.",
+                f"The endpoint of judge {{{{ $labels.judge }}}} has refused {number('worker')} for "
+                f"{self._scale('5m')} or longer; only a call now and then tries whether that was mended. Of "
+                f"{asked('count(group by (judge) (streamjury_judge_paused))')} judges, "
+                f"{asked('sum(max by (judge) (streamjury_judge_paused))')} cannot be asked.",
             ),
         )
 
@@ -202,7 +204,7 @@ class Alerts:
                 "Judge {{ $labels.judge }} often fails",
                 "{{ $value | humanizePercentage }} of the verdicts asked of judge {{ $labels.judge }} in the last "
                 f"{self._scale('1h')} failed: it could not be reached, took too long, or gave no valid output. At most "
-                f"{_percent(self._alerts.judge_failures)} is expected.",
+                f"{percent(self._alerts.judge_failures)} is expected.",
             ),
         )
 
@@ -217,24 +219,21 @@ class Alerts:
             words=Words(
                 "The judges disagree about {{ $labels.criterion }}",
                 "{{ $value | humanizePercentage }} of the pairs of judges disagreed about {{ $labels.criterion }} in "
-                f"the last {self._scale('1h')}; at most {_percent(self._alerts.disagreement)} is expected.",
+                f"the last {self._scale('1h')}; at most {percent(self._alerts.disagreement)} is expected.",
             ),
         )
 
     def evaluator_changed(self) -> Alert:
-        window = self._scale("15m")
-        before = f"last_over_time(streamjury_evaluator_info[{window}] offset {window})"
         return self._alert(
             "StreamjuryEvaluatorChanged",
-            "group by (fingerprint, version) (streamjury_evaluator_info)\n"
-            f"unless on (fingerprint) {before}\n"
-            f"and on () {before}",
+            f"sum by (fingerprint, version) (streamjury_evaluator_info)\nand on (fingerprint, version) {CHANGED}",
             severity=Severity.INFO,
             dashboard="judges",
             words=Words(
                 "Another evaluator is at work",
-                "Workers judge with the fingerprint {{ $labels.fingerprint }} (version {{ $labels.version }}), which "
-                f"none of them had {window} ago. Scores from before and after may differ for that reason alone.",
+                f"{number('worker')} {if_one('judges', 'judge')} with the fingerprint {{{{ $labels.fingerprint }}}} "
+                "(version {{ $labels.version }}), which those before did not have. Scores from before and after may "
+                "differ for that reason alone.",
             ),
         )
 
@@ -251,51 +250,86 @@ class Alerts:
             words=Words(
                 "The judges' budget is nearly used",
                 f'The judges cost {{{{ $value | printf "%.2f" }}}} USD in the last {self._scale("1d")}, more than '
-                f"{_percent(share)} of the {budget:.2f} USD that they may cost a day.",
+                f"{percent(share)} of the {budget:.2f} USD that they may cost a day.",
             ),
         )
 
     # The pipeline
 
-    def evaluator_silent(self) -> Alert:
-        window = self._scale("15m")
-        sampled, seen = (
-            grown(series("streamjury_records_total", f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)
-            for stage, outcome in (("sampler", "sampled"), ("monitor", "seen"))
-        )
-        return self._alert(
-            "StreamjuryEvaluatorSilent",
-            f"{sampled} >= {_LEAST_SAMPLED}\nunless {seen} > 0",
-            severity=Severity.PAGE,
+    def evaluator_silent(self, lowest_rate: float) -> Iterator[Alert]:
+        """Where much is sampled, soon; where little or nothing is, after so much traffic that it cannot be chance."""
+        soon, late = self._scale("15m"), self._scale("1h")
+        chosen = f"{_records('sampler', 'sampled', soon)} >= {_LEAST_SAMPLED}"
+        yield self._silent(
+            f"{chosen}\nunless {_records('monitor', 'seen', soon)} > 0",
             hold="5m",
-            dashboard="pipeline",
             words=Words(
                 "Interactions are sampled, and no evaluation arrives",
-                f'{{{{ $value | printf "%.0f" }}}} interactions were sampled in the last {window}, and the monitor '
-                "has seen no evaluation. Nobody knows how good the answers are.",
+                f'{{{{ $value | printf "%.0f" }}}} interactions were sampled in the last {soon}, and the monitor has '
+                "seen no evaluation. Nobody knows how good the answers are.",
+            ),
+        )
+        if not lowest_rate:
+            self.notes.append("StreamjuryEvaluatorSilent over 1h is left out: sampling chooses nothing")
+            return
+        # What a rule filters out is not meant to be judged.
+        meant = series(
+            "streamjury_records_total",
+            f"stage={quoted('sampler')}",
+            is_none_of("outcome", ["consumed", "filtered"]),
+        )
+        least = max(_LEAST_READ, math.ceil(_LEAST_EXPECTED / lowest_rate))
+        yield self._silent(
+            f"{grown(meant, late)} >= {least}\nunless {_records('monitor', 'seen', late)} > 0\nunless {chosen}",
+            hold="30m",
+            labels={"window": "1h"},
+            words=Words(
+                "Interactions are read, and none is evaluated",
+                f'The sampler read {{{{ $value | printf "%.0f" }}}} interactions in the last {late} that no rule '
+                "filters out, and the monitor has seen no evaluation. Nobody knows how good the answers are.",
             ),
         )
 
+    def _silent(self, expr: str, *, hold: str, words: Words, labels: Mapping[str, str] | None = None) -> Alert:
+        return self._alert(
+            "StreamjuryEvaluatorSilent",
+            expr,
+            severity=Severity.PAGE,
+            hold=hold,
+            dashboard="pipeline",
+            words=words,
+            labels=labels,
+        )
+
     def lag_growing(self) -> Alert:
+        """Too many wait and become more; or any wait, and a process that should read them does not."""
         window = self._scale("15m")
+        read = grown(series("streamjury_records_total", f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
+        waiting = f"min_over_time(streamjury_lag[{window}])"
         return self._alert(
             "StreamjuryLagGrowing",
-            f"{total('streamjury_lag', ('stage',))} > {self._alerts.lag_records}\n"
-            f"and {total(f'deriv(streamjury_lag[{window}])', ('stage',))} > 0",
+            f"(\n  {total('streamjury_lag', ('stage',))} > {self._alerts.lag_records}\n"
+            f"  and {total(f'deriv(streamjury_lag[{window}])', ('stage',))} > 0\n)\n"
+            f"or (\n  {total(waiting, ('stage', 'instance'))} > 0\n  unless {read} > 0\n)",
             severity=Severity.TICKET,
             hold="10m",
             dashboard="pipeline",
             words=Words(
-                "The {{ $labels.stage }} falls behind",
-                '{{ $value | printf "%.0f" }} records wait for the {{ $labels.stage }}, and their number has grown '
-                f"over the last {window}; up to {self._alerts.lag_records} may wait.",
+                "The {{ $labels.stage }} {{ if $labels.instance }}at {{ $labels.instance }} is stuck"
+                "{{ else }}falls behind{{ end }}",
+                f"{number('record')} {if_one('waits', 'wait')} for the {{{{ $labels.stage }}}}"
+                f"{{{{ if $labels.instance }}}} at {{{{ $labels.instance }}}}, which has read nothing in the last "
+                f"{window}.{{{{ else }}}}, and their number has grown over the last {window}; up to "
+                f"{self._alerts.lag_records} may wait.{{{{ end }}}}",
             ),
         )
 
     def dead_letters_growing(self) -> Alert:
         window = self._scale("30m")
-        dead = grown("streamjury_deadletters_total", window, ("stage",))
-        read = grown(series("streamjury_records_total", f"outcome={quoted('consumed')}"), window, ("stage",))
+        dead, read = (
+            grown(series("streamjury_records_total", f"outcome={quoted(outcome)}"), window, ("stage",))
+            for outcome in ("deadletter", "consumed")
+        )
         return self._alert(
             "StreamjuryDeadLettersGrowing",
             f"{fraction(dead, read)} > {self._alerts.deadletter_share!r}\nand {dead} >= {_LEAST_DEADLETTERS}",
@@ -305,21 +339,39 @@ class Alerts:
             words=Words(
                 "The {{ $labels.stage }} gives up on many records",
                 "{{ $value | humanizePercentage }} of the records that the {{ $labels.stage }} read in the last "
-                f"{window} became dead letters; at most {_percent(self._alerts.deadletter_share)} is expected.",
+                f"{window} became dead letters; at most {percent(self._alerts.deadletter_share)} is expected.",
             ),
         )
 
     def target_down(self) -> Alert:
+        """A process that does not answer, a stage of which none is scraped any more, or nothing of ours at all.
+
+        The last two are for targets that service discovery took away; single processes come and go with deployments.
+        """
+        up, memory = series("up", _JOB), self._scale("1h")
+        down = f"({up} == 0)"
+        answering = f"scalar(count({up} == 1) or vector(0))"
+        known = f"count by (stage) (last_over_time(streamjury_lag[{memory}]))"
         return self._alert(
             "StreamjuryTargetDown",
-            f"up{{job={quoted('streamjury')}}} == 0",
+            f"{down} + {answering}\n"
+            f"or (\n  {known}\n  unless on (stage) streamjury_lag\n  unless on () {down}\n  and on () {up}\n)\n"
+            f"or absent({up}) * scalar(count(last_over_time({up}[{memory}])) or vector(0))",
             severity=Severity.PAGE,
             hold="3m",
             dashboard="pipeline",
             words=Words(
-                "Streamjury at {{ $labels.instance }} cannot be scraped",
-                f"Prometheus has had no metrics from {{{{ $labels.instance }}}} for {self._scale('3m')} or longer: the "
-                "process is down, or does not answer.",
+                "{{ if $labels.instance }}Streamjury at {{ $labels.instance }} cannot be scraped"
+                "{{ else if $labels.stage }}No {{ $labels.stage }} of Streamjury is scraped"
+                "{{ else }}Nothing of Streamjury is scraped{{ end }}",
+                "{{ if $labels.instance }}Prometheus has had no metrics from {{ $labels.instance }} for "
+                f"{self._scale('3m')} or longer: the process is down, or does not answer. {number('other')} "
+                f"{if_one('is', 'are')} scraped."
+                f"{{{{ else if $labels.stage }}}}{number('process', 'processes')} of the stage "
+                f"{{{{ $labels.stage }}}} {if_one('was', 'were')} scraped within the last {memory}, and Prometheus "
+                "knows none now."
+                f"{{{{ else }}}}Prometheus has no target of the job streamjury; within the last {memory} it had "
+                f'{{{{ $value | printf "%.0f" }}}}.{{{{ end }}}}',
             ),
         )
 
@@ -342,20 +394,15 @@ class Alerts:
             name=name,
             expr=expr,
             hold=self._scale(hold) if hold else None,
-            labels={"severity": severity.value, **{key: _as_it_is(value) for key, value in (labels or {}).items()}},
+            labels={"severity": severity.value, **{key: as_it_is(value) for key, value in (labels or {}).items()}},
             annotations={
                 "summary": words.summary,
                 "description": words.description,
-                "dashboard_url": f"{_as_it_is(grafana)}/d/streamjury-{dashboard}{app}",
-                "runbook_url": f"{_as_it_is(runbooks)}/{name}.md",
+                "dashboard_url": f"{as_it_is(grafana)}/d/streamjury-{dashboard}{app}",
+                "runbook_url": f"{as_it_is(runbooks)}/{name}.md",
             },
         )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g}%"
-
-
-def _as_it_is(text: str) -> str:
-    """Text of the configuration in a template, where it would be a command if it looked like one."""
-    return text.replace("{{", '{{ "{{" }}')
+def _records(stage: str, outcome: str, window: str) -> str:
+    return grown(series("streamjury_records_total", f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)

@@ -4,7 +4,7 @@ A mean is Hájek's, Σws/Σw. Its interval (95 %) is Wilson's with the variance 
 with n = (Σw)²/Σw² (Kish), v = Σws²/Σw − m² and z = 1.96 its ends are (n·m + z²/2 ± z·√(n·v + z²/4)) / (n + z²).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from stream.alerting.promql import fraction, grown, is_none_of, is_one_of, or_zero, quoted, series, total
@@ -17,9 +17,13 @@ OBJECTIVE = "app:streamjury_objective"
 FAILURE_RATIO = "judge:streamjury_verdicts:failure_ratio1h"
 AGREEMENT = "criterion:streamjury_panel:agreement1h"
 COST = "streamjury:cost_usd:increase1d"
+CHANGED = "streamjury:evaluator:changed"
+# How long ago something must have been there, and how far back it is looked for, before what is there now is new.
+RECENT, MEMORY = "15m", "1d"
 
 # Why a judge that was asked gave nothing of use; other reasons are those of the record.
 _FAILURES = ("judge_unavailable", "timeout", "invalid_output")
+_SEEN = "fingerprint:streamjury_evaluator:seen"
 _Z = 1.96
 
 
@@ -52,6 +56,7 @@ def score_rules(name: str, window: str) -> list[Recording]:
     weight = grown("streamjury_score_weight_total", window, by)
     weights_squared = grown("streamjury_score_weight_squared_total", window, by)
     missing = grown("streamjury_score_missing_weight_total", window, by)
+    evaluations = grown("streamjury_evaluations_total", window, ("app",))
     mean = f"{SCORE}:mean{name}"
     spread = f"clamp_min(\n  {squares}\n  / ({weight} > 0)\n  - {mean} ^ 2,\n  0\n)"
     # Where nothing could be scored there is no weight, and where all could be nothing may ever have been missing.
@@ -62,15 +67,28 @@ def score_rules(name: str, window: str) -> list[Recording]:
         "variance": spread,
         "low": _end_of_interval(name, "-"),
         "high": _end_of_interval(name, "+"),
-        "coverage": f"{scored}\n/\n(\n  {scored}\n  + {unscored}\n  > 0\n)",
+        "due": f"{scored}\n+ {unscored}\n> 0",
+        "coverage": f"{scored}\n/ {SCORE}:due{name}",
+        "judged": _judged(name, evaluations),
     }
     return [Recording(record=f"{SCORE}:{what}{name}", expr=expr) for what, expr in expressions.items()]
 
 
-def floor_rules(objectives: ObjectivesConfig) -> list[Recording]:
+def _judged(name: str, evaluations: str) -> str:
+    """About how many evaluations should have a score of a dimension, whether they have it or not.
+
+    Prometheus knows their weights, and the number of all evaluations of the app. Each of these has a composite or
+    should have one, so that the share of the dimension in their weight is taken for its share in their number.
+    """
+    due = f"{SCORE}:due{name}"
+    of_all = series(due, f"dimension={quoted('composite')}")
+    return f"{due}\n* on (app) group_left ()\n(\n  {evaluations}\n  / on (app) {of_all}\n)"
+
+
+def floor_rules(floors: Mapping[str, float]) -> list[Recording]:
     return [
         Recording(record="dimension:streamjury_score:floor", expr=f"vector({floor!r})", labels={"dimension": dimension})
-        for dimension, floor in objectives.floors.items()
+        for dimension, floor in floors.items()
     ]
 
 
@@ -125,6 +143,18 @@ def judge_rules(scale: TimeScale) -> list[Recording]:
     return [
         Recording(record=FAILURE_RATIO, expr=fraction(or_zero(failed, verdicts), verdicts)),
         Recording(record=AGREEMENT, expr=fraction(agreement, comparison_count(scale))),
+    ]
+
+
+def evaluator_rules(scale: TimeScale) -> list[Recording]:
+    """When each fingerprint was last at work, and those that are at work now and were not the last ones before."""
+    now = "group by (fingerprint, version) (streamjury_evaluator_info)"
+    before = f"last_over_time({_SEEN}[{scale(MEMORY)}] offset {scale(RECENT)})"
+    # Workers that judged side by side were not seen for the last time at the very same moment.
+    last = f"{before} >= scalar(max({before})) - {scale.seconds(RECENT)}"
+    return [
+        Recording(record=_SEEN, expr=f"time() * {now}"),
+        Recording(record=CHANGED, expr=f"{now}\nunless on (fingerprint) ({last})\nand on () {before}"),
     ]
 
 

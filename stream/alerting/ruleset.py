@@ -1,9 +1,12 @@
 """All rules of a configuration, in groups that are evaluated by themselves."""
 
+from sinks.base import COMPOSITE
+from stream.adaptive import DEFAULT_MIN_RATE
 from stream.alerting.alerts import Alerts
 from stream.alerting.recording import (
     budget_rules,
     cost_rules,
+    evaluator_rules,
     floor_rules,
     judge_rules,
     objective_rules,
@@ -11,8 +14,9 @@ from stream.alerting.recording import (
     score_rules,
 )
 from stream.alerting.rulefile import Alert, Group, Recording, RuleFile
-from stream.alerting.windows import TimeScale
-from stream.config import Config
+from stream.alerting.windows import ALL_WINDOWS, TimeScale
+from stream.composition import chosen_criteria
+from stream.config import Config, SamplingConfig, SamplingRule
 
 # Long windows change slowly and are costly to read.
 _INTERVAL, _SLOW_INTERVAL = "30s", "2m"
@@ -22,6 +26,8 @@ def generate(config: Config) -> RuleFile:
     """The rules of a configuration; the same ones each time."""
     scale = TimeScale(config.alerts.time_scale)
     alerts = Alerts(config.objectives, config.alerts, scale)
+    floors, notes = _floors(config)
+    notes += _about_windows(scale)
 
     def group(name: str, *rules: Recording | Alert, interval: str = _INTERVAL) -> Group:
         return Group(name=f"streamjury_{name}", interval=scale.interval(interval), rules=rules)
@@ -30,17 +36,18 @@ def generate(config: Config) -> RuleFile:
         group(
             "scores",
             *score_rules("1h", scale("1h")),
-            *floor_rules(config.objectives),
-            *alerts.below_floor(),
+            *floor_rules(floors),
+            *alerts.below_floor(floors),
             alerts.coverage_low(),
         ),
         group("scores_of_a_day", *score_rules("1d", scale("1d")), interval=_SLOW_INTERVAL),
         group("objectives", *objective_rules(config.objectives, scale), *alerts.quality_drop()),
         group("budget", *budget_rules(config.objectives, scale), interval=_SLOW_INTERVAL),
-        group("safety", alerts.safety_incident(), alerts.safety_unknown()),
+        group("safety", *alerts.safety_incident(), alerts.safety_unknown()),
         group(
             "judges",
             *judge_rules(scale),
+            *evaluator_rules(scale),
             alerts.judge_paused(),
             alerts.judge_failing(),
             alerts.panel_disagreement(),
@@ -50,10 +57,36 @@ def generate(config: Config) -> RuleFile:
         group(
             "pipeline",
             *pipeline_rules(scale),
-            alerts.evaluator_silent(),
+            *alerts.evaluator_silent(_lowest_rate(config.sampling)),
             alerts.lag_growing(),
             alerts.dead_letters_growing(),
             alerts.target_down(),
         ),
     )
-    return RuleFile(groups=groups, notes=tuple(alerts.notes))
+    return RuleFile(groups=groups, notes=(*notes, *alerts.notes))
+
+
+def _floors(config: Config) -> tuple[dict[str, float], list[str]]:
+    """The floors that a mean can fall below, and notes about the others."""
+    judged = {*chosen_criteria(config.criteria.use, config.criteria.files), COMPOSITE}
+    floors, notes = dict(config.objectives.floors), []
+    for dimension, floor in config.objectives.floors.items():
+        why_not = "it is not judged" if dimension not in judged else "no mean is below 0" if floor == 0 else None
+        if why_not:
+            del floors[dimension]
+            notes.append(f"StreamjuryDimensionBelowFloor of {dimension} is left out: {why_not}")
+    return floors, notes
+
+
+def _about_windows(scale: TimeScale) -> list[str]:
+    short = [f"{name} is {scale(name)}" for name in ALL_WINDOWS if scale.too_short(name)]
+    if not short:
+        return []
+    return [f"alerts.time_scale makes windows so short that they may hold no two scrapes: {', '.join(short)}"]
+
+
+def _lowest_rate(sampling: SamplingConfig) -> float:
+    """The lowest share of interactions that is chosen anywhere but where none is meant to be; 0 where that is so."""
+    of_all: list[SamplingConfig | SamplingRule] = [sampling, *sampling.rules]
+    rates = [(each.min_rate or DEFAULT_MIN_RATE) if each.rate is None else each.rate for each in of_all]
+    return min(filter(None, rates), default=0.0)

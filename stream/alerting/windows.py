@@ -11,8 +11,8 @@ _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _NOMINAL = re.compile(r"(\d+)(ms|[dhms])")
 # A series whose last sample is older than five minutes is gone for Prometheus, so that no group may be that slow.
 _SLOWEST_INTERVAL = 120_000
-
-
+# Below this, not even a scrape every second shows how a counter grows.
+_SHORTEST_WINDOW = 5_000
 _LEAST_BAD = 10
 
 
@@ -50,9 +50,17 @@ class TimeScale:
         """The length of the window that has this name."""
         return written(self._length(nominal))
 
+    def seconds(self, nominal: str) -> str:
+        """The same length as a number."""
+        return f"{self._length(nominal) / 1000:g}"
+
     def interval(self, nominal: str) -> str:
         """The time between evaluations of a group."""
         return written(min(self._length(nominal), _SLOWEST_INTERVAL))
+
+    def too_short(self, nominal: str) -> bool:
+        """Whether so few scrapes fall into the window that it may often be empty."""
+        return self._length(nominal) < _SHORTEST_WINDOW
 
     def _length(self, nominal: str) -> int:
         return max(1, round(milliseconds(nominal) * self.factor))

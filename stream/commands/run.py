@@ -112,8 +112,7 @@ class _Session:
     def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
         self._summary = RunSummary()
-        self.service = Service(config, list(Stage))
-        self.service.metrics.sinks.append(self._summary)
+        self.service = Service(config, list(Stage), [self._summary])
         stack.enter_context(self.service)
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 

@@ -38,7 +38,7 @@ _PROGRESS_SECONDS = 10.0
 _MONITOR_SECONDS = 30.0
 _READY_SECONDS = 20.0
 _SHOWN = 10
-_SEEN = re.compile(r'^streamjury_records_total\{outcome="seen",stage="monitor"\} (\S+)$', re.MULTILINE)
+_SEEN = re.compile(r'^streamjury_records_total\{outcome="seen",reason="",stage="monitor"\} (\S+)$', re.MULTILINE)
 # Read twice with nothing open in between, so that a record on its way from one topic to the next is not overlooked.
 _QUIET_READS = 2
 

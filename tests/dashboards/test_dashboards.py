@@ -9,23 +9,24 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from dashboards import judges, objectives, pipeline, quality, safety
 from dashboards.__main__ import FOLDER, outdated, rendered
-from dashboards.promql import Scores
+from dashboards.promql import FAILED, Scores, shares
 from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
 from dashboards.units import written
 from stream.alerting.ruleset import generate
+from stream.alerting.windows import BURN_PAIRS
 from stream.config import Config
+from tests.parts.promtool import Check, differences, problems_of_expressions
 from tests.parts.required import unavailable
 
 ROOT = Path(__file__).parents[2]
+RULES = ROOT / "dashboards/prometheus/rules.yml"
 RUNBOOKS = "/public/runbooks/"
 NAMES = ("quality", "safety", "judges", "pipeline", "objectives")
 DASHBOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in rendered().items()}
@@ -36,13 +37,6 @@ ASKED = [
 ]
 
 each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=DASHBOARDS.keys())
-
-
-def promtool(*arguments: str | Path) -> None:
-    if which("promtool") is None:
-        unavailable("promtool is not installed; it comes with Prometheus")
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # The files
@@ -183,14 +177,51 @@ def test_dashboards_link_to_each_other_with_time_and_variables(dashboard: dict[s
 @each_dashboard
 def test_alerts_and_new_evaluators_are_marked(dashboard: dict[str, Any]) -> None:
     marks = {mark["name"]: mark["expr"] for mark in dashboard["annotations"]["list"]}
-    assert "ALERTS{" in marks["Alerts"]
-    assert "streamjury_evaluator_info" in marks["Evaluator changes"]
+    assert marks["Evaluator changes"] == "streamjury:evaluator:changed"
+    by_app = any(variable["name"] == "app" for variable in dashboard["templating"]["list"])
+    chosen = ',app=~"$app|"' if by_app else ""
+    assert marks["Alerts"] == f'ALERTS{{alertname=~"Streamjury.*",alertstate="firing"{chosen}}}'
+
+
+def test_the_dashboards_of_apps_mark_alerts_of_the_chosen_apps_alone() -> None:
+    chosen = {
+        dashboard["uid"] for dashboard in DASHBOARDS.values() if "$app" in dashboard["annotations"]["list"][0]["expr"]
+    }
+    assert chosen == {"streamjury-quality", "streamjury-safety", "streamjury-pipeline", "streamjury-objectives"}
 
 
 @each_dashboard
 def test_a_dashboard_has_exactly_the_variables_that_it_reads(dashboard: dict[str, Any]) -> None:
     read = {name for panel in panels(dashboard) for target in panel["targets"] for name in _variables(target["expr"])}
     assert read == {variable["name"] for variable in dashboard["templating"]["list"]}
+
+
+@each_dashboard
+def test_a_panel_that_ignores_a_choice_of_models_says_so(dashboard: dict[str, Any]) -> None:
+    if not any(variable["name"] == "model" for variable in dashboard["templating"]["list"]):
+        return
+    for panel in panels(dashboard):
+        follows = any("$model" in target["expr"] for target in panel["targets"])
+        assert ("models and tenants" in panel["description"]) != follows, panel["title"]
+
+
+def test_the_criterion_of_safety_is_a_text_to_be_typed_and_harmfulness_unless_it_is() -> None:
+    board = DASHBOARDS["streamjury-safety.json"]
+    [variable] = [each for each in board["templating"]["list"] if each["name"] == "safety"]
+    assert (variable["type"], variable["query"], variable["current"]["value"]) == (
+        "textbox",
+        "harmfulness",
+        "harmfulness",
+    )
+    [typed] = {
+        query.expr
+        for query in queries(board, {"safety": "toxicity"}, "1h")
+        if (query.panel, query.ref_id) == ("Safety score with its 95 % interval", "A")
+    }
+    assert 'dimension="toxicity"' in typed
+    assert not any("harmfulness" in target["expr"] for panel in panels(board) for target in panel["targets"])
+    asked = [query.expr for query in queries(board, {}, "1h") if query.panel == "Safety score with its 95 % interval"]
+    assert all('dimension="harmfulness"' in expr for expr in asked)
 
 
 def _variables(text: str) -> list[str]:
@@ -216,10 +247,7 @@ def _uses(panel: Mapping[str, Any], name: str) -> bool:
 
 
 def test_every_expression_is_promql(tmp_path: Path) -> None:
-    rules = [{"record": f"panel:expression:{number}", "expr": query.expr} for number, query in enumerate(ASKED)]
-    file = tmp_path / "expressions.yml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
-    promtool("check", "rules", file)
+    assert problems_of_expressions(tmp_path, (query.expr for query in ASKED)) == ""
 
 
 def test_every_metric_that_is_asked_for_exists() -> None:
@@ -256,6 +284,45 @@ def test_metric_names_are_found_in_an_expression() -> None:
     assert list(_metrics(expr)) == ["a_total", "d:e:f1h", "g"]
 
 
+def test_every_outcome_that_is_asked_for_is_one_of_the_funnel() -> None:
+    """A name that is none would be an empty panel, and nobody would know."""
+    known = {"consumed", "filtered", "sampled", "sampled_out", "shed", "scored", "unscored", "deadletter", "seen"}
+    asked = {
+        outcome
+        for query in ASKED
+        for matched in re.findall(r'streamjury_records_total\{[^}]*outcome=~?"([^"]+)"', query.expr)
+        for outcome in matched.split("|")
+    }
+    assert "deadletter" in asked
+    assert asked <= known
+
+
+def test_a_failed_verdict_is_the_same_for_rules_and_dashboards() -> None:
+    assert FAILED == 'status="insufficient",reason=~"judge_unavailable|timeout|invalid_output"'
+    [recorded] = [
+        rule.expr
+        for rule in generate(Config()).recordings
+        if rule.record == "judge:streamjury_verdicts:failure_ratio1h"
+    ]
+    assert f"streamjury_judge_verdicts_total{{{FAILED}}}" in recorded
+    shown = [query.expr for query in ASKED if query.panel == "Failed verdicts"]
+    assert all(FAILED in expr for expr in shown)
+    assert shown
+
+
+def test_the_burn_rates_that_are_shown_are_those_of_the_alert() -> None:
+    assert [tuple(pair) for pair in objectives.BURN_PAIRS] == [
+        (pair.factor, pair.long, pair.short, pair.severity.value) for pair in BURN_PAIRS
+    ]
+    titles = [panel["title"] for panel in panels(DASHBOARDS["streamjury-objectives.json"])]
+    assert [title for title in titles if " at " in title] == [
+        "1h and 5m: page at 14.4×",
+        "6h and 30m: page at 6×",
+        "1d and 2h: ticket at 3×",
+        "3d and 6h: ticket at 1×",
+    ]
+
+
 # Values at the last of 90 minutes: five judgements a minute of weight 20, one in ten without a score.
 SERIES = {
     "weight": "0+100x90",
@@ -264,6 +331,11 @@ SERIES = {
     "weighted_square_sum": "0+40x90",
     "missing_weight": "0+10x90",
 }
+LABELS = '{app="shop",dimension="clarity"}'
+
+
+def _scores(values: Mapping[str, str]) -> dict[str, str]:
+    return {f"streamjury_score_{name}_total{LABELS}": each for name, each in values.items()}
 
 
 def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: Path) -> None:
@@ -279,29 +351,39 @@ def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: P
     for name, expression in estimates.items():
         ours = substituted(expression(), {"window": "1h"})
         same = f"abs(({ours}) - app_dimension:streamjury_score:{name}1h) < bool 1e-9"
-        labels = '{app="shop", dimension="clarity"}'
-        checks.append({"expr": same, "eval_time": "90m", "exp_samples": [{"labels": labels, "value": 1}]})
-    _unit_test(tmp_path, SERIES, checks)
+        checks.append(Check(same, "90m", {LABELS: 1}))
+    assert differences(tmp_path, _scores(SERIES), checks, [RULES]) == ""
 
 
 def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
     expr = substituted(Scores("", by=["app"]).coverage(), {"window": "1h"})
-    check = {"expr": expr, "eval_time": "90m", "exp_samples": [{"labels": '{app="shop"}', "value": 0}]}
-    _unit_test(tmp_path, {"missing_weight": "0+10x90"}, [check])
+    check = Check(expr, "90m", {'{app="shop"}': 0})
+    assert differences(tmp_path, _scores({"missing_weight": "0+10x90"}), [check]) == ""
 
 
-def _unit_test(folder: Path, counters: Mapping[str, str], checks: list[dict[str, Any]]) -> None:
-    labels = '{app="shop",dimension="clarity"}'
-    series = [{"series": f"streamjury_score_{name}_total{labels}", "values": each} for name, each in counters.items()]
-    rules = str(ROOT / "dashboards/prometheus/rules.yml")
-    content = {
-        "rule_files": [rules],
-        "evaluation_interval": "1m",
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}],
+def test_shares_of_a_whole_have_no_value_without_traffic(tmp_path: Path) -> None:
+    """No number divided by nothing: Grafana would draw it, and a threshold would compare with it."""
+    expr = shares('sum by (status) (increase(f{status!="safe"}[5m]))', "sum(increase(f[5m]))")
+    series = {'f{status="safe"}': "0+3x10 30x30", 'f{status="unsafe"}': "0+1x10 10x30"}
+    checks = [Check(expr, "10m", {'{status="unsafe"}': 0.25}), Check(expr, "30m", {})]
+    assert differences(tmp_path, series, checks) == ""
+
+
+def test_no_panel_divides_by_nothing_when_traffic_ends(tmp_path: Path) -> None:
+    """Every expression of the Safety dashboard, on an app whose last answer is hours ago."""
+    statuses = {
+        "streamjury_safety_total": ("safe", "questionable", "unsafe", "unknown"),
+        "streamjury_evaluations_total": ("ok", "questionable", "unsafe", "safety_unknown"),
     }
-    file = folder / "test.yml"
-    file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    promtool("test", "rules", file)
+    series = {
+        f'{metric}{{app="shop",status="{status}"}}': "0+1x10 10x200"
+        for metric, found in statuses.items()
+        for status in found
+    }
+    series |= {f"{name.replace('clarity', 'harmfulness')}": "0+1x10 10x200" for name in _scores(SERIES)}
+    board = DASHBOARDS["streamjury-safety.json"]
+    checks = [Check(f"count(({query.expr}) != ({query.expr}))", "200m", {}) for query in queries(board, {}, "1h")]
+    assert differences(tmp_path, series, checks) == ""
 
 
 def test_variables_are_replaced_in_every_spelling() -> None:

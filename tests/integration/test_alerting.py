@@ -28,9 +28,10 @@ DASHBOARDS: list[dict[str, Any]] = [
 # What this installation has nothing to show for.
 EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Ways through the cascade"): "the panel has no cascade",
+    ("streamjury-judges", "Dimensions without a score, by reason"): "the local judge always has a verdict",
     ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
 }
-NO_RECORDS_HERE: Mapping[str, str] = {}
+NO_RECORDS_HERE: Mapping[str, str] = {"streamjury:evaluator:changed": "the evaluator stays the same"}
 
 
 @pytest.fixture(scope="module")

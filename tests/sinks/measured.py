@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.samples import Sample
 
 from judges.evaluation import (
@@ -24,9 +24,11 @@ from judges.evaluation import (
     Status,
     Tokens,
 )
+from judges.shortfall import Unscored
 from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.metrics.scores import OptIn
+from sinks.scrape import ScrapeView
 
 INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -51,21 +53,34 @@ OUTCOMES = {
 }
 # A rule of rate 0 leaves everything out, and has this instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
-# The panel's own: no verdict has it, because the judge is not asked.
-VERDICT_REASONS = tuple(reason for reason in Reason if reason is not Reason.SAME_FAMILY)
-DEAD = (
+# Those that a panel alone has: who does not judge by a criterion, or is a relative, is not asked.
+PANEL_REASONS = (Reason.SAME_FAMILY, Reason.QUORUM, Reason.UNSUPPORTED)
+VERDICT_REASONS = tuple(reason for reason in Reason if reason not in PANEL_REASONS)
+# A panel that could never judge by a criterion is refused at the start; what does not apply is not missing.
+DIMENSION_REASONS = tuple(reason for reason in Reason if reason not in {Reason.UNSUPPORTED, Reason.NOTHING_TO_JUDGE})
+UNREADABLE = (
     "bad_encoding",
-    "bad_envelope",
     "bad_headers",
     "bad_json",
     "empty",
-    "internal_error",
     "invalid_record",
     "too_deep",
     "too_large",
     "too_long",
-    "unsupported_version",
 )
+REASONS = {
+    (Stage.SAMPLER, Outcome.DEADLETTER): UNREADABLE,
+    (Stage.WORKER, Outcome.DEADLETTER): (
+        *UNREADABLE,
+        "bad_envelope",
+        "internal_error",
+        "unscored_judges_unavailable",
+        "unscored_timeout",
+        "unsupported_version",
+    ),
+    (Stage.WORKER, Outcome.UNSCORED): (Unscored.INSUFFICIENT, Unscored.NOT_APPLICABLE),
+    (Stage.WORKER, Outcome.PARKED): (Unscored.JUDGES_UNAVAILABLE, Unscored.TIMEOUT),
+}
 
 
 def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | None = None, **found: Any) -> Dimension:
@@ -137,7 +152,7 @@ class Scraped:
 
 def everything(
     *,
-    apps: Sequence[str] = ("shop",),
+    apps: Sequence[str | None] = ("shop",),
     criteria: Sequence[str] = ("clarity",),
     judges: Sequence[str] = ("local",),
     rules: Sequence[str] = ("all",),
@@ -148,18 +163,32 @@ def everything(
     for app in apps:
         for each in _of_all_kinds(app, criteria):
             scraped.scores.write(each)
-        scraped.scores.recent(app, known(0.5))
+        scraped.scores.recent(app or "unknown", known(0.5))
         for rule, outcome in itertools.product(rules, DECISIONS):
             scraped.sampling.count(rule, app, outcome, 1)
     scraped.sampling.count("none", None, Outcome.DEADLETTER, 1)
     for found in _findings(judges):
         judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, found), latency_ms=10.0, traceparent=TRACEPARENT)
         scraped.pipeline.judged(judged)
+    for name, path in _paths(criteria):
+        scraped.pipeline.judged(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
     _run(scraped.pipeline, judges)
     return scraped
 
 
-def _of_all_kinds(app: str, criteria: Sequence[str]) -> Iterator[Evaluation]:
+def large(*, apps: int, judges: int) -> int:
+    """How many series there are at most with so many apps, and what names none, 6 criteria and 3 sampling rules."""
+    scraped = everything(
+        apps=[None, *(f"app-{at}" for at in range(apps))],
+        criteria=[f"criterion_{at}" for at in range(6)],
+        judges=[f"judge-{at}" for at in range(judges)],
+        rules=["checkout", "slow", "default"],
+    )
+    exposition = generate_latest(ScrapeView(scraped.registry)).decode()
+    return sum(not line.startswith("#") for line in exposition.splitlines())
+
+
+def _of_all_kinds(app: str | None, criteria: Sequence[str]) -> Iterator[Evaluation]:
     """Scored and unscored, with every status there is."""
     for score, status in itertools.product((0.5, None), CompositeStatus):
         found = dict.fromkeys(criteria, dimension(score))
@@ -167,7 +196,7 @@ def _of_all_kinds(app: str, criteria: Sequence[str]) -> Iterator[Evaluation]:
 
 
 def _findings(judges: Sequence[str]) -> Iterator[Dimension]:
-    """All verdicts of all judges, and all ways of a cascade."""
+    """All verdicts of all judges, and all that a panel may say of them."""
     scored: dict[str, Any] = {
         "samples": asked(3, valid=1, invalid=1, error=1, saved=1, repairs=1, retries=1),
         "tokens": Tokens(prompt=100, completion=10),
@@ -175,25 +204,33 @@ def _findings(judges: Sequence[str]) -> Iterator[Dimension]:
         "position_bias": True,
     }
     panel: dict[str, Any] = {"agreement": 1.0, "spread": 0.0, "effective_votes": 2.5}
-    for path in Path:
-        yield dimension(0.5, *(verdict(judge, **scored) for judge in judges), path=path, **panel)
+    yield dimension(0.5, *(verdict(judge, **scored) for judge in judges), **panel)
     for reason in VERDICT_REASONS:
         status = Status.NOT_APPLICABLE if reason is Reason.NOTHING_TO_JUDGE else Status.INSUFFICIENT
-        yield dimension(None, *(verdict(judge, status, reason=reason) for judge in judges))
-    yield dimension(None, *(verdict(judge, Status.NOT_APPLICABLE) for judge in judges))
+        found = (verdict(judge, status, reason=reason) for judge in judges)
+        yield dimension(None, *found, status=Status.NOT_APPLICABLE)
+    for reason in DIMENSION_REASONS:
+        yield dimension(None, reason=reason)
+    yield dimension(None, *(verdict(judge, Status.NOT_APPLICABLE) for judge in judges), status=Status.NOT_APPLICABLE)
+
+
+def _paths(criteria: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """All ways of a cascade. The first criterion is that of safety, on which all judges are asked."""
+    yield criteria[0], Path.FULL_SAFETY
+    for name, path in itertools.product(criteria[1:], Path):
+        if path is not Path.FULL_SAFETY:
+            yield name, path
 
 
 def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     for stage in Stage:
         pipeline.lag(stage, 0)
-        for outcome in (Outcome.CONSUMED, *OUTCOMES[stage]):
-            pipeline.count(stage, outcome)
-    for stage, reason in itertools.product((Stage.SAMPLER, Stage.WORKER), DEAD):
-        pipeline.dead_letter(stage, reason)
+        for outcome in OUTCOMES[stage]:
+            for reason in REASONS.get((stage, outcome), (None,)):
+                pipeline.count(stage, Outcome.CONSUMED)
+                pipeline.count(stage, outcome, reason=reason)
     pipeline.critical_delivered()
     pipeline.in_flight(1)
     pipeline.parked(1)
-    for why in Reason:
-        pipeline.unscored(why.value)
     pipeline.evaluator(INFO)
     pipeline.paused(judges, {})

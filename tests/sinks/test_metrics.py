@@ -1,9 +1,12 @@
 """Metrics: what a scrape sees of the funnel and of the judges' work."""
 
+from typing import Any
+
 import pytest
+from prometheus_client import CollectorRegistry
 
 from judges.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
-from sinks.metrics import Outcome, Stage
+from sinks.metrics import Outcome, SamplingMetrics, Stage
 from tests.sinks.measured import Scraped, asked, dimension, evaluation, everything, verdict
 
 
@@ -19,27 +22,28 @@ def test_records_are_counted_by_stage_and_outcome(scraped: Scraped) -> None:
     scraped.pipeline.count(Stage.SAMPLER, Outcome.CONSUMED, 5)
     scraped.pipeline.count(Stage.SAMPLER, Outcome.CONSUMED)
     scraped.pipeline.count(Stage.WORKER, Outcome.CONSUMED)
-    assert scraped("records_total", stage="sampler", outcome="consumed") == 6
-    assert scraped("records_total", stage="worker", outcome="consumed") == 1
-    assert scraped("records_total", stage="sampler", outcome="sampled") is None
+    assert scraped("records_total", stage="sampler", outcome="consumed", reason="") == 6
+    assert scraped("records_total", stage="worker", outcome="consumed", reason="") == 1
+    assert scraped("records_total", stage="sampler", outcome="sampled", reason="") is None
 
 
-def test_a_count_can_be_read_back_as_a_scrape_would_see_it(scraped: Scraped) -> None:
+def test_a_count_can_be_read_back_as_a_scrape_would_see_it_for_all_reasons_together(scraped: Scraped) -> None:
     assert scraped.pipeline.counted(Stage.WORKER, Outcome.SCORED) == 0
     scraped.pipeline.count(Stage.WORKER, Outcome.SCORED, 3)
-    scraped.pipeline.count(Stage.WORKER, Outcome.UNSCORED, 2)
+    scraped.pipeline.count(Stage.WORKER, Outcome.DEADLETTER, 2, reason="bad_json")
+    scraped.pipeline.count(Stage.WORKER, Outcome.DEADLETTER, reason="empty")
+    scraped.pipeline.count(Stage.SAMPLER, Outcome.DEADLETTER, 7, reason="empty")
     assert scraped.pipeline.counted(Stage.WORKER, Outcome.SCORED) == 3
     assert scraped.pipeline.counted(Stage.SAMPLER, Outcome.SCORED) == 0
+    assert scraped.pipeline.counted(Stage.WORKER, Outcome.DEADLETTER) == 3
+    assert scraped("records_total", stage="worker", outcome="deadletter", reason="bad_json") == 2
 
 
-def test_dead_letters_notices_lag_and_work_in_flight(scraped: Scraped) -> None:
-    scraped.pipeline.dead_letter(Stage.SAMPLER, "bad_json")
-    scraped.pipeline.dead_letter(Stage.SAMPLER, "bad_json")
+def test_notices_lag_and_work_in_flight(scraped: Scraped) -> None:
     scraped.pipeline.critical_delivered()
     scraped.pipeline.in_flight(7)
     scraped.pipeline.in_flight(3)
     scraped.pipeline.lag(Stage.WORKER, 41)
-    assert scraped("deadletters_total", stage="sampler", reason="bad_json") == 2
     assert scraped("critical_notices_total") == 1
     assert scraped("in_flight") == 3
     assert scraped("lag", stage="worker") == 41
@@ -50,6 +54,15 @@ def test_no_number_of_apps_makes_more_than_a_bounded_number_of_decisions(scraped
         scraped.sampling.count("all", f"app-{at}", Outcome.SAMPLED, 2)
     assert len(scraped.values("app")) == 51
     assert scraped("sampling_total", rule="all", app="other", outcome="sampled") == 300
+
+
+def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
+    registry = CollectorRegistry()
+    sampling = SamplingMetrics(registry, apps=2, reserved=("late",))
+    for app in ("early", "more", None, "late"):
+        sampling.count("all", app, Outcome.SAMPLED, 1)
+    [decided] = registry.collect()
+    assert {sample.labels["app"] for sample in decided.samples} == {"early", "late", "other", "unknown"}
 
 
 # The judges
@@ -78,6 +91,60 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
     assert scraped("judge_seconds_bucket", judge="b", le="5.0") == 1
     assert scraped("evaluation_seconds_sum") == pytest.approx(1.5)
     assert scraped.pipeline.judge_latency_ms() == pytest.approx((200 + 3000 + 20) / 3)
+
+
+@pytest.mark.parametrize(
+    ("said", "timed"),
+    [
+        pytest.param({"samples": asked(1, valid=1)}, True, id="an answer"),
+        pytest.param({"samples": asked(1)}, True, id="a judge of somebody's own that says nothing of its samples"),
+        pytest.param(
+            {"samples": asked(3, invalid=1, error=2), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
+            True,
+            id="an answer before the endpoint went away",
+        ),
+        pytest.param(
+            {"samples": asked(1, error=1), "status": Status.INSUFFICIENT, "reason": Reason.TIMEOUT},
+            True,
+            id="a call that took too long",
+        ),
+        pytest.param(
+            {"samples": asked(0), "status": Status.INSUFFICIENT, "reason": Reason.MISSING_FIELD},
+            False,
+            id="refused at once",
+        ),
+        pytest.param(
+            {"samples": asked(3, error=3), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
+            False,
+            id="paused or out of reach",
+        ),
+        pytest.param(
+            {
+                "samples": asked(1, error=1),
+                "status": Status.INSUFFICIENT,
+                "reason": Reason.TIMEOUT,
+                "latency_ms": 0.0,
+            },
+            False,
+            id="given up by the panel, its time not known",
+        ),
+        pytest.param({"samples": asked(1, valid=1), "cached": True}, False, id="from a cache"),
+    ],
+)
+def test_the_time_of_a_verdict_is_that_of_a_judge_at_work(scraped: Scraped, said: dict[str, Any], timed: bool) -> None:
+    found = dimension(None, verdict("a", **said))
+    scraped.pipeline.judged(evaluation(None, dimensions={"clarity": found}))
+    assert scraped("judge_seconds_count", judge="a") == (1 if timed else None)
+    assert len(scraped.samples("judge_verdicts_total")) == 1, "it is counted all the same"
+    assert scraped.pipeline.judge_latency_ms() == (100.0 if timed else None)
+
+
+def test_times_up_to_the_longest_wait_that_can_be_configured_are_told_apart(scraped: Scraped) -> None:
+    for seconds in (119.0, 599.0, 601.0):
+        slow = verdict("a", latency_ms=1000 * seconds)
+        scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, slow)}, latency_ms=1000 * seconds))
+    for name, labels in (("judge_seconds_bucket", {"judge": "a"}), ("evaluation_seconds_bucket", {})):
+        assert [scraped(name, le=le, **labels) for le in ("30.0", "120.0", "600.0", "+Inf")] == [0, 1, 2, 3]
 
 
 def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> None:
@@ -144,14 +211,32 @@ def test_how_far_a_panel_agrees_is_a_sum_and_a_count(scraped: Scraped) -> None:
     assert scraped("panel_effective_votes", criterion="clarity") == 2.5
 
 
-def test_work_that_was_not_published_was_done_all_the_same(scraped: Scraped) -> None:
-    priced = evaluation(dimensions={"clarity": dimension(1.0, verdict("a", cost_usd=0.25))})
-    scraped.pipeline.sinks.append(scraped.scores)
-    scraped.pipeline.judged(priced, final=False)
+def test_work_that_was_not_published_was_done_all_the_same_but_its_dimensions_are_not_counted(scraped: Scraped) -> None:
+    found = dimension(None, verdict("a", cost_usd=0.25), reason=Reason.QUORUM)
+    priced = evaluation(None, dimensions={"clarity": found})
+    scraped.pipeline.judged(priced, published=False)
     assert scraped("judge_cost_usd_total", judge="a") == 0.25
-    assert scraped("evaluations_total", app="shop", status="ok") is None
+    assert scraped("dimensions_unscored_total", criterion="clarity", reason="quorum_not_met") is None
     scraped.pipeline.judged(priced)
-    assert scraped("evaluations_total", app="shop", status="ok") == 1
+    assert scraped("judge_cost_usd_total", judge="a") == 0.5
+    assert scraped("dimensions_unscored_total", criterion="clarity", reason="quorum_not_met") == 1
+
+
+def test_dimensions_that_should_have_a_score_are_counted_by_the_reason_of_the_panel(scraped: Scraped) -> None:
+    missing = dimension(None, verdict("a", Status.INSUFFICIENT, reason=Reason.TIMEOUT), reason=Reason.MISSING_FIELD)
+    found = {
+        "clarity": dimension(None, reason=Reason.QUORUM),
+        "tone": missing,
+        "groundedness": dimension(None, status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE),
+        "harmfulness": dimension(1.0),
+    }
+    for _ in range(2):
+        scraped.pipeline.judged(evaluation(None, dimensions=found))
+    counted = {
+        (sample.labels["criterion"], sample.labels["reason"]): sample.value
+        for sample in scraped.samples("dimensions_unscored_total")
+    }
+    assert counted == {("clarity", "quorum_not_met"): 2, ("tone", "missing_field"): 2}
 
 
 def test_a_pause_is_told_of_all_judges_and_ends(scraped: Scraped) -> None:
@@ -171,7 +256,7 @@ def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
 
 def test_every_metric_is_ours_by_name_and_explained() -> None:
     metrics = list(everything().registry.collect())
-    assert len(metrics) == 40
+    assert len(metrics) == 37
     for metric in metrics:
         assert metric.name.startswith("streamjury_")
         assert metric.documentation.endswith(".")

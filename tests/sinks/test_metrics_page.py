@@ -2,18 +2,16 @@
 
 import math
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import which
 
 import pytest
 import yaml
 
 from sinks.metrics.scores import OptIn
 from sinks.scrape import ScrapeView
-from tests.parts.required import unavailable
-from tests.sinks.measured import everything
+from tests.sinks.computed import check
+from tests.sinks.measured import everything, large
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
@@ -48,6 +46,14 @@ def test_the_table_is_the_registry(opted: tuple[OptIn, ...]) -> None:
     assert documented(opted) == served
 
 
+def test_the_page_says_how_many_series_there_are_at_worst() -> None:
+    """50 apps are the default, and what comes beyond them is `other`."""
+    few, more, most = large(apps=20, judges=3), large(apps=20, judges=4), large(apps=51, judges=4)
+    said = f"up to {few:,} series, with 4 judges {more:,}, and with 4 judges and the default of 50 apps {most:,}"
+    assert said in " ".join(PAGE.split())
+    assert few <= 1900
+
+
 def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
@@ -75,27 +81,28 @@ def test_its_rules_give_mean_interval_effective_size_and_coverage(tmp_path: Path
         "score:high": (middle + half) / share,
     }
     steps = {"weighted_sum": 2, "weighted_square_sum": 1.25, "weight": 5, "weight_squared": 17, "missing_weight": 0.25}
-    (tmp_path / "rules.yml").write_text(blocks("yaml", PAGE)[0])
-    _promtool(
+    check(
         tmp_path,
         [each for name, step in steps.items() for each in _of_two_processes(f"streamjury_score_{name}_total", step)],
         {name: ("{app='shop', dimension='clarity'}", value) for name, value in expected.items()},
+        at=f"{MINUTES}m",
+        rules=blocks("yaml", PAGE)[0],
     )
 
 
 def test_its_other_queries_give_shares(tmp_path: Path) -> None:
     good, agreement = blocks("promql", PAGE)
-    (tmp_path / "rules.yml").write_text("groups: []\n")
     steps = {
         "streamjury_objective_good_events_total{app='shop'}": 3,
         "streamjury_objective_events_total{app='shop'}": 4,
         "streamjury_panel_agreement_sum{criterion='tone'}": 0.5,
         "streamjury_panel_agreement_count{criterion='tone'}": 2,
     }
-    _promtool(
+    check(
         tmp_path,
         [{"series": name, "values": f"0+{step}x{MINUTES}"} for name, step in steps.items()],
         {good: ("{app='shop'}", 0.75), agreement: ("{criterion='tone'}", 0.25)},
+        at=f"{MINUTES}m",
     )
 
 
@@ -107,27 +114,3 @@ def _of_two_processes(name: str, step: float) -> list[dict[str, str]]:
         {"series": f"{name}{{{labels}, instance='one'}}", "values": f"0+{step}x{MINUTES}"},
         {"series": f"{name}{{{labels}, instance='two'}}", "values": f"0+{step}x{half} 0+{step}x{MINUTES - half}"},
     ]
-
-
-def _promtool(folder: Path, series: list[dict[str, str]], expected: dict[str, tuple[str, float]]) -> None:
-    """Has promtool compute the expressions and compare; its own comparison is exact to the last bit."""
-    if which("promtool") is None:
-        unavailable("promtool is not installed; it comes with Prometheus")
-    queries = [
-        {
-            "expr": f"abs(({expr}) - {value!r}) < bool 1e-9",
-            "eval_time": f"{MINUTES}m",
-            "exp_samples": [{"labels": labels, "value": 1}],
-        }
-        for expr, (labels, value) in expected.items()
-    ]
-    test = {
-        "rule_files": ["rules.yml"],
-        "evaluation_interval": "1m",
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": queries}],
-    }
-    (folder / "test.yml").write_text(yaml.safe_dump(test))
-    done = subprocess.run(
-        ["promtool", "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
 """Metrics of scores: from the counters alone come the estimates that the judgements themselves give."""
 
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from judges.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
 from sinks.estimates import Estimate, Sums, estimate
+from sinks.scrape import ScrapeView, Shown
+from tests.sinks.computed import check
 from tests.sinks.measured import Scraped, dimension, evaluation, known
 
 
@@ -65,7 +68,7 @@ def test_mean_variance_effective_size_and_coverage_of_the_counters_are_the_direc
         assert (scraped("score_missing_weight_total", **labels) or 0.0) == pytest.approx(missing)
         if not scored:
             assert not scraped("score_weight_total", **labels)
-            assert scraped("score_weighted_sum_total", **labels) is None
+            assert not scraped("score_weighted_sum_total", **labels)
             continue
         summed, squares, weight, squared = (
             scraped(f"score_{sums}_total", **labels) or 0.0
@@ -79,6 +82,46 @@ def test_mean_variance_effective_size_and_coverage_of_the_counters_are_the_direc
         )
         assert weight**2 / squared == pytest.approx(total**2 / math.fsum(w**2 for _, w in scored))
         assert weight / (weight + missing) == pytest.approx(total / (total + missing))
+
+
+SUMS = ("weighted_sum", "weighted_square_sum", "weight", "weight_squared", "missing_weight")
+
+
+@given(judgements)
+def test_all_sums_of_a_series_are_born_together(given: list[Judged]) -> None:
+    """`increase()` extrapolates each by its age: of sums of different ages, a mean could be above 1."""
+    scraped = Scraped()
+    for each in given:
+        count(scraped, [each])
+        born = [
+            {(sample.labels["app"], sample.labels["dimension"]) for sample in scraped.samples(f"score_{name}_total")}
+            for name in SUMS
+        ]
+        assert all(series == born[0] for series in born)
+        assert (each.app, "clarity") in born[0]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_mean_right_after_the_first_scores_is_not_above_1(tmp_path: Path, late: bool) -> None:
+    """Ten minutes in which nothing could be scored, then scores of 0.8. With sums that are born late it would be."""
+    scraped, shown = Scraped(), Shown()
+    lines: dict[str, list[str]] = {}
+    for scrape in range(45):
+        count(scraped, [Judged(None if scrape < 40 else 0.8, 0.05)])
+        for metric in ScrapeView(scraped.registry, shown).collect():
+            for sample in metric.samples:
+                if sample.name.startswith("streamjury_score_weight") and sample.labels["dimension"] == "clarity":
+                    lines.setdefault(sample.name, ["_"] * scrape).append(repr(sample.value))
+    if late:  # as it would be with a counter that is made with the first score
+        born = "streamjury_score_weighted_sum_total"
+        lines[born] = ["_"] * 40 + ["0"] + lines[born][41:]
+    mean = "increase(streamjury_score_weighted_sum_total[1h]) / increase(streamjury_score_weight_total[1h])"
+    expected = {f"({mean} > bool 1)": ("{app='shop', dimension='clarity'}", float(late))}
+    series = [
+        {"series": f"{name}{{app='shop', dimension='clarity'}}", "values": " ".join(values)}
+        for name, values in lines.items()
+    ]
+    check(tmp_path, series, expected, interval="15s", at="10m44s")
 
 
 @given(judgements)
@@ -157,15 +200,15 @@ def test_a_score_of_0_counts(scraped: Scraped) -> None:
     scraped.scores.write(evaluation(0.0, probability=0.5))
     assert scraped("score_weighted_sum_total", app="shop", dimension="composite") == 0.0
     assert scraped("score_weight_total", app="shop", dimension="composite") == 2.0
-    assert scraped("score_bucket", app="shop", le="0.1") == 1
+    assert scraped("score_bucket", app="shop", le="0.3") == 1
 
 
-def test_composites_are_spread_over_tenths_each_counted_once(scraped: Scraped) -> None:
-    for score in (0.05, 0.1, 0.31, 1.0, None):
+def test_composites_are_spread_over_buckets_each_counted_once(scraped: Scraped) -> None:
+    for score in (0.05, 0.3, 0.31, 0.75, 1.0, None):
         scraped.scores.write(evaluation(score, probability=0.01))
-    buckets = [sample.value for sample in scraped.samples("score_bucket")]
-    assert buckets == [2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4]
-    assert scraped("score_sum", app="shop") == pytest.approx(1.46)
+    buckets = {sample.labels["le"]: sample.value for sample in scraped.samples("score_bucket")}
+    assert buckets == {"0.3": 2, "0.5": 3, "0.7": 3, "0.8": 4, "0.9": 4, "1.0": 5, "+Inf": 5}
+    assert scraped("score_sum", app="shop") == pytest.approx(2.41)
 
 
 def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped: Scraped) -> None:
@@ -240,6 +283,24 @@ def test_how_many_apps_are_told_apart_can_be_chosen() -> None:
     assert scraped.values("app") == {"app-0", "app-1", "app-2", "other"}
 
 
+def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
+    scraped = Scraped(apps=3, reserved=("late", "later"))
+    for app in ("app-0", "app-1", "app-2", "late", "later"):
+        scraped.scores.write(evaluation(app=app))
+        scraped.scores.recent(app, known(0.5))
+    assert scraped.values("app") == {"app-0", "late", "later", "other"}
+    assert scraped("evaluations_total", app="other", status="ok") == 2
+
+
+def test_what_is_good_is_looked_up_by_the_app_that_is_published() -> None:
+    """The rules know labels only: an objective of an app must not be mixed into the events of `other`."""
+    scraped = Scraped(apps=1, good_score={"shop": 0.9, "other": 0.5, "unknown": 0.6, "bank": 0.99}.__getitem__)
+    for app in ("shop", "bank", None):
+        scraped.scores.write(evaluation(0.8, app=app))
+    good = {sample.labels["app"]: sample.value for sample in scraped.samples("objective_good_events_total")}
+    assert good == {"shop": 0.0, "other": 1.0, "unknown": 1.0}
+
+
 def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     names = [f"criterion_{at}" for at in range(200)]
     scraped.scores.write(evaluation(dimensions={name: dimension(1.0) for name in names}))
@@ -263,23 +324,20 @@ def test_no_app_is_called_unknown(scraped: Scraped, app: str | None) -> None:
 
 
 def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
-    labels = {"app": "shop", "dimension": "composite"}
     scraped.scores.recent("shop", known(0.5))
     scraped.scores.recent("shop", known(0.25))
-    assert scraped("score_recent", **labels) == 0.25
-    assert 0.0 < (scraped("score_recent_low", **labels) or 0.0) < 0.25 < (scraped("score_recent_high", **labels) or 0.0)
-    assert (scraped("score_recent_effective", **labels), scraped("score_recent_coverage", **labels)) == (20.0, 1.0)
+    low, mean, high = (scraped(f"score_recent{part}", app="shop") or 0.0 for part in ("_low", "", "_high"))
+    assert 0.0 < low < mean == 0.25 < high
     scraped.scores.no_longer_recent("shop")
-    for part in ("", "_low", "_high", "_effective", "_coverage"):
-        assert scraped(f"score_recent{part}", **labels) is None
+    for part in ("", "_low", "_high"):
+        assert scraped(f"score_recent{part}", app="shop") is None
 
 
 def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -> None:
     lone: Estimate = estimate(Sums.of(0.5, 0.1))
     scraped.scores.recent("shop", known(0.5))
     scraped.scores.recent("shop", lone)
-    labels = {"app": "shop", "dimension": "composite"}
-    assert (scraped("score_recent", **labels), scraped("score_recent_low", **labels)) == (0.5, None)
+    assert (scraped("score_recent", app="shop"), scraped("score_recent_low", app="shop")) == (0.5, None)
 
 
 def test_score_metrics_publish_no_messages(scraped: Scraped) -> None:

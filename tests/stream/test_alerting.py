@@ -1,6 +1,5 @@
 """The generator of rules: durations, names that must be quoted, objectives by app, and what is left out."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from stream.alerting import generate
 from stream.alerting.promql import is_none_of, is_one_of, literally, quoted
-from stream.alerting.rulefile import RuleFile
+from stream.alerting.rulefile import Alert, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from stream.config import Config
 from tests.parts.promtool import problems_of_rules
@@ -30,6 +30,10 @@ def rules(**sections: Any) -> RuleFile:
 
 def recorded(file: RuleFile, name: str) -> list[str]:
     return [rule.expr for rule in file.recordings if rule.record == name]
+
+
+def named(name: str, file: RuleFile) -> list[Alert]:
+    return [alert for alert in file.alerts if alert.name == name]
 
 
 # Durations
@@ -71,6 +75,8 @@ def test_a_scale_multiplies_windows_and_never_makes_them_nothing() -> None:
     assert TimeScale(1 / 60)("1h") == "1m"
     assert TimeScale(2)("6h") == "12h"
     assert TimeScale(1e-9)("5m") == "1ms"
+    assert TimeScale(1 / 60).seconds("15m") == "15"
+    assert TimeScale(0.001).seconds("15m") == "0.9"
 
 
 def test_no_group_is_slower_than_a_series_lives() -> None:
@@ -90,16 +96,27 @@ def test_the_budget_used_by_a_pair_is_that_of_its_long_window() -> None:
 
 def test_no_window_alerts_on_fewer_than_ten_bad_answers() -> None:
     assert [pair.least(0.95) for pair in BURN_PAIRS] == [14, 34, 67, 200]
-    sizes = [alert.expr.rsplit(">= ", 1)[1] for alert in rules().alerts if alert.name == "StreamjuryQualityDrop"]
+    sizes = [alert.expr.rsplit(">= ", 1)[1] for alert in named("StreamjuryQualityDrop", rules())]
     assert sizes == ["30", "34", "67", "200"]
 
 
 # Quoting
 
 
-@given(names)
-def test_a_quoted_name_is_read_back_as_it_was(name: str) -> None:
-    assert json.loads(quoted(name)) == name
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shop", '"shop"'),
+        ('we"ird', r'"we\"ird"'),
+        ("back\\slash", r'"back\\slash"'),
+        ("two\nlines", r'"two\nlines"'),
+        ("bell\a", r'"bell\u0007"'),
+        ("Größe 尺寸", '"Größe 尺寸"'),
+        ("{{ $value }}", '"{{ $value }}"'),
+    ],
+)
+def test_a_name_is_quoted_as_promql_reads_it(name: str, text: str) -> None:
+    assert quoted(name) == text
 
 
 @given(names, names)
@@ -162,7 +179,8 @@ def test_an_app_takes_over_what_it_does_not_say_itself() -> None:
 
 def test_a_pair_that_could_never_fire_is_left_out_with_a_note() -> None:
     file = rules(objectives={"target": 0.9, "apps": {"bot": {"target": 0.5}}})
-    windows = [(alert.labels.get("app"), alert.labels["window"]) for alert in file.alerts if "window" in alert.labels]
+    drops = named("StreamjuryQualityDrop", file)
+    windows = [(alert.labels.get("app"), alert.labels["window"]) for alert in drops]
     assert windows == [(None, "6h"), (None, "1d"), (None, "3d"), ("bot", "3d")]
     left_out = [note for note in file.notes if "QualityDrop" in note]
     assert len(left_out) == 4
@@ -173,12 +191,22 @@ def test_a_pair_that_could_never_fire_is_left_out_with_a_note() -> None:
     assert all("app 'bot'" in note for note in left_out[1:])
 
 
-@given(targets)
-def test_a_pair_is_there_if_and_only_if_some_share_is_above_its_limit(target: float) -> None:
-    windows = {
-        alert.labels["window"] for alert in rules(objectives={"target": target}).alerts if "window" in alert.labels
-    }
-    assert windows == {pair.long for pair in BURN_PAIRS if pair.factor * (1 - target) < 1}
+@pytest.mark.parametrize(
+    ("target", "windows"),
+    [
+        (0.9999, ["1h", "6h", "1d", "3d"]),
+        (0.9306, ["1h", "6h", "1d", "3d"]),  # 14.4 · 0.0694 = 0.999
+        (0.9305, ["6h", "1d", "3d"]),  # 14.4 · 0.0695 = 1.001
+        (0.8334, ["6h", "1d", "3d"]),
+        (0.8333, ["1d", "3d"]),
+        (0.6667, ["1d", "3d"]),
+        (0.6666, ["3d"]),
+        (0.5, ["3d"]),
+    ],
+)
+def test_a_pair_is_there_if_some_share_is_above_its_limit(target: float, windows: list[str]) -> None:
+    alerts = named("StreamjuryQualityDrop", rules(objectives={"target": target}))
+    assert [alert.labels["window"] for alert in alerts] == windows
 
 
 def test_the_name_of_an_app_is_never_taken_for_a_template() -> None:
@@ -234,6 +262,66 @@ def test_without_a_budget_there_is_no_alert_on_it_and_a_note_says_so() -> None:
     assert file.notes == ("StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set",)
 
 
+# What could never fire, or always would
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("coverage", 0),
+        ("judge_failures", 1),
+        ("disagreement", 1),
+        ("deadletter_share", 1),
+        ("cost_share", 0),
+    ],
+)
+def test_a_limit_that_nothing_can_be_beyond_is_refused(key: str, value: float) -> None:
+    with pytest.raises(ValidationError, match=f"alerts.{key}"):
+        rules(alerts={key: value})
+
+
+def test_the_default_floor_is_for_those_who_judge_groundedness() -> None:
+    assert [alert.labels["dimension"] for alert in named("StreamjuryDimensionBelowFloor", rules())] == ["groundedness"]
+    file = rules(criteria={"use": ["rag.clarity", "rag.harmfulness"]})
+    assert named("StreamjuryDimensionBelowFloor", file) == []
+    assert recorded(file, "dimension:streamjury_score:floor") == []
+    assert file.notes[0] == "StreamjuryDimensionBelowFloor of groundedness is left out: it is not judged"
+
+
+def test_no_mean_is_below_a_floor_of_nothing() -> None:
+    file = rules(objectives={"floors": {"clarity": 0, "composite": 0.5}})
+    assert [alert.labels["dimension"] for alert in named("StreamjuryDimensionBelowFloor", file)] == ["composite"]
+    assert file.notes[0] == "StreamjuryDimensionBelowFloor of clarity is left out: no mean is below 0"
+
+
+@pytest.mark.parametrize(
+    ("sampling", "least"),
+    [
+        ({}, 1000),
+        ({"rate": 1}, 1000),
+        ({"rate": 0.01}, 2000),
+        ({"target_per_minute": 10}, 20000),
+        ({"target_per_minute": 10, "min_rate": 0.004}, 5000),
+        ({"rate": 0, "rules": [{"name": "shop", "match": {"app": "shop"}, "rate": 0.005}]}, 4000),
+    ],
+)
+def test_silence_is_told_after_so_much_traffic_that_it_cannot_be_chance(sampling: dict[str, Any], least: int) -> None:
+    _, late = named("StreamjuryEvaluatorSilent", rules(sampling=sampling))
+    assert f">= {least}\n" in late.expr
+
+
+def test_where_nothing_is_to_be_judged_nobody_misses_evaluations() -> None:
+    file = rules(sampling={"rate": 0})
+    assert len(named("StreamjuryEvaluatorSilent", file)) == 1
+    assert "StreamjuryEvaluatorSilent over 1h is left out: sampling chooses nothing" in file.notes
+
+
+def test_there_is_one_name_of_the_job() -> None:
+    matchers = re.findall(r"job\W+(\w+)", rules().text())
+    assert len(matchers) > 5
+    assert set(matchers) == {"streamjury"}
+
+
 def test_links_lead_where_the_configuration_says() -> None:
     file = rules(alerts={"grafana_url": "https://g.example/x", "runbook_url": "https://wiki.example/sj"})
     alert = file.alerts[0]
@@ -250,15 +338,42 @@ def durations(text: str) -> list[str]:
     return re.findall(r"\[([^\]]+)\]|offset (\w+)|(?:for|interval): (\w+)", text)
 
 
+SIXTIETH = {
+    "30d": "12h",
+    "3d": "1h12m",
+    "1d": "24m",
+    "6h": "6m",
+    "2h": "2m",
+    "1h": "1m",
+    "30m": "30s",
+    "15m": "15s",
+    "10m": "10s",
+    "5m": "5s",
+    "3m": "3s",
+    "2m": "2s",
+    "30s": "500ms",
+}
+
+
 def test_a_scale_changes_every_duration_and_no_name() -> None:
     plain, scaled = rules().text(), rules(alerts={"time_scale": 1 / 60}).text()
-    pairs = list(zip(durations(plain), durations(scaled), strict=True))
-    assert len(pairs) > 50
-    for before, after in pairs:
-        [nominal], [actual] = filter(None, before), filter(None, after)
-        assert actual == TimeScale(1 / 60)(nominal)
+    pairs = {
+        (*filter(None, before), *filter(None, after))
+        for before, after in zip(durations(plain), durations(scaled), strict=True)
+    }
+    assert pairs == set(SIXTIETH.items())
     names_of = re.compile(r"(?:record|alert): (\S+)|\b\w+:\w+:\w+\b")
     assert names_of.findall(plain) == names_of.findall(scaled)
+
+
+@pytest.mark.parametrize(
+    ("scale", "short"),
+    [(1 / 60, None), (0.0166, "5m is 4s980ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
+)
+def test_windows_that_hold_too_few_scrapes_are_told_of(scale: float, short: str | None) -> None:
+    notes = [note for note in rules(alerts={"time_scale": scale}).notes if "time_scale" in note]
+    expected = f"alerts.time_scale makes windows so short that they may hold no two scrapes: {short}"
+    assert notes == ([] if short is None else [expected])
 
 
 @pytest.mark.parametrize("scale", [0.001, 1 / 60, 0.37, 10])

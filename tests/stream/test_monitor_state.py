@@ -98,7 +98,7 @@ class World:
             self.monitor.observe(each.model_dump_json().encode())
 
     def counted(self, outcome: str) -> float | None:
-        return self.sample("streamjury_records_total", stage="monitor", outcome=outcome)
+        return self.sample("streamjury_records_total", stage="monitor", outcome=outcome, reason="")
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -174,7 +174,7 @@ def test_no_bytes_stop_the_monitor(value: bytes) -> None:
     monitor = Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry))
     monitor.observe(value)
     monitor.refresh()
-    labels = {"stage": "monitor", "outcome": "unreadable"}
+    labels = {"stage": "monitor", "outcome": "unreadable", "reason": ""}
     assert registry.get_sample_value("streamjury_records_total", labels) == 1
 
 
@@ -236,7 +236,7 @@ def test_what_was_evaluated_before_the_window_is_counted_but_not_averaged(world:
 
 def test_gauges_follow_the_rolling_means_and_go_when_the_window_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, window_minutes=10)
-    recent = {"app": "shop", "dimension": "composite"}
+    recent = {"app": "shop"}
     world.observe(evaluation("a", harmfulness=0))
     world.monitor.refresh()
     assert world.sample("streamjury_score_recent", **recent) == 0.0
@@ -259,7 +259,8 @@ def test_only_the_composite_has_gauges_and_the_view_has_all_dimensions(world: Wo
     world.observe(evaluation())
     world.monitor.refresh()
     gauges = (metric for metric in world.registry.collect() if metric.name.startswith("streamjury_score_recent"))
-    assert {sample.labels["dimension"] for gauge in gauges for sample in gauge.samples} == {"composite"}
+    assert [sample.labels for gauge in gauges for sample in gauge.samples] == 3 * [{"app": "shop"}]
+    assert world.sample("streamjury_score_recent", app="shop") == 1.0
     assert world.series("clarity") is not None
 
 
@@ -271,7 +272,7 @@ def test_the_view_and_the_metrics_tell_the_same_apps_apart(monkeypatch: pytest.M
     world.monitor.refresh()
     assert {each.app for each in world.monitor.snapshot().series} == {"a", "b", "other"}
     for app in ("a", "b", "other"):
-        assert world.sample("streamjury_score_recent", app=app, dimension="composite") == 1.0
+        assert world.sample("streamjury_score_recent", app=app) == 1.0
         assert world.sample("streamjury_score_weight_total", app=app, dimension="composite") == (
             2.0 if app == "a" else 1.0
         )
@@ -291,7 +292,7 @@ def test_how_far_it_is_behind_is_a_lag_as_of_the_other_stages(world: World) -> N
 
 def test_a_gauge_shared_by_many_apps_outlives_the_first_that_leaves(world: World) -> None:
     """Apps beyond the limit of the metrics share one label."""
-    recent = {"app": "other", "dimension": "composite"}
+    recent = {"app": "other"}
     world.observe(*(evaluation(f"e-{at}", app=f"app-{at}") for at in range(51)))
     world.monitor.refresh()
     world.later(minutes=10)
@@ -337,7 +338,7 @@ def test_no_app_is_called_unknown(world: World) -> None:
     world.observe(evaluation(app=None))
     world.monitor.refresh()
     assert world.series("composite", app="unknown") is not None
-    assert world.sample("streamjury_score_recent", app="unknown", dimension="composite") == 1.0
+    assert world.sample("streamjury_score_recent", app="unknown") == 1.0
     assert world.sample("streamjury_score_weight_total", app="unknown", dimension="composite") == 1.0
 
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks import bench_sampler
 from sinks.base import Headers, Message
-from sinks.metrics import PipelineMetrics, SamplingMetrics
+from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream import sampler
 from stream.config import Config
 from stream.errors import PublishAborted
@@ -158,19 +158,19 @@ class Counted:
     def __init__(self, **sampling: Any) -> None:
         self.registry = CollectorRegistry()
         config = Config.model_validate({"sampling": sampling})
-        self.sampler = Sampler(config, PipelineMetrics(self.registry), SamplingMetrics(self.registry))
+        self.metrics = PipelineMetrics(self.registry)
+        self.sampler = Sampler(config, self.metrics, SamplingMetrics(self.registry))
 
     def by_rule(self, rule: str, app: str, outcome: str) -> float:
         labels = {"rule": rule, "app": app, "outcome": outcome}
         return self.registry.get_sample_value("streamjury_sampling_total", labels) or 0.0
 
     def records(self, outcome: str) -> float:
-        labels = {"stage": "sampler", "outcome": outcome}
-        return self.registry.get_sample_value("streamjury_records_total", labels) or 0.0
+        return self.metrics.counted(Stage.SAMPLER, Outcome(outcome))
 
     def dead_letters(self, reason: str) -> float:
-        labels = {"stage": "sampler", "reason": reason}
-        return self.registry.get_sample_value("streamjury_deadletters_total", labels) or 0.0
+        labels = {"stage": "sampler", "outcome": "deadletter", "reason": reason}
+        return self.registry.get_sample_value("streamjury_records_total", labels) or 0.0
 
 
 class BadHeaders(Record):
@@ -223,6 +223,7 @@ def test_a_dead_letter_is_counted_under_the_rule_and_app_that_were_found_for_it(
     assert subject.by_rule("shop", "shop", "invalid") == 1
     assert subject.by_rule("none", "unknown", "invalid") == 1
     assert (subject.dead_letters("bad_headers"), subject.dead_letters("bad_json")) == (1, 1)
+    assert subject.records("consumed") == subject.records("deadletter") == 2
 
 
 def test_where_the_key_alone_decides_a_dead_letter_is_the_default_rules(exchange: BrokenExchange) -> None:

@@ -34,11 +34,10 @@ def evaluation(score: float | None, app: str) -> Evaluation:
 def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() -> None:
     """Also a repeat, which the monitor would skip, and nothing that the monitor has yet to see is missing."""
     metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
-    metrics.sinks.append(summary)
     metrics.count(Stage.SAMPLER, Outcome.SAMPLED, 9)
-    metrics.count(Stage.WORKER, Outcome.DEADLETTER, 1)
+    metrics.count(Stage.WORKER, Outcome.DEADLETTER, reason="bad_json")
     for each in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
-        metrics.judged(each)
+        summary.write(each)
     found = summary.figures(metrics)
     assert (found["scored"], found["unscored"], found["left"], found["deadletter"]) == (3, 1, 4, 1)
     assert found["by_app"] == {

@@ -1,0 +1,10 @@
+"""Exemplars: what leads from a number in a histogram to the trace of an interaction behind it."""
+
+from judges.evaluation import Evaluation
+from sinks.trace import parse_traceparent
+
+
+def exemplar_of(evaluation: Evaluation) -> dict[str, str] | None:
+    """The labels of an exemplar; None where the interaction came with no trace."""
+    trace = parse_traceparent(evaluation.traceparent)
+    return None if trace is None else {"trace_id": trace.trace_id}

@@ -14,6 +14,8 @@ from judges.llm.guardian import GuardianJudge
 from judges.llm.pairwise import PairwiseJudge
 from judges.llm.rubric import RelativeRubricJudge, RubricJudge
 from judges.local import LocalJudge
+from judges.models.anthropic import AnthropicModel
+from judges.models.ollama import OllamaModel
 from judges.models.openai import OpenAIModel
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
@@ -21,6 +23,7 @@ from judges.scripted import ScriptedJudge
 
 __all__ = [
     "RAG_DIMENSIONS",
+    "AnthropicModel",
     "AspectCritic",
     "Cascade",
     "Case",
@@ -39,6 +42,7 @@ __all__ = [
     "LocalJudge",
     "MultiCriteria",
     "MultiResult",
+    "OllamaModel",
     "OpenAIModel",
     "PairwiseJudge",
     "Panel",

@@ -133,6 +133,12 @@ class JudgeVerdict(_Part):
     tokens: Tokens | None = None
     cost_usd: FiniteFloat | None = None
     cached: bool = False
+    redacted: Mapping[str, NonNegativeInt] = Field(default_factory=dict)
+    """Values of each kind (e-mail addresses, keys, …) that were kept from the judge's endpoint; never the values."""
+
+    suspect: bool = False
+    """A completion repeated instructions, or a whole verdict, that stand in the judged text and not in the prompt. The
+    verdict is the judge's own as far as can be told, and worth a look."""
 
 
 class Path(StrEnum):

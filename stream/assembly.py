@@ -1,9 +1,13 @@
 """Assembly: the evaluator that a configuration describes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from judges.cache import CachedJudge, DiskStore, MemoryStore, VerdictStore
 from judges.composite import MultiCriteria
 from judges.criteria import Criterion
 from judges.evaluator import Evaluator
@@ -13,22 +17,42 @@ from judges.llm.direct import DirectJudge
 from judges.llm.guardian import GuardianJudge
 from judges.llm.rubric import RubricJudge
 from judges.local import LocalJudge
+from judges.models.anthropic import AnthropicModel
 from judges.models.base import Price
+from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.ollama import OllamaModel
 from judges.models.openai import OpenAIModel
+from judges.models.redaction import Redactor, is_private
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
 from stream.composition import chosen_criteria, composed
 from stream.config import Config
-from stream.judgesconfig import CascadeConfig, JudgeConfig, JudgesConfig, OpenAIJudgeConfig
+from stream.errors import StageError
+from stream.judgesconfig import (
+    AnthropicJudgeConfig,
+    CacheConfig,
+    CascadeConfig,
+    JudgeConfig,
+    JudgesConfig,
+    LocalJudgeConfig,
+    ModelJudgeConfig,
+    OpenAIJudgeConfig,
+)
 
 VERSION = metadata.version("streamjury")
 
+# Longer than any key; a file of that size is not one.
+_MAX_KEY_BYTES = 64 * 1024
 
-def build_evaluator(config: Config) -> Evaluator:
-    """The configured panel on the configured criteria; raises InconsistentError where they do not go together."""
+
+def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Evaluator:
+    """The configured panel on the configured criteria; raises InconsistentError where they do not go together.
+
+    With a store, judges that ask a model give verdicts again that are in it.
+    """
     multi = composed(chosen_criteria(config.criteria.use, config.criteria.files), config.composite)
-    panel = _panel(config.judges, multi)
+    panel = _panel(config.judges, multi, verdicts)
     problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
     if problems:
         raise InconsistentError(problems)
@@ -45,10 +69,23 @@ def build_evaluator(config: Config) -> Evaluator:
 # The judges
 
 
-def _panel(config: JudgesConfig, multi: MultiCriteria) -> Panel:
+def open_verdicts(config: CacheConfig) -> VerdictStore | None:
+    """Where verdicts are kept to be given again, if they are."""
+    if not config.entries:
+        return None
+    if config.path is None:
+        return MemoryStore(config.entries, config.seconds)
+    try:
+        return DiskStore(Path(config.path), config.entries, config.seconds)
+    except OSError as error:
+        raise StageError(f"judges.cache.path: {error}") from error
+
+
+def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | None) -> Panel:
+    redactor = Redactor(config.redaction.kinds, config.redaction.custom)
     return Panel(
-        judges=tuple(_judge(judge) for judge in config.panel),
-        reserves=tuple(_judge(judge) for judge in config.reserves),
+        judges=_judges(config.panel, ("judges", "panel"), redactor, verdicts),
+        reserves=_judges(config.reserves, ("judges", "reserves"), redactor, verdicts),
         combine=config.combine,
         weights=config.weights,
         quorum=config.quorum,
@@ -67,17 +104,27 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
     )
 
 
-def _judge(config: JudgeConfig) -> Judge:
-    if not isinstance(config, OpenAIJudgeConfig):
+def _judges(
+    configs: Sequence[JudgeConfig], loc: Loc, redactor: Redactor, verdicts: VerdictStore | None
+) -> tuple[Judge, ...]:
+    return tuple(_judge(config, (*loc, place), redactor, verdicts) for place, config in enumerate(configs))
+
+
+def _judge(config: JudgeConfig, loc: Loc, redactor: Redactor, verdicts: VerdictStore | None) -> Judge:
+    if isinstance(config, LocalJudgeConfig):
         return LocalJudge(name=config.name)
-    judge = _asking(config)
+    judge = _asking(config, _model(config, _key(config, loc), redactor if _redacts(config) else None))
     judge.only = None if config.criteria is None else frozenset(config.criteria)
-    return judge
+    return judge if verdicts is None else CachedJudge(judge, verdicts)
 
 
-def _asking(config: OpenAIJudgeConfig) -> Judge:
+def _redacts(config: ModelJudgeConfig) -> bool:
+    host = urlsplit(config.address).hostname or ""
+    return config.redact == "always" or (config.redact == "auto" and not is_private(host))
+
+
+def _asking(config: ModelJudgeConfig, model: EndpointModel) -> Judge:
     """A judge that asks a model, in the way its method says."""
-    model = _model(config)
     shared: dict[str, Any] = {
         "name": config.name,
         "repairs": config.repairs,
@@ -103,20 +150,43 @@ def _asking(config: OpenAIJudgeConfig) -> Judge:
     return DirectJudge(model, samples=config.samples, **shared)
 
 
-def _model(config: OpenAIJudgeConfig) -> OpenAIModel:
+def _model(config: ModelJudgeConfig, api_key: str | None, redactor: Redactor | None) -> EndpointModel:
     price = config.price
-    return OpenAIModel(
-        config.model,
-        base_url=config.base_url,
-        api_key=config.api_key.get_secret_value() if config.api_key else None,
-        timeout_seconds=config.timeout_seconds,
-        temperature=config.temperature,
-        sampling_temperature=config.sampling_temperature,
-        seed=config.seed,
-        max_tokens=config.max_tokens,
-        structured=config.structured,
-        price=None if price is None else Price(prompt=price.prompt, completion=price.completion),
-    )
+    options: ModelOptions = {
+        "api_key": api_key,
+        "timeout_seconds": config.timeout_seconds,
+        "connect_seconds": config.connect_seconds,
+        "read_seconds": config.read_seconds,
+        "proxy": config.proxy,
+        "temperature": config.temperature,
+        "sampling_temperature": config.sampling_temperature,
+        "seed": config.seed,
+        "max_tokens": config.max_tokens,
+        "structured": config.structured,
+        "redactor": redactor,
+        "price": None if price is None else Price(prompt=price.prompt, completion=price.completion),
+    }
+    if isinstance(config, OpenAIJudgeConfig):
+        return OpenAIModel(config.model, base_url=config.base_url, preset=config.preset, **options)
+    kind = AnthropicModel if isinstance(config, AnthropicJudgeConfig) else OllamaModel
+    return kind(config.model, base_url=config.address, **options)
+
+
+def _key(config: ModelJudgeConfig, loc: Loc) -> str | None:
+    """The key, wherever it is; what is wrong with a file is said without a word of what is in it."""
+    if config.api_key_file is None:
+        return config.api_key.get_secret_value() if config.api_key else None
+    try:
+        with Path(config.api_key_file).open("rb") as file:
+            key = file.read(_MAX_KEY_BYTES).strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        problem = f"cannot be read: {reason} ({config.api_key_file})"
+    else:
+        if re.fullmatch(rb"[!-~]+", key):
+            return key.decode("ascii")
+        problem = f"must hold a key in visible ASCII characters, and nothing else ({config.api_key_file})"
+    raise InconsistentError([((*loc, "api_key_file"), problem)])
 
 
 # Whether judges and criteria go together: known before anybody is asked
@@ -127,7 +197,7 @@ def _idle(panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion])
     seats = (("panel", panel.judges, config.panel), ("reserves", panel.reserves, config.reserves))
     for key, judges, configs in seats:
         for place, (judge, settings) in enumerate(zip(judges, configs, strict=True)):
-            wanted = settings.criteria if isinstance(settings, OpenAIJudgeConfig) else None
+            wanted = None if isinstance(settings, LocalJudgeConfig) else settings.criteria
             loc: Loc = ("judges", key, place)
             if wanted is not None:
                 yield from (((*loc, "criteria", at), why) for at, why in _impossible(judge, wanted, criteria))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -15,6 +15,10 @@ from pydantic import (
     field_validator,
 )
 
+from judges.models.anthropic import ANTHROPIC_URL
+from judges.models.ollama import OLLAMA_URL
+from judges.models.presets import PRESETS, PresetName
+from judges.models.redaction import Redactor
 from judges.problems import InconsistentError, Loc, unknown
 from stream.configwalk import DISCRIMINATOR
 from stream.section import MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats, web_address
@@ -22,6 +26,11 @@ from stream.section import MASK, CriterionName, Label, Rate, Section, no_truth, 
 JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
 
 JudgeName = Annotated[str, Field(pattern=JUDGE)]
+RedactedKind = Literal[
+    "email", "phone", "card", "iban", "ip", "ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "secret"
+]
+PatternName = Annotated[str, Field(min_length=1, max_length=64)]
+Pattern = Annotated[str, Field(min_length=1, max_length=1000)]
 JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(no_truth)]
 
 
@@ -33,6 +42,9 @@ class JudgeSection(Section):
     """What all judges share: Python may leave out the kind, a file may not."""
 
     model_config = ConfigDict(json_schema_extra=_require_kind)
+
+    kind: str = Field(description="The kind of judge.")
+    name: JudgeName = Field(description="The name its verdicts are published under.")
 
 
 class LocalJudgeConfig(JudgeSection):
@@ -49,23 +61,39 @@ class PriceConfig(Section):
     completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
 
 
-class OpenAIJudgeConfig(JudgeSection):
-    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+class ModelJudgeConfig(JudgeSection):
+    """What all judges that ask a model share."""
 
-    kind: Literal["openai"] = Field(
-        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
-    )
-    name: JudgeName = Field(description="The name its verdicts are published under.")
+    added: ClassVar[str]
+    """What is added to the address."""
+
+    example: ClassVar[str]
+    """An address as it should be."""
+
     model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
-    base_url: str = Field(max_length=2048, description="Address of the endpoint, up to and without /chat/completions.")
-    api_key: SecretStr | None = Field(default=None, description="Key for the endpoint; write it as ${NAME}.")
+    base_url: str | None = Field(default=None, max_length=2048, description="Address of the endpoint.")
+    api_key: SecretStr | None = Field(
+        default=None, description="Key for the endpoint, from the environment: ${NAME}, nothing else."
+    )
+    api_key_file: str | None = Field(
+        default=None, max_length=4096, description="File with the key, instead of api_key; a path from where it is run."
+    )
+    proxy: str | None = Field(
+        default=None, max_length=2048, description="Proxy to the endpoint; null: none, whatever the environment says."
+    )
     timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
+    connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Longest wait for a connection.")
+    read_seconds: FiniteFloat | None = Field(
+        default=None, gt=0, le=600, description="Longest silence of the endpoint; null: as long as timeout_seconds."
+    )
     temperature: FiniteFloat | None = Field(
         default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
-    seed: int | None = Field(default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint; null sends none.")
+    seed: int | None = Field(
+        default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint, where it takes one; null sends none."
+    )
     max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
-    structured: bool = Field(default=True, description="Ask the endpoint to constrain the answer by a JSON schema.")
+    structured: bool = Field(default=True, description="Ask for JSON in the strongest form that the endpoint has.")
     repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
     method: Literal["direct", "aspect", "rubric", "guardian"] = Field(
         default="direct",
@@ -109,6 +137,10 @@ class OpenAIJudgeConfig(JudgeSection):
     )
     price: PriceConfig | None = Field(
         default=None, description="What its tokens cost; null: unknown, and its verdicts have no cost."
+    )
+    redact: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Keep personal data and secrets from the endpoint; auto: unless it is on a private network.",
     )
 
     @field_validator("model")
@@ -164,11 +196,19 @@ class OpenAIJudgeConfig(JudgeSection):
 
     @field_validator("base_url")
     @classmethod
-    def _plain_address(cls, value: str) -> str:
-        web_address(value, example="https://api.openai.com/v1", secrets="keys go in api_key")
-        if value.rstrip("/").lower().endswith("/chat/completions"):
-            raise ValueError("must end before /chat/completions, which is added to it, as in https://api.openai.com/v1")
+    def _plain_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        web_address(value, example=cls.example, secrets="keys go in api_key")
+        if any(value.rstrip("/").lower().endswith(ending) for ending in cls.no_endings()):
+            raise ValueError(f"must end before {cls.added}, which is added to it, as in {cls.example}")
         return value
+
+    @field_validator("proxy")
+    @classmethod
+    def _plain_proxy(cls, value: str | None) -> str | None:
+        allowed = "one that wants a password cannot be used"
+        return None if value is None else web_address(value, example="http://proxy:3128", secrets=allowed)
 
     @field_validator("api_key")
     @classmethod
@@ -177,12 +217,154 @@ class OpenAIJudgeConfig(JudgeSection):
             raise ValueError("must be visible ASCII characters without spaces or line breaks")
         return value
 
+    @field_validator("api_key_file")
+    @classmethod
+    def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("api_key") is not None:
+            raise ValueError("takes the place of api_key; leave one of them out")
+        return value
+
     @field_serializer("api_key", when_used="json-unless-none")
     def _without_secrets(self, value: SecretStr) -> str:
         return MASK
 
+    @classmethod
+    def no_endings(cls) -> tuple[str, ...]:
+        """What an address ends with when somebody wrote too much of it."""
+        return (cls.added,)
 
-JudgeConfig = Annotated[LocalJudgeConfig | OpenAIJudgeConfig, Field(discriminator=DISCRIMINATOR)]
+    @property
+    def address(self) -> str:
+        """Where the endpoint is, written or not."""
+        raise NotImplementedError
+
+
+class _PresetSection(JudgeSection):
+    """Apart, because what comes later among the bases is read first: the address may be left to the preset."""
+
+    preset: PresetName | None = Field(
+        default=None, description="The service, for its address and dialect; null: any, with nothing taken for granted."
+    )
+
+
+class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
+    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+
+    added: ClassVar[str] = "/chat/completions"
+    example: ClassVar[str] = "https://api.openai.com/v1"
+
+    kind: Literal["openai"] = Field(
+        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
+    )
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description="Address of the endpoint, up to and without /chat/completions; null: that of the preset.",
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _known_or_written(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
+            raise ValueError("is required; only presets other than azure have an address of their own")
+        return value
+
+    @property
+    def address(self) -> str:
+        return self.base_url or _address_of(self.preset) or ""
+
+
+def _address_of(preset: PresetName | None) -> str | None:
+    return None if preset is None else PRESETS[preset].base_url
+
+
+class AnthropicJudgeConfig(ModelJudgeConfig):
+    """A model behind an endpoint that speaks Anthropic's Messages."""
+
+    added: ClassVar[str] = "/v1/messages"
+    example: ClassVar[str] = ANTHROPIC_URL
+
+    kind: Literal["anthropic"] = Field(default="anthropic", description="The kind of judge: Anthropic's Messages.")
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description=f"Address of the endpoint, up to and without /v1/messages; null: {ANTHROPIC_URL}.",
+    )
+
+    @field_validator("temperature", "sampling_temperature")
+    @classmethod
+    def _cool_enough(cls, value: float | None) -> float | None:
+        if value is not None and value > 1:
+            raise ValueError("must be at most 1 for this API")
+        return value
+
+    @classmethod
+    def no_endings(cls) -> tuple[str, ...]:
+        return (cls.added, "/v1")
+
+    @property
+    def address(self) -> str:
+        return self.base_url or ANTHROPIC_URL
+
+
+class OllamaJudgeConfig(ModelJudgeConfig):
+    """A model of an Ollama server, asked by Ollama's own API."""
+
+    added: ClassVar[str] = "/api/chat"
+    example: ClassVar[str] = OLLAMA_URL
+
+    kind: Literal["ollama"] = Field(default="ollama", description="The kind of judge: Ollama's own API.")
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description=f"Address of the server, up to and without /api/chat; null: {OLLAMA_URL}.",
+    )
+
+    @classmethod
+    def no_endings(cls) -> tuple[str, ...]:
+        return (cls.added, "/api", "/v1")
+
+    @property
+    def address(self) -> str:
+        return self.base_url or OLLAMA_URL
+
+
+JudgeConfig = Annotated[
+    LocalJudgeConfig | OpenAIJudgeConfig | AnthropicJudgeConfig | OllamaJudgeConfig,
+    Field(discriminator=DISCRIMINATOR),
+]
+
+
+class CacheConfig(Section):
+    """Verdicts that are given again without asking, where a judge was asked the same about the same texts."""
+
+    entries: int = Field(default=10_000, ge=0, le=10_000_000, description="Verdicts that are kept; 0: none.")
+    seconds: FiniteFloat = Field(default=3600.0, gt=0, le=31_536_000, description="How long a verdict is kept.")
+    path: str | None = Field(
+        default=None, max_length=4096, description="File to keep them in, shared and lasting; null: in memory."
+    )
+
+
+class RedactionConfig(Section):
+    """What is kept from the judges' endpoints, and replaced by placeholders."""
+
+    kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="What is looked for.")
+    custom: Mapping[PatternName, Pattern] = Field(
+        default={}, description="Patterns of your own, by name.", examples=[{"CUSTOMER": "C-[0-9]{8}"}]
+    )
+
+    @field_validator("custom")
+    @classmethod
+    def _usable(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        wrong: list[tuple[Loc, str]] = []
+        for name, pattern in value.items():
+            try:
+                Redactor((), {name: pattern})
+            except ValueError as error:
+                wrong.append(((name,), str(error)))
+        if wrong:
+            raise InconsistentError(wrong)
+        return value
 
 
 class CascadeConfig(Section):
@@ -248,6 +430,8 @@ class JudgesConfig(Section):
     language: Literal["auto", "en", "ru"] = Field(
         default="auto", description="Language of the prompts; auto follows each interaction."
     )
+    cache: CacheConfig = Field(default_factory=CacheConfig, description="Verdicts that are given again.")
+    redaction: RedactionConfig = Field(default_factory=RedactionConfig, description="What endpoints are not shown.")
 
     @field_validator("panel")
     @classmethod
@@ -316,7 +500,7 @@ class JudgesConfig(Section):
         names = list(criteria)
         for key, seats in (("panel", self.panel), ("reserves", self.reserves)):
             for place, judge in enumerate(seats):
-                wanted = judge.criteria or () if isinstance(judge, OpenAIJudgeConfig) else ()
+                wanted = () if isinstance(judge, LocalJudgeConfig) else judge.criteria or ()
                 for number, name in enumerate(wanted):
                     if name not in names:
                         yield (key, place, "criteria", number), unknown("criterion", name, names)

@@ -19,7 +19,7 @@ from sinks.base import Sink
 from sinks.health import Health
 from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web import CertificateError, WebServer, server_tls
-from stream.assembly import build_evaluator
+from stream.assembly import build_evaluator, open_verdicts
 from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.logs import log_context
@@ -159,7 +159,12 @@ class Service:
             sampling = SamplingMetrics(self.registry, apps=config.metrics.apps, reserved=config.objectives.apps)
             return Sampler(self.config, self.metrics, sampling)
         if stage is Stage.WORKER:
-            return Worker(self.config, build_evaluator(self.config), self.metrics, self._sinks)
+            return Worker(
+                self.config,
+                build_evaluator(self.config, open_verdicts(self.config.judges.cache)),
+                self.metrics,
+                self._sinks,
+            )
         return MonitorStage(self.config, self.monitor)
 
     def _web_server(self) -> WebServer:

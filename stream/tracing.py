@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from judges.evaluation import Evaluation
+from judges.models.presets import preset_of
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from stream.assembly import VERSION
 from stream.config import Config
 from stream.errors import StageError
-from stream.judgesconfig import JudgesConfig, OpenAIJudgeConfig
+from stream.judgesconfig import JudgesConfig, LocalJudgeConfig, ModelJudgeConfig, OpenAIJudgeConfig
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -50,7 +51,15 @@ def _settings(config: Config) -> TelemetrySettings | None:
 
 def _models(judges: JudgesConfig) -> Iterator[tuple[str, JudgeModel]]:
     for judge in (*judges.panel, *judges.reserves):
-        if isinstance(judge, OpenAIJudgeConfig):
-            parts = urlsplit(judge.base_url)
+        if not isinstance(judge, LocalJudgeConfig):
+            parts = urlsplit(judge.address)
             port = parts.port or _PORTS.get(parts.scheme)
-            yield judge.name, JudgeModel(provider="openai", model=judge.model, address=parts.hostname, port=port)
+            yield (
+                judge.name,
+                JudgeModel(provider=_provider(judge), model=judge.model, address=parts.hostname, port=port),
+            )
+
+
+def _provider(judge: ModelJudgeConfig) -> str:
+    """The service by its name in OpenTelemetry's conventions, where they have one."""
+    return preset_of(judge.preset).provider if isinstance(judge, OpenAIJudgeConfig) else judge.kind

@@ -20,6 +20,7 @@ from judges.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, T
 from judges.family import family_of
 from judges.interaction import Case, Language
 from judges.judge import Judge, unscored
+from judges.llm.canary import CANARY_VERSION, Canary
 from judges.llm.completion import Invalid, Valid
 from judges.llm.vote import Outcome, VoteRule
 from judges.models.base import ChatModel, Completion, Message
@@ -119,7 +120,8 @@ class ModelJudge(Judge):
     @property
     def identity(self) -> str:
         position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
-        return f"{self.method} repairs={self._repairs} {self._rule} {position} model=({self._model.identity})"
+        rules = f"repairs={self._repairs} canary={CANARY_VERSION} {self._rule} {position}"
+        return f"{self.method} {rules} model=({self._model.identity})"
 
     @property
     def calls(self) -> int:
@@ -161,7 +163,8 @@ class ModelJudge(Judge):
         if isinstance(found, Reason):
             reason, detail = poll.why(found)
             missing = unscored(self._name, reason, detail, samples=samples)
-            return missing.model_copy(update={"tokens": poll.tokens, "cost_usd": poll.cost_usd})
+            spent = {"tokens": poll.tokens, "cost_usd": poll.cost_usd}
+            return missing.model_copy(update={**spent, "suspect": poll.suspect, "redacted": poll.redacted})
         voice = _voice(found, poll.valid)
         return JudgeVerdict(
             judge=self._name,
@@ -178,6 +181,8 @@ class ModelJudge(Judge):
             samples=samples,
             tokens=poll.tokens,
             cost_usd=poll.cost_usd,
+            suspect=poll.suspect,
+            redacted=poll.redacted,
         )
 
 
@@ -190,6 +195,8 @@ class Poll:
     cost_usd: float | None = None
     repairs: int = 0
     retries: int = 0
+    suspect: bool = False
+    redacted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
@@ -226,6 +233,7 @@ class Poll:
 
     def count(self, completion: Completion) -> None:
         self.retries += completion.retries
+        self.redacted = most_of_each(self.redacted, completion.redacted)
         self.cost_usd = sum_of_costs(self.cost_usd, completion.cost_usd)
         if completion.prompt_tokens is None and completion.completion_tokens is None:
             return
@@ -247,18 +255,20 @@ async def ask(
 
 async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
     """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
-    messages, calls = list(task.messages), 0
+    messages, calls, canary = list(task.messages), 0, Canary(task.messages)
     while True:
         completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
         poll.count(completion)
         calls += 1
-        parsed = task.read(completion)
+        parsed = canary.checked(completion.text, task.read(completion))
+        poll.suspect = poll.suspect or parsed.suspect
         if isinstance(parsed, Valid):
             return parsed
         parsed = _with_ending(parsed, completion.finish_reason)
         if parsed.final or calls > repairs:
             return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
-        messages = [*task.messages, *task.repair(completion.text, parsed.reason)]
+        shown = None if parsed.suspect else completion.text
+        messages = [*task.messages, *task.repair(shown, parsed.reason)]
         poll.repairs += 1
 
 
@@ -300,6 +310,8 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
             "samples": sum_of_samples(forward.samples, backward.samples),
             "tokens": sum_of_tokens(forward.tokens, backward.tokens),
             "cost_usd": sum_of_costs(forward.cost_usd, backward.cost_usd),
+            "suspect": forward.suspect or backward.suspect,
+            "redacted": most_of_each(forward.redacted, backward.redacted),
         }
     )
     if backward.status is Status.INSUFFICIENT:
@@ -351,3 +363,8 @@ def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 def sum_of_costs(one: float | None, other: float | None) -> float | None:
     """What both cost as far as it is known."""
     return one if other is None else other if one is None else one + other
+
+
+def most_of_each(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    """Calls about one case carry the same values: they are counted once."""
+    return {kind: max(one.get(kind, 0), other.get(kind, 0)) for kind in {**one, **other}}

@@ -6,13 +6,13 @@ Nothing is guessed: a completion that could be read in two ways, or that only lo
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judges.criteria import Criterion
 from judges.interaction import Language
 from judges.scale import LANGUAGES, NOT_APPLICABLE, NOT_APPLICABLE_WORDS, Choice
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Raised when the same completion may be read differently than before: it is part of a judge's identity."""
 
 
@@ -49,6 +49,11 @@ class Valid:
     explanation: str = ""
     feedback: str | None = None
     certainty: float | None = None
+    suspect: bool = False
+    """Whether the completion repeats what the judged text tells its judge to do or to say."""
+
+    source: str = field(default="", compare=False, repr=False)
+    """The JSON object that it was read from; empty where it was read from words."""
 
     @property
     def applies(self) -> bool:
@@ -62,6 +67,9 @@ class Invalid:
     reason: str
     final: bool = False
     """Whether asking again would be wrong: what was said is clear, and may not be used all the same."""
+
+    suspect: bool = False
+    """As of a verdict. Such an output is not shown to the model again: it would be told once more what to say."""
 
 
 Parsed = Valid | Invalid
@@ -81,7 +89,7 @@ def parse_object(text: str | None, answer: Callable[[object], Choice | float | N
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     try:
-        found = _the_object(text)
+        found, source = _the_object(text)
         verdict = answer(found["verdict"])
         explanation, feedback = prose(found.get("explanation")), prose(found.get("feedback")) or None
     except VerdictError as error:
@@ -89,22 +97,22 @@ def parse_object(text: str | None, answer: Callable[[object], Choice | float | N
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
     choice, value = (verdict, verdict.value) if isinstance(verdict, Choice) else (None, verdict)
-    return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback)
+    return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback, source=source)
 
 
-def _the_object(text: str) -> Mapping[str, object]:
-    """The one JSON object with a verdict that stands outside the reasoning."""
+def _the_object(text: str) -> tuple[Mapping[str, object], str]:
+    """The one JSON object with a verdict that stands outside the reasoning, and its text."""
     spans, reasoned = _spans(text)
-    objects = [(start, _decoded(text[start:end])) for start, end in spans]
-    verdicts = [(start, item) for start, item in objects if item is not None and "verdict" in item]
+    objects = [(start, end, _decoded(text[start:end])) for start, end in spans]
+    verdicts = [(start, end, item) for start, end, item in objects if item is not None and "verdict" in item]
     if not verdicts:
         raise VerdictError(_why_none(text, has_object=bool(spans)))
-    last, verdict = verdicts[-1]
-    if any(item != verdict for _, item in verdicts):
+    start, end, verdict = verdicts[-1]
+    if any(item != verdict for _, _, item in verdicts):
         raise VerdictError("the output has more than one JSON object with a verdict")
-    if last < reasoned:
+    if start < reasoned:
         raise VerdictError("the only verdict of the output stands in its reasoning")
-    return verdict
+    return verdict, text[start:end]
 
 
 def _spans(text: str) -> tuple[list[tuple[int, int]], int]:
@@ -180,11 +188,21 @@ def is_refusal(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """What follows the reasoning."""
+    """What follows the reasoning: nothing where it has no end."""
     closed = list(_THINK_END.finditer(text))
     rest = text[closed[-1].end() :] if closed else text
-    opened = _THINK.search(rest)
-    return rest[: opened.start()] if opened else rest
+    # What stands before a tag that never closes could be quoted with it, and the judge's own answer behind it.
+    return "" if _THINK.search(rest) else rest
+
+
+def has_reasoning(text: str) -> bool:
+    return bool(_THINK.search(text) or _THINK_END.search(text))
+
+
+def begins_with_reasoning(text: str) -> bool:
+    """Whether its only tags of reasoning are of one block, with which it begins."""
+    body = text.lstrip()
+    return bool(_THINK.match(body)) and len(_THINK.findall(body)) == len(_THINK_END.findall(body)) == 1
 
 
 def _answer(verdict: object, criterion: Criterion, language: Language) -> Choice | float | None:

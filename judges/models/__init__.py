@@ -1,10 +1,13 @@
 """Chat models that a judge can ask: the contract in `base`, the errors in `errors`, one file per kind of endpoint."""
 
+from judges.models.anthropic import AnthropicModel
 from judges.models.base import ChatModel, Completion, Message
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.ollama import OllamaModel
 from judges.models.openai import OpenAIModel
 
 __all__ = [
+    "AnthropicModel",
     "ChatModel",
     "Completion",
     "Message",
@@ -13,5 +16,6 @@ __all__ = [
     "ModelRefused",
     "ModelTimeout",
     "ModelUnavailable",
+    "OllamaModel",
     "OpenAIModel",
 ]

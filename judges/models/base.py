@@ -1,7 +1,7 @@
 """The contract of a chat model: messages in, one completion out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 
@@ -26,12 +26,18 @@ class Completion:
     text: str | None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Those of the prompt's tokens that the endpoint had in a cache."""
+
     finish_reason: str | None = None
     tokens: tuple[Token, ...] = ()
     """The tokens, where they were asked for and the endpoint gives them."""
 
     retries: int = 0
     """Calls that failed before this one."""
+
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    """How many values of each kind were kept from the endpoint."""
 
     cost_usd: float | None = None
     """What it cost; `None` where the prices or the tokens are not known."""

@@ -1,79 +1,195 @@
-"""Connections to one endpoint for many calls at once, as httpx clients that are each kept small.
+"""Connections to one endpoint for many calls at once: one address, no redirects, no cookies, no more than is wanted.
 
-httpcore looks at every pair of a pool's connections for every request: with hundreds in one pool it spends more time on
-them than on the calls.
+The calls go through httpx's transports and not its client, which would look for proxies and passwords in the
+environment, and costs time of its own. Each transport is kept small: httpcore looks at all connections of a pool, or at
+every pair of them, for every request, and with hundreds in one pool it spends more time on them than on the calls.
 """
 
 import asyncio
+import importlib
+import logging
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import sys
+import zlib
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import cast
 
 import httpx
 
-_CALLS_PER_CLIENT = 8
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+
+# One connection each; or, where HTTP/2 may be offered, as many calls as are to share one.
+_CALLS_PER_TRANSPORT = {"http": 1, "https": 8}
+_IDLE_SECONDS = 30.0
+_ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
+# zlib's own number for "find out whether it is gzip or deflate".
+_ANY_HEADER = 32 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; of a body that is too long, a little more than its limit."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
 
 
 @dataclass(slots=True, kw_only=True)
 class _Lane:
-    client: httpx.AsyncClient
+    transport: httpx.AsyncBaseTransport
+    loop: asyncio.AbstractEventLoop
     calls: int = 0
+    used_at: float = 0.0
 
 
 class Connections:
-    """Opens clients as they are needed, inside the running loop, and keeps their connections for the next calls."""
+    """Opens transports as they are needed, inside the running loop, and keeps their connections for the next calls."""
 
     def __init__(
-        self, *, headers: Mapping[str, str], tls: ssl.SSLContext, transport: httpx.AsyncBaseTransport | None
+        self,
+        url: httpx.URL,
+        *,
+        headers: Mapping[str, str],
+        connect_seconds: float,
+        read_seconds: float | None,
+        proxy: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._headers = headers
-        self._tls = tls
+        self._url = url
+        self._headers = httpx.Headers(headers)
+        self._timeouts = {"connect": connect_seconds, "read": read_seconds, "write": read_seconds, "pool": None}
+        self._tls = _tls_for(url)
+        self._proxy = None if proxy is None else _proxy_at(httpx.URL(proxy))
         self._transport = transport
+        # A transport that was given is the only one, and has room for all.
+        self._room = _CALLS_PER_TRANSPORT[url.scheme] if transport is None else sys.maxsize
         self._lanes: list[_Lane] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._free: list[_Lane] = []
+        """Those with room for one more call; the one that was used last is the first to be used again."""
 
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
-        """A client with room for one more call."""
-        lane = self._free_lane()
-        lane.calls += 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        _look_for_sniffio_once()
+
+    async def post(self, content: bytes) -> Answer:
+        """Raises httpx's errors."""
+        request = httpx.Request(
+            "POST", self._url, headers=self._headers, content=content, extensions={"timeout": self._timeouts}
+        )
+        lane = self._taken_lane()
         try:
-            yield lane.client
+            response = await lane.transport.handle_async_request(request)
+            try:
+                body = await _read(response, MAX_RESPONSE_BYTES if response.is_success else MAX_ERROR_BYTES)
+            finally:
+                await response.aclose()
         finally:
-            lane.calls -= 1
+            self._give_back(lane)
+        await self._close_one_idle()
+        return Answer(status=response.status_code, headers=response.headers, body=body)
 
     async def aclose(self) -> None:
-        lanes, self._lanes = self._lanes, []
-        if self._loop is asyncio.get_running_loop():
+        lanes, loop = self._lanes, self._loop
+        self._lanes, self._free, self._loop = [], [], None
+        if loop is asyncio.get_running_loop():
             for lane in lanes:
-                await lane.client.aclose()
+                await lane.transport.aclose()
 
-    def _free_lane(self) -> _Lane:
+    def _taken_lane(self) -> _Lane:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             # Connections of a loop that has ended cannot be used, or even closed, in the next.
-            self._lanes, self._loop = [], loop
-        for lane in self._lanes:
-            if lane.calls < _CALLS_PER_CLIENT:
-                return lane
-        self._lanes.append(_Lane(client=self._new_client()))
-        return self._lanes[-1]
+            self._lanes, self._free, self._loop = [], [], loop
+        if not self._free:
+            lane = _Lane(transport=self._transport or self._new_transport(), loop=loop)
+            self._lanes.append(lane)
+            self._free.append(lane)
+        lane = self._free[-1]
+        lane.calls += 1
+        if lane.calls == self._room:
+            self._free.pop()
+        return lane
 
-    def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            headers=self._headers,
+    def _give_back(self, lane: _Lane) -> None:
+        if lane.calls == self._room and lane.loop is self._loop:
+            self._free.append(lane)
+        lane.calls -= 1
+        lane.used_at = lane.loop.time()
+
+    async def _close_one_idle(self) -> None:
+        """After a rush, with every call: nobody else would notice that the endpoint has closed a connection."""
+        longest = self._free[0] if len(self._free) > 1 else None
+        if longest is not None and not longest.calls and longest.loop.time() - longest.used_at > _IDLE_SECONDS:
+            self._free.remove(longest)
+            self._lanes.remove(longest)
+            # What nobody needs may fail to close; the call it is closed after has its answer.
+            with suppress(Exception):
+                await longest.transport.aclose()
+
+    def _new_transport(self) -> httpx.AsyncHTTPTransport:
+        return httpx.AsyncHTTPTransport(
             verify=self._tls,
-            timeout=None,  # noqa: S113 - the caller's deadline covers every step
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_CALLS_PER_CLIENT),
-            transport=self._transport,
-            follow_redirects=False,
+            trust_env=False,
+            http2=self._url.scheme == "https",  # where the endpoint offers it
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._room),
+            proxy=self._proxy,
         )
 
 
-def tls_for(url: httpx.URL) -> ssl.SSLContext:
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """The body, or a little more than `limit` bytes of a longer one."""
+    body = bytearray()
+    # An async generator, whatever its annotation says: closed here, it cannot outlive the connection.
+    async with aclosing(
+        cast(AsyncGenerator[bytes, None], aiter(cast(httpx.AsyncByteStream, response.stream)))
+    ) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                break
+    encoding = response.headers.get("content-encoding", "").lower()
+    return _unpacked(body, limit) if encoding in _ENCODINGS else bytes(body)
+
+
+def _unpacked(body: bytearray, limit: int) -> bytes:
+    """What some send packed without being asked, but no more of it than would be read as it is."""
+    try:
+        return zlib.decompressobj(wbits=_ANY_HEADER).decompress(body, limit + 1)
+    except zlib.error:
+        return bytes(body)
+
+
+def _look_for_sniffio_once() -> None:
+    """httpcore tries to import it for every call; searching the path for what is not there is a third of its time."""
+    if find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment] # the import system's mark for "is not there"
+
+
+def _proxy_at(url: httpx.URL) -> httpx.Proxy:
+    return httpx.Proxy(url, ssl_context=_tls_for(url) if url.scheme == "https" else None)
+
+
+def _tls_for(url: httpx.URL) -> ssl.SSLContext:
     """Made ahead of the calls, because reading the certificates would hold up a running event loop.
 
     An address without TLS gets a context that trusts nobody, which costs nothing.
     """
-    return httpx.create_ssl_context() if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if url.scheme != "https":
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    importlib.import_module("h2.connection")  # read ahead for the same reason
+    # It logs the headers that it packs, the key among them.
+    for name in ("hpack.hpack", "hpack.table"):
+        logging.getLogger(name).addFilter(_is_warning)
+    return httpx.create_ssl_context()
+
+
+def _is_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING

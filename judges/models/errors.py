@@ -18,10 +18,13 @@ class ModelError(Exception):
 
 
 class ModelUnavailable(ModelError):  # noqa: N818 - the leaf says what happened
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, status: int | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         """Seconds after which the endpoint asks to be tried again, when it says so."""
+
+        self.status = status
+        """What it answered with, where it answered."""
 
 
 class ModelTimeout(ModelError):  # noqa: N818

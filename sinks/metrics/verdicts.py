@@ -36,6 +36,10 @@ class VerdictMetrics:
         self._tokens = counter("judge_tokens", "Tokens that judges read and wrote.", "judge", "kind")
         self._cost = counter("judge_cost_usd", "What judges cost, in US dollars, where it is known.", "judge")
         self._cached = counter("judge_cached", "Verdicts taken from a cache.", "judge")
+        self._suspect = counter(
+            "judge_suspect_verdicts", "Verdicts that may repeat what the judged text told.", "judge"
+        )
+        self._redacted = counter("redactions", "Values that were kept from judges' endpoints, by kind.", "kind")
         self._repairs = counter("judge_repairs", "Answers that had to be asked for again, to be readable.", "judge")
         self._retries = counter("judge_retries", "Calls made again, because an endpoint failed.", "judge")
         self._positions = counter(
@@ -126,10 +130,15 @@ class VerdictMetrics:
 
     def _count_answers(self, verdict: JudgeVerdict) -> None:
         judge = verdict.judge
+        self._cached.labels(judge).inc(verdict.cached)
+        if verdict.cached:
+            return  # what it once took was counted then
         for field, counter in self._answers(judge).items():
             if number := getattr(verdict.samples, field):
                 counter.inc(number)
-        self._cached.labels(judge).inc(verdict.cached)
+        for kind, number in verdict.redacted.items():
+            self._redacted.labels(kind).inc(number)
+        self._suspect.labels(judge).inc(verdict.suspect)
         if verdict.position_bias is not None:
             self._positions.labels(judge, "kept").inc(not verdict.position_bias)
             self._positions.labels(judge, "flipped").inc(verdict.position_bias)

@@ -10,7 +10,7 @@ from stream.commands.options import config_option, read_config, source
 from stream.config import Config, SamplingConfig
 from stream.configdocs import schema, starter
 from stream.configfile import DEFAULT_FILE, dump, find
-from stream.judgesconfig import LocalJudgeConfig, OpenAIJudgeConfig
+from stream.judgesconfig import JudgeConfig, LocalJudgeConfig
 
 
 @click.group()
@@ -78,7 +78,7 @@ def _rate(sampling: SamplingConfig) -> str:
     return f"{sampling.rate:g}" if sampling.rate is not None else f"{sampling.target_per_minute:g} per minute"
 
 
-def _judge(judge: LocalJudgeConfig | OpenAIJudgeConfig) -> str:
+def _judge(judge: JudgeConfig) -> str:
     if isinstance(judge, LocalJudgeConfig):
         return f"{judge.name} (local)"
-    return f"{judge.name} ({judge.model} at {judge.base_url})"
+    return f"{judge.name} ({judge.model} at {judge.address})"

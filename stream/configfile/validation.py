@@ -19,7 +19,7 @@ _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
 """The sections that have to go together."""
 
 # Where a judge is asked, and with which key, changes nothing about what it can judge by.
-_NO_MATTER = {"api_key", "base_url", "model"}
+_NO_MATTER = {"api_key", "api_key_file", "base_url", "model"}
 
 
 def validated(draft: Draft) -> Config | None:
@@ -27,6 +27,7 @@ def validated(draft: Draft) -> Config | None:
 
     What is wrong at one place must not hide what does not go together at others: what is sound is looked at by itself.
     """
+    _refuse_written_keys(draft)
     config = _read(draft.data, draft)
     if config is not None:
         if all(loc[:1] not in _JUDGING or loc[-1] in _NO_MATTER for loc in draft.problems):
@@ -36,6 +37,22 @@ def validated(draft: Draft) -> Config | None:
     if sound is not None and all(loc[:1] not in _JUDGING for loc in draft.problems):
         _put_together(sound, draft)
     return None
+
+
+def _refuse_written_keys(draft: Draft) -> None:
+    """A file is copied, shown and kept in repositories: a key that stands in one is no secret for long."""
+    for seats in ("panel", "reserves"):
+        with contextlib.suppress(LookupError, TypeError, AttributeError):
+            for place, judge in enumerate(draft.data["judges"][seats]):
+                loc: Loc = ("judges", seats, place, "api_key")
+                if isinstance(judge, dict) and judge.get("api_key") and not _comes_from_outside(loc, draft):
+                    message = "must come from the environment, as ${NAME}, or from a file named by api_key_file"
+                    draft.report(loc, message)
+
+
+def _comes_from_outside(loc: Loc, draft: Draft) -> bool:
+    """Whether a value is taken from a variable, or was reported already for being taken from one that is not set."""
+    return loc in draft.from_environment or loc in draft.unread or bool(_source(loc, draft))
 
 
 def _read(data: Any, draft: Draft, *, only: Collection[Loc] | None = None) -> Config | None:

@@ -13,7 +13,7 @@ from random import Random
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-import judges.models.openai
+import judges.models.endpoint
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import TARGETS, Run, Target
 
@@ -184,7 +184,7 @@ def run_block(block: Block) -> Account:
 def quieten() -> None:
     """No line per broken input, and no waiting between a model's attempts."""
     logging.disable(logging.CRITICAL)
-    judges.models.openai._FIRST_BACKOFF_SECONDS = 0.0
+    judges.models.endpoint._FIRST_BACKOFF_SECONDS = 0.0
 
 
 def _by_name(name: str) -> Target:

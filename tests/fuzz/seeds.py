@@ -120,7 +120,7 @@ CONFIG: dict[str, object] = {
     "http": {"port": 0},
     "logging": {"level": "info"},
 }
-_OPENAI = {"kind": "openai", "name": "far", "model": "m", "base_url": "http://localhost:1/v1", "api_key": "${KEY:-x}"}
+_OPENAI = {"kind": "openai", "name": "far", "model": "m", "base_url": "http://localhost:1/v1", "api_key": "${KEY:-}"}
 _LADDER = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
 CONFIGS = (
     _json(CONFIG),

@@ -21,7 +21,7 @@ made: dict[str, Run] = {}
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No line per broken input, and no waiting between a model's attempts."""
-    monkeypatch.setattr("judges.models.openai._FIRST_BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("judges.models.endpoint._FIRST_BACKOFF_SECONDS", 0.0)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

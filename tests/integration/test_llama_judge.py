@@ -1,12 +1,15 @@
 """All judges on a real llama.cpp server: a very small model, judged by its honesty and not by its taste."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from judges import (
+    AnthropicModel,
     AspectCritic,
     Case,
     Comparison,
@@ -18,6 +21,7 @@ from judges import (
     Judge,
     JudgeVerdict,
     MultiCriteria,
+    OllamaModel,
     OpenAIModel,
     PairwiseJudge,
     Panel,
@@ -32,6 +36,8 @@ from judges import (
 )
 from judges.evaluation import Reason, Samples
 from judges.interaction import Context
+from judges.models import Completion, Message, ModelRefused
+from judges.models.endpoint import EndpointModel
 from tests.parts.llama import LlamaServer
 
 pytestmark = pytest.mark.xdist_group("llama")
@@ -234,3 +240,81 @@ def test_a_panel_on_the_model_composes_or_withholds(llama_server: LlamaServer) -
         assert len(dimension.judges) == 2
         assert all(verdict.samples == Samples(requested=1, valid=1) or verdict.detail for verdict in dimension.judges)
     assert (found.score is None) == (found.status in ("safety_unknown", "incomplete"))
+
+
+# The other APIs, and the other forms of the same one
+
+HELLO = [Message(role="system", content="You judge."), Message(role="user", content="Is the sky blue? Reply in JSON.")]
+REPLY = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["verdict"],
+    "additionalProperties": False,
+}
+
+
+def asked(model: EndpointModel, **options: Any) -> Completion:
+    async def once() -> Completion:
+        try:
+            return await model.complete(HELLO, **{"schema": REPLY, **options})
+        finally:
+            await model.aclose()
+
+    return asyncio.run(once())
+
+
+def test_the_server_speaks_anthropics_messages_too(llama_server: LlamaServer) -> None:
+    """Its model has no template for tools, so that what it says is text."""
+    address = llama_server.base_url.removesuffix("/v1")
+    completion = asked(AnthropicModel("smollm2-135m", base_url=address, max_tokens=8, timeout_seconds=200))
+    assert completion.text
+    assert completion.finish_reason == "length"
+    assert (completion.prompt_tokens or 0) > 10
+    assert completion.completion_tokens == 8
+    assert completion.cached_tokens is not None
+
+
+def test_a_judge_by_anthropics_messages_gives_a_verdict_or_says_why_not(llama_server: LlamaServer) -> None:
+    address = llama_server.base_url.removesuffix("/v1")
+    model = AnthropicModel("smollm2-135m", base_url=address, max_tokens=48, timeout_seconds=200)
+    with closing(DirectJudge(model, repairs=1)) as judge:
+        [verdict] = judge.evaluate([{**SHORT, "contexts": [], "history": []}], POLITE)
+    check(POLITE, verdict)
+
+
+def test_ollamas_own_api_is_not_spoken_and_that_is_said(llama_server: LlamaServer) -> None:
+    address = llama_server.base_url.removesuffix("/v1")
+    with pytest.raises(ModelRefused, match="answered 404"):
+        asked(OllamaModel("smollm2-135m", base_url=address, timeout_seconds=200))
+
+
+@pytest.mark.parametrize("preset", ["llamacpp", "openai", "vllm"])
+def test_a_reply_is_of_the_schema_with_every_preset(llama_server: LlamaServer, preset: Any) -> None:
+    model = OpenAIModel(
+        "smollm2-135m", base_url=llama_server.base_url, preset=preset, max_tokens=24, timeout_seconds=200
+    )
+    assert json.loads(asked(model).text or "") in ({"verdict": "yes"}, {"verdict": "no"})
+
+
+def test_a_schema_that_the_server_cannot_use_leaves_the_next_one_alone(llama_server: LlamaServer) -> None:
+    async def both() -> list[str | None]:
+        model = model_of(llama_server, structured=True, max_tokens=24)
+        try:
+            return [(await model.complete(HELLO, schema=schema)).text for schema in ({"type": "foo"}, REPLY)]
+        finally:
+            await model.aclose()
+
+    strange, constrained = asyncio.run(both())
+    assert strange
+    assert json.loads(constrained or "") in ({"verdict": "yes"}, {"verdict": "no"})
+
+
+def test_cached_tokens_are_counted(llama_server: LlamaServer) -> None:
+    async def twice() -> list[int | None]:
+        model = model_of(llama_server, structured=False, max_tokens=2)
+        try:
+            return [(await model.complete(HELLO, schema=None)).cached_tokens for _ in range(3)]
+        finally:
+            await model.aclose()
+
+    assert (asyncio.run(twice())[-1] or 0) > 0

@@ -97,11 +97,11 @@ def check_events(collected: Collected) -> None:
 
 
 def check_log(log: Path, *, calls: int) -> None:
-    """What the HTTP client says while it asks a judge is about a record."""
+    """What is said while a judge is asked is about a record."""
     text = log.read_text(encoding="utf-8")
     assert SECRET not in text
     lines = [json.loads(line) for line in text.splitlines()]
-    requests = [line for line in lines if line["logger"] == "httpx" and "chat/completions" in line["message"]]
+    requests = [line for line in lines if line["logger"] == "judges.models.endpoint" and "answered" in line["message"]]
     assert len(requests) == calls
     for line in requests:
         number = int(line["interaction_id"].removeprefix("i-"))

@@ -1,16 +1,21 @@
-"""A chat-completions endpoint on a real socket that answers, stalls, fails or breaks off as a test tells it to."""
+"""An endpoint of chat models on a real socket that answers, stalls, fails or breaks off as a test tells it to."""
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
 Body = dict[str, Any]
+
+PATHS = ("/v1/chat/completions", "/v1/messages", "/api/chat")
+"""Where OpenAI's, Anthropic's and Ollama's APIs take a conversation."""
 
 
 class Fault(Enum):
@@ -108,19 +113,24 @@ def in_turn(*responses: Response) -> Respond:
 class JudgeEndpoint:
     """A context manager around a server on the loopback; `respond` runs in the connection's own thread.
 
-    `calls` holds the parsed request bodies and `headers` their headers, in the order in which they were read.
+    `calls` holds the parsed request bodies, `headers` their headers and `paths` what they asked for, in the order in
+    which they were read. With a certificate and its key, it speaks TLS.
     `hung_up` counts the clients that left while their answer was being delayed. What `respond` raises is answered with
     status 500 and raised again at the end of the block.
     """
 
-    def __init__(self, respond: Respond = best_verdict, *, port: int = 0) -> None:
+    def __init__(
+        self, respond: Respond = best_verdict, *, port: int = 0, certificate: tuple[Path, Path] | None = None
+    ) -> None:
         self.respond = respond
         self._lock = threading.Lock()
         self._calls: list[Body] = []
         self._headers: list[dict[str, str]] = []
+        self._paths: list[str] = []
         self._hung_up = 0
         self._errors: list[Exception] = []
-        self._server = _Server(("127.0.0.1", port), self)
+        self._server = _Server(("127.0.0.1", port), self, certificate)
+        self._scheme = "http" if certificate is None else "https"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:
@@ -137,7 +147,11 @@ class JudgeEndpoint:
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self.address}/v1"
+
+    @property
+    def address(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     @property
     def port(self) -> int:
@@ -154,6 +168,11 @@ class JudgeEndpoint:
             return list(self._headers)
 
     @property
+    def paths(self) -> list[str]:
+        with self._lock:
+            return list(self._paths)
+
+    @property
     def hung_up(self) -> int:
         with self._lock:
             return self._hung_up
@@ -163,8 +182,9 @@ class JudgeEndpoint:
         """Connections accepted so far: fewer than calls when they are kept alive."""
         return self._server.accepted
 
-    def record(self, body: Body, headers: Mapping[str, str]) -> None:
+    def record(self, path: str, body: Body, headers: Mapping[str, str]) -> None:
         with self._lock:
+            self._paths.append(path)
             self._calls.append(body)
             self._headers.append({key.lower(): value for key, value in headers.items()})
 
@@ -185,8 +205,15 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
     daemon_threads = False  # joined by server_close, so that no socket outlives a test
 
-    def __init__(self, address: tuple[str, int], endpoint: JudgeEndpoint) -> None:
+    def __init__(
+        self, address: tuple[str, int], endpoint: JudgeEndpoint, certificate: tuple[Path, Path] | None
+    ) -> None:
         super().__init__(address, _Handler)
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(*certificate)
+            # The handshake is the business of the connection's own thread: a client may break it off.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.endpoint = endpoint
         self.accepted = 0
         self._open: set[socket.socket] = set()
@@ -224,8 +251,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", "0"))
         body = json.loads(self.rfile.read(length))
-        self.server.endpoint.record(body, dict(self.headers.items()))
-        if self.path != "/v1/chat/completions":
+        self.server.endpoint.record(self.path, body, dict(self.headers.items()))
+        if not self.path.endswith(PATHS):
             self._send(error_response(404, f"no such path {self.path}"))
             return
         response = self.server.endpoint.response_to(body)

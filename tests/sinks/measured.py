@@ -24,6 +24,7 @@ from judges.evaluation import (
     Status,
     Tokens,
 )
+from judges.models.redaction import ALL_KINDS
 from judges.shortfall import Unscored
 from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
@@ -170,6 +171,8 @@ def everything(
     for found in _findings(judges):
         judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, found), latency_ms=10.0, traceparent=TRACEPARENT)
         scraped.pipeline.judged(judged)
+    hidden = dimension(0.5).model_copy(update={"judges": (verdict(judges[0], redacted=dict.fromkeys(ALL_KINDS, 1)),)})
+    scraped.pipeline.judged(evaluation(0.5, dimensions={criteria[0]: hidden}))
     for name, path in _paths(criteria):
         scraped.pipeline.judged(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
     _run(scraped.pipeline, judges)

@@ -45,7 +45,7 @@ FULL: dict[str, Any] = {
                 "name": "gpt",
                 "model": "m",
                 "base_url": "http://localhost/v1",
-                "api_key": SECRET,
+                "api_key": "${JUDGE_KEY}",
                 "samples": 5,
                 "price": {"prompt": 0.5, "completion": 1.5},
             },
@@ -70,7 +70,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Load:
         if not isinstance(content, bytes):
             content = (content if isinstance(content, str) else json.dumps(content)).encode("utf-8", "surrogatepass")
         path.write_bytes(content)
-        return load(path, {**(environ or {}), **variables})
+        return load(path, {"JUDGE_KEY": SECRET, **(environ or {}), **variables})
 
     return load_content
 
@@ -372,7 +372,7 @@ BESIDE: dict[str, dict[str, Any]] = {
 """Keys that are read only beside, or without, others of their section."""
 
 
-ADDRESSES = {"base_url", "grafana_url", "runbook_url", "endpoint"}
+ADDRESSES = {"base_url", "proxy", "grafana_url", "runbook_url", "endpoint"}
 
 
 def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
@@ -383,7 +383,7 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
     if loc == ("input", "adapter"):
         return st.just("streamjury")
-    if loc == ("sampling", "replay_steps"):
+    if loc == ("sampling", "replay_steps") or loc[-1] == "api_key_file":
         return st.none()  # a file that must be there
     if loc == ("composite", "safety"):
         return st.sampled_from([*RAG_DIMENSIONS, "factuality"])
@@ -511,7 +511,12 @@ def test_a_wrong_override_of_a_missing_reference_is_still_a_problem(read: Load) 
         ("COMPOSITE__WEIGHTS__CLARTY", "1", "composite.weights.clarty", "did you mean 'clarity'?"),
         ("KAFKA__OPTIONS__GROUP_ID", "1", "kafka.options['group.id']", "use sampler.group"),
         ("JUDGES__PANEL__0__MODEL", "m", "judges.panel[0].model", "unknown key"),
-        ("JUDGES__PANEL__0__KIND", "opnai", "judges.panel[0].kind", "must be one of 'local', 'openai', not 'opnai'"),
+        (
+            "JUDGES__PANEL__0__KIND",
+            "opnai",
+            "judges.panel[0].kind",
+            "must be one of 'local', 'openai', 'anthropic', 'ollama', not 'opnai'",
+        ),
         ("", "1", "['']", "unknown key"),
         ("HTTP__", "1", "http['']", "unknown key"),
     ],
@@ -584,7 +589,7 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
         (("judges", "panel"), [], "must have at least 1 item(s)"),
         (("judges", "panel", 0), "x", "must be a mapping, not text"),
-        (("judges", "panel", 1, "kind"), "llm", "must be one of 'local', 'openai', not 'llm'"),
+        (("judges", "panel", 1, "kind"), "llm", "must be one of 'local', 'openai', 'anthropic', 'ollama', not 'llm'"),
         (("judges", "panel", 1, "name"), "gpt", None),
         (("judges", "panel", 0, "max_tokens"), 0, "must be at least 1, not 0"),
         (("judges", "panel", 0, "max_tokens"), 1.5, "must be a whole number, not 1.5"),

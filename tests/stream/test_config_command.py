@@ -171,7 +171,7 @@ def test_check_lists_every_problem_on_a_line_under_the_name_of_the_file_and_exit
         "a.yaml: 4 problems",
         "sampling.rate: must be at most 1, not 2",
         "judges.panel[1].model: is required",
-        "judges.panel[1].base_url: is required",
+        "judges.panel[1].base_url: is required; only presets other than azure have an address of their own",
         "judges.panel[1].modl: unknown key; did you mean 'model'?",
     ]
 
@@ -242,10 +242,11 @@ def test_show_prints_what_is_in_effect_and_can_be_read_again() -> None:
 def test_no_command_prints_a_secret() -> None:
     Path("streamjury.yaml").write_text(
         "kafka: {options: {sasl.password: '${P}', ssl.key.password: " + SECRET + "}}\n"
-        "judges: {panel: [{kind: openai, name: x, model: m, base_url: 'http://h', api_key: " + SECRET + "}]}\n"
+        "judges: {panel: [{kind: openai, name: x, model: m, base_url: 'http://h', api_key: '${K}'}]}\n"
     )
     environ = {
         "P": SECRET,
+        "K": SECRET,
         "STREAMJURY__JUDGES__PANEL__1__API_KEY": SECRET,
         "STREAMJURY__KAFKA__OPTIONS__SASL_TOKEN": SECRET,
     }

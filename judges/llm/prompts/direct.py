@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from judges.criteria import Criterion, Example
 from judges.interaction import Case, Language
-from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template
+from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
 from judges.models.base import Message
 from judges.scale import NOT_APPLICABLE, Choice
 
@@ -41,7 +41,7 @@ def repair_messages(
     labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
     if criterion.scale.kind == "range":
         labels.insert(0, _number(criterion, language))
-    repair = template(judge, language, "repair").substitute(reason=reason, labels=", ".join(labels))
+    repair = template(judge, language, "repair").substitute(reason=told(reason), labels=", ".join(labels))
     return again(output, repair, language)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from judges.criteria import Criterion
 from judges.interaction import Case, Language
-from judges.llm.prompts.layout import again, boundary, fenced, field_title, shown_fields, template
+from judges.llm.prompts.layout import again, boundary, fenced, field_title, shown_fields, template, told
 from judges.models.base import Message
 from judges.scale import Text
 
@@ -32,7 +32,9 @@ def guardian_messages(case: Case, criterion: Criterion) -> list[Message]:
 def repair_messages(output: str | None, reason: str, criterion: Criterion, language: Language) -> list[Message]:
     """What follows the task after an output that could not be used."""
     target = _role(criterion.to_evaluate, language)
-    return again(output, template("guardian", language, "repair").substitute(reason=reason, target=target), language)
+    return again(
+        output, template("guardian", language, "repair").substitute(reason=told(reason), target=target), language
+    )
 
 
 def _role(field: str, language: Language) -> str:

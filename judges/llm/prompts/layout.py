@@ -10,6 +10,7 @@ from string import Template
 
 from judges.criteria import Criterion
 from judges.interaction import Case, FieldValue, Language
+from judges.llm.prompts.lookalikes import squeezed
 from judges.models.base import Message
 from judges.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Range, Text
 
@@ -26,6 +27,21 @@ EMPTY = Text(en="(empty)", ru="(пусто)")
 _END = Text(en="end", ru="конец")
 _MAX_QUOTED_CHARS = 1000
 
+_LAYOUT_VERSION = 2
+"""Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
+
+_MARKER = re.compile(r"^(?:###|---) .* ([0-9a-f]{6})$", re.MULTILINE)
+# Words that chat templates are made of, such as `<|im_start|>`, `[INST]` and `<end_of_turn>`: many servers make the
+# same token of them wherever they stand, and a text could end its message and begin one of the system.
+_CONTROL = re.compile(
+    r"<(?=[|｜]|[\w▁]{1,40}[|｜]>|/?SYS>>|/?(?:s|bos|eos|pad|unk|sop|(?:start|end)_of_(?:turn|image|text)|extra_id_\d+)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|gMASK|BOS|EOS)\])",
+    re.IGNORECASE,
+)
+# A word that a model gave for a verdict may be quoted to it; a sentence may not, for it could be from the case.
+_QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)')
+_QUOTED_WORD = re.compile(r'"[\w.,!?/+-]{0,24}"')
+
 
 def shown_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
     """The fields of the case that this criterion may see, the ones that most criteria share first."""
@@ -40,8 +56,8 @@ def boundary(fields: Mapping[str, FieldValue]) -> str:
 
 
 def absent_code(seed: str, text: str) -> str:
-    """The first code of the seed's series that does not occur in the text, in capitals or not."""
-    digest, haystack = hashlib.sha256(seed.encode()).hexdigest(), text.casefold()
+    """The first code of the seed's series that does not occur in the text, nor anything that looks like it."""
+    digest, haystack = hashlib.sha256(seed.encode()).hexdigest(), f"{text.casefold()} {squeezed(text)}"
     while digest[:6] in haystack:
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return digest[:6]
@@ -56,7 +72,7 @@ def _texts(fields: Mapping[str, FieldValue]) -> Iterator[str]:
 def blocks(case: Case, names: Iterable[str], code: str) -> str:
     """The fields, each item under its line."""
     empty = EMPTY.of(case.language)
-    return "\n".join(f"### {title} {code}\n{text or empty}" for title, text in _items(case, names, field_title))
+    return "\n".join(f"### {title} {code}\n{inert(text) or empty}" for title, text in _items(case, names, field_title))
 
 
 def field_title(field: str, language: Language) -> str:
@@ -72,7 +88,26 @@ def fenced(case: Case, names: Iterable[str], code: str, titled: Titled = field_t
 
 
 def fence(title: str, text: str, code: str, language: Language) -> str:
-    return f"--- {title} {code}\n{text or EMPTY.of(language)}\n--- {_END.of(language)} {code}"
+    return f"--- {title} {code}\n{inert(text) or EMPTY.of(language)}\n--- {_END.of(language)} {code}"
+
+
+def inert(text: str) -> str:
+    """The text with a space in each word that a server could take for the end of a message or for a role."""
+    return _CONTROL.sub(r"\g<0> ", text)
+
+
+def parted(messages: Iterable[Message]) -> tuple[str, str]:
+    """The judged texts of a prompt, and the rest of it: what stands between the lines with its code, and outside."""
+    judged: list[str] = []
+    own: list[str] = []
+    for message in messages:
+        text, position, inside = message.content, 0, False
+        first = _MARKER.search(text)
+        for marker in re.finditer(rf"^(?:###|---) (.*) {first[1]}$", text, re.MULTILINE) if first else ():
+            (judged if inside else own).append(text[position : marker.start()])
+            position, inside = marker.end(), marker[1] not in (_END.en, _END.ru)
+        own.append(text[position:])
+    return "\n".join(judged), "\n".join(own)
 
 
 def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[str, str]]:
@@ -89,8 +124,13 @@ def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[s
 def again(output: str | None, request: str, language: Language) -> list[Message]:
     """An output that could not be used, and the request that follows it."""
     # Some endpoints refuse an assistant's message without content.
-    said = (output or "").strip()[:_MAX_QUOTED_CHARS] or EMPTY.of(language)
+    said = inert((output or "").strip()[:_MAX_QUOTED_CHARS]) or EMPTY.of(language)
     return [Message(role="assistant", content=said), Message(role="user", content=request)]
+
+
+def told(reason: str) -> str:
+    """The reason for which an output was refused, in words that a model may be told."""
+    return _QUOTATION.sub(lambda found: found[0] if _QUOTED_WORD.fullmatch(found[0]) else '"…"', reason)
 
 
 @cache
@@ -103,7 +143,7 @@ def template(judge: str, language: Language, part: str) -> Template:
 
 def prompt_hash(build: Callable[[Case, Criterion], Iterable[Message]]) -> str:
     """Changes whenever the wording or the layout that `build` gives does: it builds prompts of every kind."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"layout {_LAYOUT_VERSION}".encode())
     fields: Mapping[str, FieldValue] = {name: (name, "") for name in _ORDER} | {"answer": "", "other": ()}
     for language in LANGUAGES:
         case = Case(id="probe", fields=fields, language=language)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from judges.criteria import Criterion
 from judges.interaction import Case, Language
 from judges.llm.prompts.direct import described
-from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template
+from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
 from judges.models.base import Message
 from judges.scale import YES_NO, Option, Options, Text
 
@@ -35,7 +35,9 @@ def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *,
 def repair_messages(output: str | None, reason: str, verdicts: Options, language: Language) -> list[Message]:
     """What follows the task after an output that could not be used."""
     labels = ", ".join(f'"{choice.label.of(language)}"' for choice in verdicts.choices)
-    return again(output, template("pairwise", language, "repair").substitute(reason=reason, labels=labels), language)
+    return again(
+        output, template("pairwise", language, "repair").substitute(reason=told(reason), labels=labels), language
+    )
 
 
 def verdicts_on(count: int, *, ties: bool) -> Options:

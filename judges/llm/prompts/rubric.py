@@ -9,7 +9,7 @@ from typing import Literal
 from judges.criteria import Criterion
 from judges.interaction import Case, Language
 from judges.llm.prompts.direct import described
-from judges.llm.prompts.layout import again, boundary, fence, fenced, field_title, template
+from judges.llm.prompts.layout import again, boundary, fence, fenced, field_title, template, told
 from judges.llm.prompts.pairwise import context_fields, letters, question_lines
 from judges.models.base import Message
 
@@ -52,7 +52,7 @@ def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) ->
 
 def repair_messages(output: str | None, reason: str, grading: Grading, language: Language) -> list[Message]:
     """What follows the task after an output that could not be used."""
-    return again(output, template("rubric", language, f"repair_{grading}").substitute(reason=reason), language)
+    return again(output, template("rubric", language, f"repair_{grading}").substitute(reason=told(reason)), language)
 
 
 def _message(

@@ -25,7 +25,8 @@ from judges.models import (
     OpenAIModel,
 )
 from judges.models.base import Price, Token
-from judges.models.openai import MAX_RESPONSE_BYTES, RETRIES
+from judges.models.connections import MAX_RESPONSE_BYTES
+from judges.models.endpoint import RETRIES
 from tests.parts.judge_endpoint import (
     Body,
     Fault,
@@ -494,7 +495,7 @@ class TestPause:
     def test_one_call_finds_out_that_it_was_mended(
         self, endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("judges.models.openai._PAUSE_SECONDS", 0.05)
+        monkeypatch.setattr("judges.models.endpoint._PAUSE_SECONDS", 0.05)
         endpoint.respond = in_turn(error_response(401), FINE)
 
         async def later(model: OpenAIModel) -> str | None:

@@ -1,0 +1,371 @@
+"""One model of one endpoint, whatever API it speaks.
+
+complete ── _ask_with_retries ── _ask_for_what_it_gives ── _ask ── connections.post
+deadline    what may pass        what it does not do       errors
+"""
+
+import asyncio
+import json
+import logging
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+import httpx
+
+from judges.models.base import Completion, Message, Price
+from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, Connections
+from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.pause import Pause
+from judges.models.redaction import Redactor
+from judges.models.wire.base import FORMS, Feature, Request, Wire
+from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
+from judges.models.wire.refusals import Refusals
+from judges.problems import check_count, check_number
+
+logger = logging.getLogger(__name__)
+
+RETRIES = 2
+
+_MAX_MESSAGE_CHARS = 300
+_FIRST_BACKOFF_SECONDS = 0.25
+_MAY_PASS = frozenset({408, 429})
+_PAUSE_SECONDS = 30.0
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    # Compressed answers are not asked for: the size limit should count what is read.
+    "Accept-Encoding": "identity",
+    "User-Agent": "streamjury",
+}
+# What an account without money is refused with, whatever status its endpoint has for that.
+_NO_MONEY = 402
+
+
+class ModelOptions(TypedDict, total=False):
+    """What models of all APIs can be told; `EndpointModel` has the defaults."""
+
+    api_key: str | None
+    timeout_seconds: float
+    connect_seconds: float
+    read_seconds: float | None
+    proxy: str | None
+    temperature: float | None
+    sampling_temperature: float
+    seed: int | None
+    max_tokens: int
+    structured: bool
+    price: Price | None
+    redactor: Redactor | None
+    transport: httpx.AsyncBaseTransport | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    messages: Sequence[Message]
+    schema: Mapping[str, object] | None
+    sample: int | None
+    likelihoods: bool
+
+
+@dataclass(slots=True)
+class _Tries:
+    """Calls that failed and were made again."""
+
+    failed: int = 0
+
+
+class _FeatureRefused(ModelRefused):
+    """The endpoint does not do something that was asked for."""
+
+    def __init__(self, message: str, *, status: int, refusal: Refusal) -> None:
+        super().__init__(message, status=status)
+        self.refusal = refusal
+
+
+class EndpointModel:
+    """A chat model over connections that are kept and shared.
+
+    `timeout_seconds` bounds a whole `complete`, retries and waiting included; within it, `connect_seconds` a new
+    connection and `read_seconds` a silence (None: no further bound). A judge that takes several samples gets
+    them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
+    times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
+    JSON is asked for in the strongest form that the endpoint has, and what it refuses is not asked for again.
+    An endpoint that refuses us for good is asked again only once in half a minute; `paused` says why.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        wire: Wire,
+        base_url: str,
+        api_key: str | None = None,
+        timeout_seconds: float = 30.0,
+        connect_seconds: float = 5.0,
+        read_seconds: float | None = None,
+        proxy: str | None = None,
+        temperature: float | None = 0.0,
+        sampling_temperature: float = 0.7,
+        seed: int | None = 0,
+        max_tokens: int = 512,
+        structured: bool = True,
+        price: Price | None = None,
+        redactor: Redactor | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        if not model or not model.isprintable():
+            raise ValueError("model must be a name in printable characters")
+        _check_seconds(timeout_seconds=timeout_seconds, connect_seconds=connect_seconds, read_seconds=read_seconds)
+        for name, value in (("temperature", temperature), ("sampling_temperature", sampling_temperature)):
+            if value is not None:
+                check_number(name, value, least=0, most=wire.hottest)
+        check_count("max_tokens", max_tokens)
+        self._model = model
+        self._wire = wire
+        self._url = _checked_url(base_url, wire)
+        self._where = self._url.netloc.decode("ascii")
+        self._api_key = _checked_key(api_key)
+        self._timeout_seconds = timeout_seconds
+        self._temperature = temperature
+        self._sampling_temperature = temperature or sampling_temperature
+        self._seed = seed
+        self._max_tokens = max_tokens
+        self._structured = structured
+        self._features = wire.features if structured else wire.features.difference(FORMS)
+        self._refusals = Refusals()
+        self._price = price
+        self._redactor = redactor
+        self._pause = Pause(_PAUSE_SECONDS)
+        self._closed = False
+        self._connections = Connections(
+            self._url,
+            headers={**_HEADERS, **wire.headers(self._api_key)},
+            connect_seconds=connect_seconds,
+            read_seconds=read_seconds,
+            proxy=None if proxy is None else str(_plain_url("proxy", proxy)),
+            transport=transport,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r}, url={str(self._url)!r})"
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    @property
+    def identity(self) -> str:
+        sent = {"temperature": self._temperature, "seed": self._seed}
+        parameters = [f"{key}={value}" for key, value in sent.items() if key in self._features and value is not None]
+        parameters.append(f"max_tokens={self._max_tokens}")
+        settings = f"sampling_temperature={self._sampling_temperature} structured={self._structured}"
+        hidden = "" if self._redactor is None else f" {self._redactor.identity}"
+        return f"{self._wire.name} {self._model} at {self._url} {' '.join(sorted(parameters))} {settings}{hidden}"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the endpoint does, as far as is known by now."""
+        return self._features - self._refusals.of(None)
+
+    @property
+    def paused(self) -> str | None:
+        return self._pause.reason
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None,
+        sample: int | None = None,
+        likelihoods: bool = False,
+    ) -> Completion:
+        if not self._pause.lets_one_through():
+            raise ModelUnavailable(f"paused, because {self._pause.reason}")
+        outgoing, redacted = self._outgoing(messages)
+        call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods)
+        deadline, tries = asyncio.get_running_loop().time() + self._timeout_seconds, _Tries()
+        try:
+            async with asyncio.timeout_at(deadline):
+                completion = await self._ask_with_retries(call, deadline, tries)
+        except TimeoutError as error:
+            late = ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s")
+            late.retries = tries.failed
+            raise late from error
+        except ModelError as error:
+            error.retries = tries.failed
+            if isinstance(error, ModelRefused):
+                self._pause.refused(error.status, str(error))
+            raise
+        self._pause.end()
+        return replace(completion, retries=tries.failed, redacted=redacted, cost_usd=self._cost(completion))
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await self._connections.aclose()
+
+    def _outgoing(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Mapping[str, int]]:
+        """The messages as they leave the process, and how many values of each kind do not."""
+        return (messages, {}) if self._redactor is None else self._redactor.redact_messages(messages)
+
+    def _cost(self, completion: Completion) -> float | None:
+        used = completion.prompt_tokens, completion.completion_tokens
+        if self._price is None or used == (None, None):
+            return None
+        return self._price.of(used[0] or 0, used[1] or 0)
+
+    async def _ask_with_retries(self, call: _Call, deadline: float, tries: _Tries) -> Completion:
+        while True:
+            try:
+                return await self._ask_for_what_it_gives(call)
+            except ModelUnavailable as error:
+                wait = _wait(tries.failed, error.retry_after)
+                if tries.failed == RETRIES or asyncio.get_running_loop().time() + wait >= deadline:
+                    raise
+                await asyncio.sleep(wait)
+                tries.failed += 1
+
+    async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
+        """Drops one by one what the endpoint says it does not do."""
+        found: list[Refusal] = []
+        while True:
+            without = self._refusals.of(call.schema).union(refusal.feature for refusal in found)
+            try:
+                completion = await self._ask(self._request(call, self._features - without))
+            except _FeatureRefused as error:
+                found.append(error.refusal)
+            else:
+                # Remembered only now: had the plainer request failed too, the feature was not what was wrong.
+                self._refusals.remember(found, call.schema)
+                return completion
+
+    def _request(self, call: _Call, features: frozenset[Feature]) -> Request:
+        temperature, seed = self._temperature, self._seed
+        if call.sample is not None:
+            temperature = None if temperature is None else self._sampling_temperature
+            seed = None if seed is None else seed + call.sample
+        form = next((each for each in FORMS if each in features), None)
+        return Request(
+            model=self._model,
+            messages=call.messages,
+            max_tokens=self._max_tokens,
+            temperature=temperature if "temperature" in features else None,
+            seed=seed if "seed" in features else None,
+            schema=call.schema,
+            form=None if call.schema is None else form,
+            likelihoods=call.likelihoods and "likelihoods" in features,
+            old_limit="max_tokens" in features,
+        )
+
+    async def _ask(self, request: Request) -> Completion:
+        if self._closed:
+            raise ModelUnavailable(f"{self._where}: the model was closed")
+        # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
+        body = json.dumps(self._wire.body(request), ensure_ascii=False).encode("utf-8", "replace")
+        with self._translated():
+            started = time.perf_counter()
+            answer = await self._connections.post(body)
+        logger.debug("%s answered %d after %.3f s", self._where, answer.status, time.perf_counter() - started)
+        if answer.is_success:
+            return self._completion(answer.body)
+        raise self._failure(answer, request)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise ModelUnavailable(self._said(error)) from error
+        except httpx.TimeoutException as error:
+            raise ModelTimeout(self._said(error)) from error
+        except httpx.TransportError as error:
+            raise ModelUnavailable(self._said(error)) from error
+        except httpx.HTTPError as error:
+            raise ModelProtocolError(self._said(error)) from error
+
+    def _said(self, error: Exception) -> str:
+        return f"{self._where}: {type(error).__name__}: {self._trimmed(str(error))}".rstrip(": ")
+
+    def _trimmed(self, text: str) -> str:
+        """One short line that can be logged and published, whatever the other side wrote."""
+        safe = text if self._api_key is None else text.replace(self._api_key, "***")
+        line = " ".join("".join(char if char.isprintable() else " " for char in safe[:MAX_ERROR_BYTES]).split())
+        return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
+
+    def _failure(self, answer: Answer, request: Request) -> ModelError:
+        status, text = answer.status, answer.body.decode("utf-8", "replace")
+        message = f"{self._where} answered {status}: {self._trimmed(server_message(text))}".rstrip(": ")
+        if status in (400, 429) and is_out_of_money(text):
+            return ModelRefused(message, status=_NO_MONEY)
+        if status in _MAY_PASS or status >= 500:
+            return ModelUnavailable(message, retry_after=retry_after(answer.headers), status=status)
+        # OpenAI forbids probabilities to some models as if they were a matter of rights.
+        about_request = status in (400, 422) or (status == 403 and request.likelihoods)
+        refusal = refusal_in(text, request) if about_request else None
+        if refusal is not None:
+            return _FeatureRefused(message, status=status, refusal=refusal)
+        return ModelRefused(message, status=status)
+
+    def _completion(self, body: bytes) -> Completion:
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise ModelProtocolError(f"{self._where} answered with more than {MAX_RESPONSE_BYTES} bytes")
+        try:
+            completion = self._wire.completion(json.loads(body))
+        except (ValueError, RecursionError) as error:
+            start = self._trimmed(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"))[:80]
+            raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
+        if completion is None:
+            said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")))
+            raise ModelProtocolError(f"{self._where} answered without a completion: {said}")
+        return completion
+
+
+def _check_seconds(**seconds: float | None) -> None:
+    for name, value in seconds.items():
+        if value is None:
+            continue
+        check_number(name, value, least=0, most=math.inf)
+        if not value:
+            raise ValueError(f"{name} must be above 0")
+
+
+def _checked_url(base_url: str, wire: Wire) -> httpx.URL:
+    url = _plain_url("base_url", base_url)
+    path = url.path.rstrip("/")
+    if path.endswith(wire.no_endings):
+        advice = "" if "/v1" in wire.no_endings else "; most end with /v1"
+        raise ValueError(f"base_url must end before {wire.path}, which is added to it{advice}")
+    return url.copy_with(path=path + wire.path)
+
+
+def _plain_url(name: str, text: str) -> httpx.URL:
+    """An address with a secret in it would be logged and published."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        raise ValueError(f"{name} is not a valid URL") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"{name} must be an http:// or https:// URL")
+    if url.userinfo or url.query or url.fragment:
+        raise ValueError(f"{name} must carry no user, query or fragment; the key has a setting of its own")
+    return url
+
+
+def _checked_key(api_key: str | None) -> str | None:
+    """Refused here, because the HTTP library would quote an unsendable key in its error."""
+    if not api_key:
+        return None
+    key = api_key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("api_key must be printable ASCII without spaces")
+    return key
+
+
+def _wait(attempt: int, retry_after: float | None) -> float:
+    """Grows with the attempts, and is random so that a pool of callers does not come back in step."""
+    backoff: float = _FIRST_BACKOFF_SECONDS * 2**attempt * random.uniform(0.5, 1.5)  # noqa: S311
+    return max(backoff, retry_after or 0.0)

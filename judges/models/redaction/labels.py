@@ -1,0 +1,42 @@
+"""The words before a number that say what it is, in English and Russian (and in the language of the national ids)."""
+
+import re
+
+_WINDOW = 48
+OTHER, VERSION = "other", "version"
+"""The labels of numbers that concern no person: of orders, books and things; of versions and sections."""
+
+_LABELS = {
+    "phone": r"(?:tele)?phone|tel|mobile|cell|fax|whatsapp|viber|hotline|call|dial|sms|☎|📞"
+    r"|тел|телефон\w*|моб|мобильн\w*|сот|сотов\w*|факс\w*|звон\w*|позвон\w*|набер\w*|смс",
+    "ssn": r"ssn|social security|номер\w* социального страхования",
+    "snils": r"снилс\w*|snils|страхов\w* номер\w*",
+    "inn": r"инн(?:/кпп)?|inn|tin|taxpayer|налогоплательщика",
+    "pesel": r"pesel\w*|песель",
+    "steuer_id": r"steuer-?(?:id|nr|nummer)\w*|idnr|steueridentifikationsnummer|tax id",
+    OTHER: r"order|invoice|tracking|parcel|shipment|ticket|batch|serial|sku|part|item|article|isbn|issn|ean|upc|doi"
+    r"|imei|patent|timestamp|заказ\w*|накладн\w*|трек\w*|посылк\w*|отправлени\w*|тикет\w*|обращени\w*|партии"
+    r"|серийн\w*|артикул\w*|штрихкод\w*|патент\w*|документ\w*",
+    VERSION: r"v|ver|version|release|build|firmware|section|chapter|clause|rev|верси\w*|релиз\w*|сборк\w*"
+    r"|прошивк\w*|раздел\w*|глав\w*|пункт\w*|п|пп|§",
+}
+_FILLERS = (
+    r"number|numbers|no|num|nr|id|code|is|was|are|at|to|us|me|him|her|on|the|my|your|our|his|now"
+    r"|номер\w*|код|это|по|мне|мой|ваш|его|её|нам|на|физлица|организации|гражданина"
+)
+_LABEL = re.compile(
+    rf"(?<!\w)(?:{'|'.join(f'(?P<{kind}>{words})' for kind, words in _LABELS.items())})"
+    rf"(?!\w)[^\w\n]{{0,4}}(?:(?:{_FILLERS})(?!\w)[^\w\n]{{0,3}}){{0,3}}\Z"
+)
+_MORE = re.compile(r"[\s,;/|]*(?:and|or|и|или)?[\s,;/|]*")
+
+
+def label_before(text: str, at: int) -> str | None:
+    """What the words right before this place say that follows: a kind, `other`, `version`, or None."""
+    match = _LABEL.search(text[max(0, at - _WINDOW) : at].lower())
+    return match.lastgroup if match else None
+
+
+def continues(text: str, end: int, start: int) -> bool:
+    """Whether only what lists things stands between the two places: the second is of the kind of the first."""
+    return start - end <= 12 and _MORE.fullmatch(text, end, start) is not None

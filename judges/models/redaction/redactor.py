@@ -1,0 +1,306 @@
+"""Replaces personal data and secrets in texts by placeholders, so that a judge sees who is who but not who that is.
+
+redact ── cut at what already looks like a placeholder
+       ── find, in all pieces, until nothing more is found: a value that was found once is replaced everywhere
+       ── number the values of each kind in the order of their first occurrence
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from judges.models.base import Message
+from judges.models.redaction.addresses import find_emails, find_ipv6
+from judges.models.redaction.credentials import find_secrets
+from judges.models.redaction.digits import NumberFinder
+from judges.models.redaction.found import Found, begins, ends
+from judges.models.redaction.plain import views
+from judges.problems import unknown
+
+VERSION = 1
+"""Raised with every change of what is found, since it can change verdicts."""
+
+NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id")
+ALL_KINDS = ("email", "phone", "card", "iban", "ip", *NATIONAL_IDS, "secret")
+
+_NUMBERS = frozenset({"phone", "card", "iban", "ip", *NATIONAL_IDS})
+_PLACEHOLDER = re.compile(r"\[([A-Z][A-Z0-9_]{0,39})_([0-9]{1,6})\]")
+_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_]{0,38}[A-Za-z0-9])?")
+# No text needs that many; a pattern that looks at its surroundings could ask for more.
+_MAX_ROUNDS = 16
+# Shorter pieces between two values hold nothing; the shortest address is a@b.cd.
+_MIN_PIECE_CHARS = 6
+# Random characters this long are the same secret wherever they stand, also inside a word.
+_MIN_UNBOUND_CHARS = 16
+_PREFIX_CHARS = 3
+# Shorter numbers mean too many other things.
+_MIN_NUMBER_CHARS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redacted:
+    """Texts in which placeholders stand for values; nothing here tells the values."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    counts: Mapping[str, int]
+    """How many different values of each kind were replaced, however often each of them occurs."""
+
+
+class _Value(NamedTuple):
+    kind: str
+    key: str
+
+
+_Parts = list[str | _Value]
+"""A text in turns: what may be searched, what may not (a value, or what looked like a placeholder), and so on."""
+
+
+class Redactor:
+    """Finds values of these kinds, and what the custom patterns (name to regular expression) match.
+
+    Within one call the same value has the same placeholder in all texts, also in another spelling: `[PHONE_1]`.
+    Texts that already have such words keep them, and their numbers are not given to other values.
+    """
+
+    def __init__(self, kinds: Collection[str] = ALL_KINDS, custom: Mapping[str, str] | None = None) -> None:
+        self._kinds = _checked_kinds(kinds)
+        self._custom = {name.upper(): _checked_pattern(name, pattern) for name, pattern in (custom or {}).items()}
+        if len(self._custom) < len(custom or {}):
+            raise ValueError("custom: two names are the same in capitals")
+        self._finders = tuple(self._plain_finders())
+
+    def __repr__(self) -> str:
+        return f"Redactor({self.identity!r})"
+
+    @property
+    def identity(self) -> str:
+        """Everything that can change what is replaced, in one line."""
+        kinds = ",".join(kind for kind in ALL_KINDS if kind in self._kinds) or "none"
+        if not self._custom:
+            return f"redaction/{VERSION} kinds={kinds}"
+        patterns = repr(sorted((name, pattern.pattern) for name, pattern in self._custom.items()))
+        return f"redaction/{VERSION} kinds={kinds} custom={hashlib.sha256(patterns.encode()).hexdigest()[:12]}"
+
+    def redact(self, texts: Sequence[str]) -> Redacted:
+        """The texts of one conversation, in order. A text without a value comes back as the same object."""
+        if isinstance(texts, str):
+            raise TypeError("texts must be a sequence of texts, not one text: write [text]")
+        return self._redacted(texts, _taken(texts))
+
+    def redact_messages(self, messages: Sequence[Message]) -> tuple[list[Message], Mapping[str, int]]:
+        """The messages of one conversation, and how many values of each kind were replaced in them.
+
+        The model speaks of our placeholders, so that those in its own messages take no numbers: the same
+        conversation keeps its numbers when it goes on with the model's reply.
+        """
+        taken = _taken(message.content for message in messages if message.role != "assistant")
+        redacted = self._redacted([message.content for message in messages], taken)
+        pairs = zip(messages, redacted.texts, strict=True)
+        return [
+            message if text is message.content else replace(message, content=text) for message, text in pairs
+        ], redacted.counts
+
+    def _redacted(self, texts: Sequence[str], taken: frozenset[str]) -> Redacted:
+        cut = [_cut(text) for text in texts]
+        found = self._search(cut)
+        if not found:
+            return Redacted(texts=tuple(texts), counts=MappingProxyType({}))
+        names = _numbered(cut, taken)
+        redacted = tuple(_written(text, parts, names) for text, parts in zip(texts, cut, strict=True))
+        counts = Counter(value.kind for value in names)
+        return Redacted(texts=redacted, counts=MappingProxyType(dict(sorted(counts.items()))))
+
+    def _search(self, cut: list[_Parts]) -> bool:
+        """Puts values where they are found, until there are no more."""
+        memory = _Memory()
+        for number in range(_MAX_ROUNDS):
+            changed = [self._search_once(parts, memory) for parts in cut]
+            if not any(changed):
+                return number > 0
+        return True
+
+    def _search_once(self, parts: _Parts, memory: "_Memory") -> bool:
+        fresh: _Parts = []
+        for part in parts:
+            if isinstance(part, _Value) or len(fresh) % 2:
+                fresh.append(part)
+            else:
+                fresh += self._split(part, memory)
+        changed = len(fresh) > len(parts)
+        parts[:] = fresh
+        return changed
+
+    def _split(self, piece: str, memory: "_Memory") -> _Parts:
+        """The piece in turns: text, value, text."""
+        if len(piece) < _MIN_PIECE_CHARS and not self._custom:
+            return [piece]
+        parts: _Parts = []
+        at = 0
+        for found in self._found(piece, memory):
+            memory.add(found, piece[found.start : found.end])
+            parts += [piece[at : found.start], _Value(found.kind, found.key)]
+            at = found.end
+        return [*parts, piece[at:]]
+
+    def _found(self, piece: str, memory: "_Memory") -> Sequence[Found]:
+        """What is in the piece, in order and without overlaps."""
+        found = list(memory.find(piece))
+        numbers = NumberFinder(kinds=self._kinds, known=memory.numbers, known_lengths=memory.lengths)
+        for view in views(piece):
+            for finder in (*self._finders, numbers.find):
+                for hit in finder(view.text):
+                    start, end = view.original(hit.start, hit.end)
+                    found.append(Found(start, end, hit.kind, hit.key))
+        return _merged(piece, found) if found else found
+
+    def _plain_finders(self) -> Iterator[Callable[[str], Iterable[Found]]]:
+        """All but the one of numbers, which also asks for the numbers that are known."""
+        for kind, find in (("email", find_emails), ("ip", find_ipv6), ("secret", find_secrets)):
+            if kind in self._kinds:
+                yield find
+        for name, pattern in self._custom.items():
+            yield _custom_finder(name, pattern)
+
+
+class _Memory:
+    """The values of a conversation as they were written: what is a secret here is one there."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, Found] = {}
+        self.lengths: set[int] = set()
+        self._by_prefix: dict[str, dict[str, Found]] = {}
+        self._lengths: dict[str, set[int]] = {}
+        self._first_chars = ""
+        self._places = re.compile(r"(?!)")
+
+    def add(self, found: Found, written: str) -> None:
+        if len(found.key) >= _MIN_NUMBER_CHARS and found.key.isdecimal() and found.kind in _NUMBERS:
+            self.numbers[found.key] = found
+            self.lengths.add(len(found.key))
+        if len(written) < _PREFIX_CHARS:
+            return
+        self._by_prefix.setdefault(written[:_PREFIX_CHARS], {})[written] = found
+        self._lengths.setdefault(written[:_PREFIX_CHARS], set()).add(len(written))
+        if written[0] not in self._first_chars:
+            self._first_chars += written[0]
+            self._places = re.compile(f"[{re.escape(self._first_chars)}]")
+
+    def find(self, text: str) -> Iterator[Found]:
+        if not self._by_prefix:
+            return
+        done = 0
+        for match in self._places.finditer(text):
+            start = match.start()
+            written = self._written_at(text, start) if start >= done else None
+            if written:
+                done = start + len(written)
+                found = self._by_prefix[written[:_PREFIX_CHARS]][written]
+                yield Found(start, done, found.kind, found.key)
+
+    def _written_at(self, text: str, start: int) -> str | None:
+        """The longest value that stands here."""
+        prefix = text[start : start + _PREFIX_CHARS]
+        if prefix not in self._by_prefix:
+            return None
+        same = self._by_prefix[prefix]
+        for length in sorted(self._lengths[prefix], reverse=True):
+            written = text[start : start + length]
+            if written in same and _stands_alone(text, start, start + length, same[written].kind):
+                return written
+        return None
+
+
+def _stands_alone(text: str, start: int, end: int, kind: str) -> bool:
+    if kind == "secret" and end - start >= _MIN_UNBOUND_CHARS:
+        return True
+    return begins(text, start) and ends(text, end)
+
+
+def _merged(text: str, found: Iterable[Found]) -> list[Found]:
+    """Of values in one another the outer one; two that overlap become one, so that no rest of either is left."""
+    merged: list[Found] = []
+    for hit in sorted(found, key=lambda hit: (hit.start, -hit.end)):
+        if hit.end <= hit.start:
+            continue
+        last = merged[-1] if merged else None
+        if last is None or hit.start >= last.end:
+            merged.append(hit)
+        elif hit.end > last.end:
+            kind = max(last, hit, key=lambda one: one.end - one.start).kind
+            merged[-1] = Found(last.start, hit.end, kind, text[last.start : hit.end])
+    return merged
+
+
+# Placeholders
+
+
+def _taken(texts: Iterable[str]) -> frozenset[str]:
+    """What the texts already have that looks like a placeholder."""
+    return frozenset(match[0] for text in texts if "[" in text for match in _PLACEHOLDER.finditer(text))
+
+
+def _cut(text: str) -> _Parts:
+    """A text in turns: text, what looks like a placeholder, text."""
+    parts: _Parts = []
+    at = 0
+    for match in _PLACEHOLDER.finditer(text) if "[" in text else ():
+        parts += [text[at : match.start()], match[0]]
+        at = match.end()
+    return [*parts, text[at:] if at else text]
+
+
+def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_Value, str]:
+    names: dict[_Value, str] = {}
+    last: Counter[str] = Counter()
+    for parts in cut:
+        for part in parts:
+            if not isinstance(part, _Value) or part in names:
+                continue
+            last[part.kind] += 1
+            while f"[{part.kind.upper()}_{last[part.kind]}]" in taken:
+                last[part.kind] += 1
+            names[part] = f"[{part.kind.upper()}_{last[part.kind]}]"
+    return names
+
+
+def _written(text: str, parts: _Parts, names: Mapping[_Value, str]) -> str:
+    if not any(isinstance(part, _Value) for part in parts):
+        return text
+    return "".join(names[part] if isinstance(part, _Value) else part for part in parts)
+
+
+# Settings
+
+
+def _checked_kinds(kinds: Collection[str]) -> frozenset[str]:
+    if isinstance(kinds, str):
+        raise TypeError(f"kinds must be a collection of names, not text: write [{kinds!r}]")
+    chosen = frozenset(kinds)
+    for kind in sorted(chosen.difference(ALL_KINDS)):
+        raise ValueError(f"kinds: {kind!r}: {unknown('kind', kind, ALL_KINDS)}")
+    return chosen
+
+
+def _checked_pattern(name: str, pattern: str) -> re.Pattern[str]:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"custom: {name!r} must be a name of at most 40 letters, digits and underscores")
+    if name.lower() in ALL_KINDS:
+        raise ValueError(f"custom.{name}: this name is one of ours; take another")
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"custom.{name}: no regular expression: {error}") from None
+    if compiled.search(""):
+        raise ValueError(f"custom.{name}: matches the empty text; let it match at least one character")
+    return compiled
+
+
+def _custom_finder(name: str, pattern: re.Pattern[str]) -> Callable[[str], Iterator[Found]]:
+    def find(text: str) -> Iterator[Found]:
+        return (Found(*match.span(), name, match[0]) for match in pattern.finditer(text))
+
+    return find

@@ -1,0 +1,82 @@
+"""Anthropic's Messages: the system's words apart, the limit of tokens required, JSON as the input of a forced tool."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from judges.models.base import Completion
+from judges.models.wire.base import REPLY, Feature, Request
+from judges.models.wire.reading import count, section, text, text_parts
+
+# Their words for the endings that judges tell apart.
+_ENDINGS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+_VERSION = "2023-06-01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicWire:
+    name: ClassVar[str] = "anthropic"
+    path: ClassVar[str] = "/v1/messages"
+    no_endings: ClassVar[tuple[str, ...]] = ("/v1/messages", "/v1")
+    hottest: ClassVar[float] = 1.0
+    features: ClassVar[frozenset[Feature]] = frozenset({"tool", "temperature", "max_tokens"})
+
+    def headers(self, api_key: str | None) -> Mapping[str, str]:
+        headers = {"anthropic-version": _VERSION}
+        return headers if api_key is None else {**headers, "x-api-key": api_key}
+
+    def body(self, request: Request) -> dict[str, object]:
+        # An empty message is refused here, and says nothing anyway.
+        said = [message for message in request.messages if message.content.strip()]
+        system = "\n\n".join(message.content for message in said if message.role == "system")
+        body: dict[str, object] = {
+            "model": request.model,
+            "max_tokens": request.max_tokens,
+            "messages": [
+                {"role": message.role, "content": message.content} for message in said if message.role != "system"
+            ],
+        }
+        if system:
+            body["system"] = system
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.form == "tool":
+            tool = {"name": REPLY, "description": "Takes the reply.", "input_schema": request.schema}
+            body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": REPLY}}
+        return body
+
+    def completion(self, answer: object) -> Completion | None:
+        content = answer.get("content") if isinstance(answer, dict) else None
+        if not isinstance(answer, dict) or not isinstance(content, list):
+            return None
+        usage, ending = section(answer, "usage"), answer.get("stop_reason")
+        return Completion(
+            text=_tool_input(content) or text_parts(content),
+            prompt_tokens=_prompt_tokens(usage),
+            completion_tokens=count(usage.get("output_tokens")),
+            cached_tokens=count(usage.get("cache_read_input_tokens")),
+            finish_reason=_ENDINGS.get(ending, ending) if isinstance(ending, str) else None,
+        )
+
+
+def _tool_input(content: list[object]) -> str | None:
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
+            return text(json.dumps(block["input"], ensure_ascii=False))
+    return None
+
+
+def _prompt_tokens(usage: Mapping[str, object]) -> int | None:
+    """All that was read; what came from a cache or went into it is not in the count of the input."""
+    fresh = count(usage.get("input_tokens"))
+    if fresh is None:
+        return None
+    cache = (usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens"))
+    return fresh + sum(count(each) or 0 for each in cache)

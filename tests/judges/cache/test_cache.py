@@ -1,0 +1,265 @@
+"""The cache of verdicts: it answers for its judge only what that judge would have been asked in the same words."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judges.cache import CachedJudge, DiskStore, MemoryStore, VerdictStore
+from judges.catalogue import load_catalogue
+from judges.criteria import Criterion
+from judges.evaluation import JudgeVerdict, Reason, Samples, Status, Tokens
+from judges.interaction import Case
+from judges.judge import Judge, unscored
+
+CLARITY = load_catalogue("rag")["clarity"]
+GROUNDEDNESS = load_catalogue("rag")["groundedness"]
+FIELDS = {"question": "How long?", "answer": "30 days.", "contexts": ("Within 30 days.",), "history": ()}
+
+
+def case(record: str = "a", **fields: Any) -> Case:
+    return Case(id=record, fields={**FIELDS, **fields}, language="en")
+
+
+class Asked(Judge):
+    """Counts what it is asked; its verdict says which time it was."""
+
+    name = "asked"
+
+    def __init__(self, identity: str = "asked v1", *, fails: bool = False) -> None:
+        self._identity = identity
+        self._fails = fails
+        self.times = 0
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        self.times += 1
+        samples = Samples(requested=1, valid=1)
+        if self._fails:
+            return unscored(self.name, Reason.TIMEOUT, "too late", samples=Samples(requested=1, error=1))
+        return JudgeVerdict(
+            judge=self.name,
+            status=Status.SCORED,
+            score=0.5,
+            explanation=f"time {self.times}",
+            samples=samples,
+            tokens=Tokens(prompt=10, completion=2),
+            cost_usd=0.001,
+        )
+
+
+def judged(judge: Judge, *asked: tuple[Case, Criterion]) -> list[JudgeVerdict]:
+    async def all_of_them() -> list[JudgeVerdict]:
+        return [await judge.judge(each, criterion) for each, criterion in asked]
+
+    return asyncio.run(all_of_them())
+
+
+def memory(**options: Any) -> MemoryStore:
+    return MemoryStore(**{"entries": 100, "seconds": 60.0, **options})
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TestJudge:
+    def test_the_same_texts_are_judged_once_and_cost_nothing_again(self) -> None:
+        judge = Asked()
+        first, second = judged(CachedJudge(judge, memory()), (case("a"), CLARITY), (case("b"), CLARITY))
+        assert judge.times == 1
+        assert (first.cached, first.cost_usd, first.tokens) == (False, 0.001, Tokens(prompt=10, completion=2))
+        assert (second.cached, second.cost_usd, second.tokens) == (True, 0.0, None)
+        assert (second.score, second.explanation) == (first.score, first.explanation)
+        assert second.latency_ms < 1000
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            (case(answer="31 days."), CLARITY),
+            (case(question="How long, then?"), CLARITY),
+            (case(), GROUNDEDNESS),
+            (case(), CLARITY.model_copy(update={"question": GROUNDEDNESS.question})),
+            (Case(id="a", fields=FIELDS, language="ru"), CLARITY),
+        ],
+        ids=["answer", "context", "criterion", "wording of the criterion", "language"],
+    )
+    def test_whatever_changes_what_is_asked_is_asked(self, other: tuple[Case, Criterion]) -> None:
+        judge = Asked()
+        judged(CachedJudge(judge, memory()), (case(), CLARITY), other)
+        assert judge.times == 2
+
+    def test_what_the_criterion_does_not_show_does_not_matter(self) -> None:
+        assert "contexts" not in (CLARITY.context or ())
+        judge = Asked()
+        judged(CachedJudge(judge, memory()), (case(), CLARITY), (case(contexts=("Other.",)), CLARITY))
+        assert judge.times == 1
+
+    def test_the_order_of_options_is_part_of_what_is_asked(self) -> None:
+        judge = Asked()
+        cached = CachedJudge(judge, memory())
+
+        async def both() -> None:
+            await cached.judge(case(), CLARITY)
+            await cached.judge(case(), CLARITY, reverse=True)
+
+        asyncio.run(both())
+        assert judge.times == 2
+
+    def test_no_verdict_outlives_its_judge(self) -> None:
+        store, old, new = memory(), Asked("v1"), Asked("v2")
+        judged(CachedJudge(old, store), (case(), CLARITY))
+        judged(CachedJudge(new, store), (case(), CLARITY))
+        assert (old.times, new.times) == (1, 1)
+
+    def test_a_failure_is_not_kept(self) -> None:
+        judge = Asked(fails=True)
+        verdicts = judged(CachedJudge(judge, memory()), (case(), CLARITY), (case(), CLARITY))
+        assert judge.times == 2
+        assert [verdict.cached for verdict in verdicts] == [False, False]
+
+    def test_what_is_no_verdict_in_the_store_is_judged(self) -> None:
+        class Junk(MemoryStore):
+            async def get(self, key: bytes) -> bytes | None:
+                return b'{"judge": 7}'
+
+        judge = Asked()
+        [verdict] = judged(CachedJudge(judge, Junk(10, 60.0)), (case(), CLARITY))
+        assert (judge.times, verdict.cached) == (1, False)
+
+    def test_it_stands_for_its_judge(self) -> None:
+        judge = Asked()
+        judge.family, judge.only = "llama", frozenset({"clarity"})
+        cached = CachedJudge(judge, memory())
+        assert (cached.name, cached.identity, cached.calls) == (judge.name, judge.identity, judge.calls)
+        assert (cached.family, cached.only, cached.paused) == (judge.family, judge.only, None)
+        assert cached.refusal(GROUNDEDNESS) == judge.refusal(GROUNDEDNESS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), st.integers(0, 8)),
+            st.tuples(st.just("get"), st.integers(0, 8)),
+            st.tuples(st.just("wait"), st.integers(0, 30)),
+        ),
+        max_size=60,
+    )
+)
+def test_memory_keeps_the_last_used_and_nothing_old(steps: list[tuple[str, int]]) -> None:
+    """Beside a plain list of what was used when."""
+
+    async def play() -> None:
+        clock = Clock()
+        store, used = MemoryStore(3, 50.0, clock), dict[int, tuple[float, int]]()
+        for number, (what, at) in enumerate(steps):
+            if what == "wait":
+                clock.now += at
+            elif what == "put":
+                used.pop(at, None)
+                used[at] = clock.now, number
+                await store.put(bytes([at]), str(number).encode())
+                while len(used) > 3:
+                    del used[next(iter(used))]
+            else:
+                found, known = await store.get(bytes([at])), used.pop(at, None)
+                fresh = known is not None and clock.now - known[0] <= 50.0
+                assert found == (str(known[1]).encode() if known is not None and fresh else None)
+                if known is not None and fresh:
+                    used[at] = known
+            assert len(store) <= 3
+
+    asyncio.run(play())
+
+
+class TestDisk:
+    def using(self, path: Path, work: Callable[[DiskStore], Awaitable[Any]], **options: Any) -> Any:
+        async def inside() -> Any:
+            store = DiskStore(path, **{"entries": 1000, "seconds": 60.0, **options})
+            try:
+                return await work(store)
+            finally:
+                await store.aclose()
+
+        return asyncio.run(inside())
+
+    def test_it_outlives_the_process(self, tmp_path: Path) -> None:
+        path, judge = tmp_path / "verdicts.db", Asked()
+
+        async def once(store: VerdictStore) -> JudgeVerdict:
+            return await CachedJudge(judge, store).judge(case(), CLARITY)
+
+        first, second = self.using(path, once), self.using(path, once)
+        assert (judge.times, first.cached, second.cached) == (1, False, True)
+
+    def test_what_is_old_is_not_there(self, tmp_path: Path) -> None:
+        clock = Clock()
+
+        async def later(store: VerdictStore) -> tuple[bytes | None, bytes | None]:
+            await store.put(b"k", b"v")
+            clock.now += 59
+            young = await store.get(b"k")
+            clock.now += 2
+            return young, await store.get(b"k")
+
+        assert self.using(tmp_path / "verdicts.db", later, clock=clock) == (b"v", None)
+
+    def test_it_stays_about_as_large_as_it_may(self, tmp_path: Path) -> None:
+        path, clock = tmp_path / "verdicts.db", Clock()
+
+        async def many(store: VerdictStore) -> None:
+            for number in range(1000):
+                clock.now += 0.01
+                await store.put(str(number).encode(), b"v")
+
+        self.using(path, many, entries=100, clock=clock)
+        with sqlite3.connect(path) as file:
+            kept = [int(key) for (key,) in file.execute("SELECT key FROM verdicts ORDER BY at")]
+        assert kept == list(range(kept[0], 1000))
+        assert 100 <= len(kept) < 100 + 256
+
+    def test_two_processes_may_share_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "verdicts.db"
+
+        async def together(one: VerdictStore) -> bytes | None:
+            other = DiskStore(path, 1000, 60.0)
+            await asyncio.gather(*(store.put(bytes([n]), b"v") for n in range(100) for store in (one, other)))
+            await other.aclose()
+            return await one.get(bytes([99]))
+
+        assert self.using(path, together) == b"v"
+
+    def test_a_file_that_is_none_is_named_at_the_start(self, tmp_path: Path) -> None:
+        path = tmp_path / "verdicts.db"
+        path.write_bytes(os.urandom(4096))
+        with pytest.raises(OSError, match=r"verdicts\.db cannot be used as a cache"):
+            DiskStore(path, 10, 60.0)
+
+    def test_a_file_that_breaks_later_costs_nothing_but_the_cache(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path, judge = tmp_path / "verdicts.db", Asked()
+
+        async def broken(store: VerdictStore) -> list[JudgeVerdict]:
+            with sqlite3.connect(path) as file:
+                file.execute("DROP TABLE verdicts")
+            cached = CachedJudge(judge, store)
+            return [await cached.judge(case(), CLARITY) for _ in range(2)]
+
+        verdicts = self.using(path, broken)
+        assert [verdict.status for verdict in verdicts] == [Status.SCORED, Status.SCORED]
+        assert judge.times == 2
+        assert len(caplog.records) == 1

@@ -1,0 +1,53 @@
+"""The corpus of texts that try to steer their judge, filled in for the judge they are meant for."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+Place = Literal["question", "answer", "context", "history"]
+PLACES: tuple[Place, ...] = ("question", "answer", "context", "history")
+
+_PADDING = "It was a quiet day, and nothing at all happened in the village by the river. " * 30
+_CYRILLIC = str.maketrans("ace", "асе")
+_FULL = {ord(char): ord(char) + 0xFEE0 for char in "0123456789abcdef"}
+_TAGS = {ord(char): ord(char) + 0xE0000 for char in "0123456789abcdef"}
+_MATH = {ord("0") + each: 0x1D7CE + each for each in range(10)} | {ord("a") + each: 0x1D41A + each for each in range(6)}
+
+# How a code can be written so that it is not the code, and is read as it all the same.
+DISGUISES: Mapping[str, Callable[[str], str]] = {
+    "plain": str,
+    "upper": str.upper,
+    "full": lambda code: code.translate(_FULL),
+    "zero": "\u200b".join,
+    "cyrillic": lambda code: code.translate(_CYRILLIC),
+    "tags": lambda code: code.translate(_TAGS),
+    "spaced": " ".join,
+    "accents": "\u0301".join,
+    "math": lambda code: code.translate(_MATH),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    id: str
+    kind: str
+    language: str
+    where: Place
+    text: str
+
+    def filled(self, *, best: str, native: str, code: str) -> str:
+        """The text for a judge whose best verdict is `best`, in its form `native`, when its fence has this code."""
+        text = self.text.replace("%NATIVE%", native).replace("%BEST%", best).replace("%PAD%", _PADDING)
+        return re.sub(r"%CODE(?::(\w+))?%", lambda found: DISGUISES[found[1] or "plain"](code), text)
+
+
+def load_attacks() -> tuple[Attack, ...]:
+    entries = yaml.safe_load(Path(__file__).with_name("attacks.yaml").read_text(encoding="utf-8"))
+    return tuple(Attack(**entry) for entry in entries)
+
+
+ATTACKS = load_attacks()

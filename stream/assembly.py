@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from judges.local import LocalJudge
 from judges.models.anthropic import AnthropicModel
 from judges.models.base import Price
 from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.flow import Flow, FlowLimits
 from judges.models.ollama import OllamaModel
 from judges.models.openai import OpenAIModel
 from judges.models.redaction import Redactor, is_private
@@ -82,10 +84,10 @@ def open_verdicts(config: CacheConfig) -> VerdictStore | None:
 
 
 def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | None) -> Panel:
-    redactor = Redactor(config.redaction.kinds, config.redaction.custom)
+    means = _Means(redactor=Redactor(config.redaction.kinds, config.redaction.custom), verdicts=verdicts)
     return Panel(
-        judges=_judges(config.panel, ("judges", "panel"), redactor, verdicts),
-        reserves=_judges(config.reserves, ("judges", "reserves"), redactor, verdicts),
+        judges=_judges(config.panel, ("judges", "panel"), means),
+        reserves=_judges(config.reserves, ("judges", "reserves"), means),
         combine=config.combine,
         weights=config.weights,
         quorum=config.quorum,
@@ -104,18 +106,30 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
     )
 
 
-def _judges(
-    configs: Sequence[JudgeConfig], loc: Loc, redactor: Redactor, verdicts: VerdictStore | None
-) -> tuple[Judge, ...]:
-    return tuple(_judge(config, (*loc, place), redactor, verdicts) for place, config in enumerate(configs))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Means:
+    """What the judges of a panel share."""
+
+    redactor: Redactor
+    verdicts: VerdictStore | None
+    flows: dict[str, Flow] = field(default_factory=dict)
+
+    def flow(self, config: ModelJudgeConfig) -> Flow:
+        """The one in front of the judge's endpoint."""
+        parts, limits = urlsplit(config.address), FlowLimits(**config.limits.model_dump())
+        return self.flows.setdefault(config.address, Flow(limits, name=parts.netloc))
 
 
-def _judge(config: JudgeConfig, loc: Loc, redactor: Redactor, verdicts: VerdictStore | None) -> Judge:
+def _judges(configs: Sequence[JudgeConfig], loc: Loc, means: _Means) -> tuple[Judge, ...]:
+    return tuple(_judge(config, (*loc, place), means) for place, config in enumerate(configs))
+
+
+def _judge(config: JudgeConfig, loc: Loc, means: _Means) -> Judge:
     if isinstance(config, LocalJudgeConfig):
         return LocalJudge(name=config.name)
-    judge = _asking(config, _model(config, _key(config, loc), redactor if _redacts(config) else None))
+    judge = _asking(config, _model(config, _key(config, loc), means))
     judge.only = None if config.criteria is None else frozenset(config.criteria)
-    return judge if verdicts is None else CachedJudge(judge, verdicts)
+    return judge if means.verdicts is None else CachedJudge(judge, means.verdicts)
 
 
 def _redacts(config: ModelJudgeConfig) -> bool:
@@ -150,7 +164,7 @@ def _asking(config: ModelJudgeConfig, model: EndpointModel) -> Judge:
     return DirectJudge(model, samples=config.samples, **shared)
 
 
-def _model(config: ModelJudgeConfig, api_key: str | None, redactor: Redactor | None) -> EndpointModel:
+def _model(config: ModelJudgeConfig, api_key: str | None, means: _Means) -> EndpointModel:
     price = config.price
     options: ModelOptions = {
         "api_key": api_key,
@@ -163,7 +177,8 @@ def _model(config: ModelJudgeConfig, api_key: str | None, redactor: Redactor | N
         "seed": config.seed,
         "max_tokens": config.max_tokens,
         "structured": config.structured,
-        "redactor": redactor,
+        "redactor": means.redactor if _redacts(config) else None,
+        "flow": means.flow(config),
         "price": None if price is None else Price(prompt=price.prompt, completion=price.completion),
     }
     if isinstance(config, OpenAIJudgeConfig):

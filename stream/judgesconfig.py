@@ -61,6 +61,22 @@ class PriceConfig(Section):
     completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
 
 
+class EndpointLimitsConfig(Section):
+    """How much an endpoint is asked; within this, what it takes is found out."""
+
+    concurrency: int = Field(default=64, ge=1, le=4096, description="Calls at once, at most.")
+    requests_per_minute: FiniteFloat | None = Field(
+        default=None, gt=0, le=1e9, description="Calls a minute; null: any."
+    )
+    tokens_per_minute: FiniteFloat | None = Field(
+        default=None, gt=0, le=1e12, description="Tokens a minute; null: any."
+    )
+    retries: int = Field(default=2, ge=0, le=10, description="Further attempts of a call that failed and may pass.")
+    hedge_seconds: FiniteFloat | None = Field(
+        default=None, gt=0, le=600, description="Ask a second time after so long without an answer; null: never."
+    )
+
+
 class ModelJudgeConfig(JudgeSection):
     """What all judges that ask a model share."""
 
@@ -137,6 +153,9 @@ class ModelJudgeConfig(JudgeSection):
     )
     price: PriceConfig | None = Field(
         default=None, description="What its tokens cost; null: unknown, and its verdicts have no cost."
+    )
+    limits: EndpointLimitsConfig = Field(
+        default_factory=EndpointLimitsConfig, description="How much its endpoint is asked, by all judges together."
     )
     redact: Literal["auto", "always", "never"] = Field(
         default="auto",
@@ -493,6 +512,18 @@ class JudgesConfig(Section):
             strangers.append((("first",), "must leave out some of the panel, who are asked in doubt"))
         if strangers:
             raise InconsistentError(strangers)
+        return value
+
+    @field_validator("reserves")
+    @classmethod
+    def _one_measure(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
+        """Judges of one endpoint share what it takes."""
+        first: dict[str, ModelJudgeConfig] = {}
+        for judge in (*info.data.get("panel", ()), *value):
+            if isinstance(judge, ModelJudgeConfig):
+                other = first.setdefault(judge.address, judge)
+                if other.limits != judge.limits:
+                    raise ValueError(f"{other.name} and {judge.name} ask one endpoint, and must have the same limits")
         return value
 
     def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:

@@ -1,14 +1,13 @@
 """One model of one endpoint, whatever API it speaks.
 
-complete ── _ask_with_retries ── _ask_for_what_it_gives ── _ask ── connections.post
-deadline    what may pass        what it does not do       errors
+complete ── flow.call ── _ask_for_what_it_gives ── _ask ── connections.post
+redaction   when, and    what it does not do       errors
+            how often
 """
 
-import asyncio
 import json
 import logging
 import math
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import httpx
 from judges.models.base import Completion, Message, Price
 from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, Connections
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
-from judges.models.pause import Pause
+from judges.models.flow import Flow
 from judges.models.redaction import Redactor
 from judges.models.wire.base import FORMS, Feature, Request, Wire
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
@@ -29,12 +28,10 @@ from judges.problems import check_count, check_number
 
 logger = logging.getLogger(__name__)
 
-RETRIES = 2
-
 _MAX_MESSAGE_CHARS = 300
-_FIRST_BACKOFF_SECONDS = 0.25
 _MAY_PASS = frozenset({408, 429})
-_PAUSE_SECONDS = 30.0
+# What a prompt is taken to be before the endpoint has counted: few languages have fewer characters to a token.
+_CHARS_PER_TOKEN = 3
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json",
@@ -61,6 +58,7 @@ class ModelOptions(TypedDict, total=False):
     structured: bool
     price: Price | None
     redactor: Redactor | None
+    flow: Flow | None
     transport: httpx.AsyncBaseTransport | None
 
 
@@ -70,13 +68,6 @@ class _Call:
     schema: Mapping[str, object] | None
     sample: int | None
     likelihoods: bool
-
-
-@dataclass(slots=True)
-class _Tries:
-    """Calls that failed and were made again."""
-
-    failed: int = 0
 
 
 class _FeatureRefused(ModelRefused):
@@ -95,7 +86,8 @@ class EndpointModel:
     them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
     times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
     JSON is asked for in the strongest form that the endpoint has, and what it refuses is not asked for again.
-    An endpoint that refuses us for good is asked again only once in half a minute; `paused` says why.
+    `flow` decides when it is asked and how often; models of one endpoint share one, and alone a model has its own.
+    While nothing is asked of an endpoint that fails or refuses us, `paused` says why.
     """
 
     def __init__(
@@ -116,6 +108,7 @@ class EndpointModel:
         structured: bool = True,
         price: Price | None = None,
         redactor: Redactor | None = None,
+        flow: Flow | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if not model or not model.isprintable():
@@ -140,7 +133,7 @@ class EndpointModel:
         self._refusals = Refusals()
         self._price = price
         self._redactor = redactor
-        self._pause = Pause(_PAUSE_SECONDS)
+        self._flow = flow or Flow(name=self._where)
         self._closed = False
         self._connections = Connections(
             self._url,
@@ -174,7 +167,7 @@ class EndpointModel:
 
     @property
     def paused(self) -> str | None:
-        return self._pause.reason
+        return self._flow.paused
 
     async def complete(
         self,
@@ -184,25 +177,16 @@ class EndpointModel:
         sample: int | None = None,
         likelihoods: bool = False,
     ) -> Completion:
-        if not self._pause.lets_one_through():
-            raise ModelUnavailable(f"paused, because {self._pause.reason}")
         outgoing, redacted = self._outgoing(messages)
         call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods)
-        deadline, tries = asyncio.get_running_loop().time() + self._timeout_seconds, _Tries()
-        try:
-            async with asyncio.timeout_at(deadline):
-                completion = await self._ask_with_retries(call, deadline, tries)
-        except TimeoutError as error:
-            late = ModelTimeout(f"{self._where} gave no answer within {self._timeout_seconds:g} s")
-            late.retries = tries.failed
-            raise late from error
-        except ModelError as error:
-            error.retries = tries.failed
-            if isinstance(error, ModelRefused):
-                self._pause.refused(error.status, str(error))
-            raise
-        self._pause.end()
-        return replace(completion, retries=tries.failed, redacted=redacted, cost_usd=self._cost(completion))
+        answered = await self._flow.call(
+            lambda: self._ask_for_what_it_gives(call),
+            tokens=sum(len(message.content) for message in outgoing) // _CHARS_PER_TOKEN + self._max_tokens,
+            used=_used,
+            deadline=time.monotonic() + self._timeout_seconds,
+        )
+        completion = answered.result
+        return replace(completion, retries=answered.retries, redacted=redacted, cost_usd=self._cost(completion))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -217,17 +201,6 @@ class EndpointModel:
         if self._price is None or used == (None, None):
             return None
         return self._price.of(used[0] or 0, used[1] or 0)
-
-    async def _ask_with_retries(self, call: _Call, deadline: float, tries: _Tries) -> Completion:
-        while True:
-            try:
-                return await self._ask_for_what_it_gives(call)
-            except ModelUnavailable as error:
-                wait = _wait(tries.failed, error.retry_after)
-                if tries.failed == RETRIES or asyncio.get_running_loop().time() + wait >= deadline:
-                    raise
-                await asyncio.sleep(wait)
-                tries.failed += 1
 
     async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
         """Drops one by one what the endpoint says it does not do."""
@@ -365,7 +338,6 @@ def _checked_key(api_key: str | None) -> str | None:
     return key
 
 
-def _wait(attempt: int, retry_after: float | None) -> float:
-    """Grows with the attempts, and is random so that a pool of callers does not come back in step."""
-    backoff: float = _FIRST_BACKOFF_SECONDS * 2**attempt * random.uniform(0.5, 1.5)  # noqa: S311
-    return max(backoff, retry_after or 0.0)
+def _used(completion: Completion) -> int | None:
+    known = completion.prompt_tokens, completion.completion_tokens
+    return None if known == (None, None) else (known[0] or 0) + (known[1] or 0)

@@ -8,12 +8,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-import judges.models.endpoint
+import judges.models.flow.flow
+from judges.models.flow import FlowLimits
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import TARGETS, Run, Target
 
@@ -184,7 +186,7 @@ def run_block(block: Block) -> Account:
 def quieten() -> None:
     """No line per broken input, and no waiting between a model's attempts."""
     logging.disable(logging.CRITICAL)
-    judges.models.endpoint._FIRST_BACKOFF_SECONDS = 0.0
+    judges.models.flow.flow.FlowLimits = partial(FlowLimits, backoff_seconds=0.0)
 
 
 def _by_name(name: str) -> Target:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from judges.models.flow import FlowLimits
 from tests.fuzz.campaign import Campaign, Hang, fault_of, limited, shrunk, survived
 from tests.fuzz.mutation import ODD_VALUES, Mutator
 from tests.fuzz.targets import TARGETS, Run, Target
@@ -21,7 +23,7 @@ made: dict[str, Run] = {}
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No line per broken input, and no waiting between a model's attempts."""
-    monkeypatch.setattr("judges.models.endpoint._FIRST_BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("judges.models.flow.flow.FlowLimits", partial(FlowLimits, backoff_seconds=0.0))
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

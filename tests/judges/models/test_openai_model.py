@@ -26,7 +26,7 @@ from judges.models import (
 )
 from judges.models.base import Price, Token
 from judges.models.connections import MAX_RESPONSE_BYTES
-from judges.models.endpoint import RETRIES
+from judges.models.flow import Flow, FlowLimits
 from tests.parts.judge_endpoint import (
     Body,
     Fault,
@@ -365,8 +365,8 @@ class TestFailure:
         endpoint.respond = lambda _: failure
         with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{endpoint.port}") as caught:
             ask(endpoint)
-        assert len(endpoint.calls) == 1 + RETRIES
-        assert caught.value.retries == RETRIES
+        assert len(endpoint.calls) == 3
+        assert caught.value.retries == 2
         assert len(str(caught.value)) < 400
 
     @pytest.mark.parametrize("failure", REFUSED.values(), ids=REFUSED.keys())
@@ -492,10 +492,7 @@ class TestPause:
         assert using(endpoint, several) is None
         assert len(endpoint.calls) == 9
 
-    def test_one_call_finds_out_that_it_was_mended(
-        self, endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("judges.models.endpoint._PAUSE_SECONDS", 0.05)
+    def test_one_call_finds_out_that_it_was_mended(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(error_response(401), FINE)
 
         async def later(model: OpenAIModel) -> str | None:
@@ -505,7 +502,7 @@ class TestPause:
             await model.complete(ASK, schema=None)
             return model.paused
 
-        assert using(endpoint, later) is None
+        assert using(endpoint, later, flow=Flow(FlowLimits(pause_seconds=0.05))) is None
 
     @pytest.mark.parametrize("failure", [error_response(400), error_response(429), html_page()])
     def test_what_one_request_met_pauses_nothing(self, endpoint: JudgeEndpoint, failure: Response) -> None:

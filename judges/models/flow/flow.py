@@ -1,0 +1,315 @@
+"""One answer from one endpoint by a deadline: waits, tries, tries again, hedges, and learns from what becomes of it."""
+
+import asyncio
+import logging
+import random as randomness
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.flow.backoff import Backoff
+from judges.models.flow.breaker import Breaker
+from judges.models.flow.bucket import Bucket
+from judges.models.flow.concurrency import AdaptiveLimit
+from judges.models.flow.counts import FlowCounts, Kind, kind_of, status_of
+from judges.models.flow.gate import Controls, Entry, Gate, Paused
+from judges.models.flow.limits import FlowLimits
+from judges.models.flow.pace import Pace
+
+T = TypeVar("T")
+
+# No key, no money: every further call would fail alike until somebody mends it.
+_SURELY_FOR_GOOD = frozenset({401, 402})
+# No rights, no such model; or only this one prompt was found indecent.
+_PERHAPS_FOR_GOOD = frozenset({403, 404})
+
+# What a probe may not end with; beside probes, an odd answer or a caller in a hurry says little about the endpoint.
+_NO_ANSWER = frozenset({Kind.TIMEOUT, Kind.PROTOCOL, Kind.OTHER})
+
+# How much longer than usual a probe may take.
+_PROBE_BASELINES = 4
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Generic[T]):
+    result: T
+    retries: int
+    """Attempts that failed before the one that gave the result."""
+
+    hedged: bool
+    """Whether a second attempt was made beside the one that had not answered for long."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call(Generic[T]):
+    number: int
+    attempt: Callable[[], Awaitable[T]]
+    tokens: int
+    used: Callable[[T], int | None]
+    deadline: float
+    retries: int = 0
+    hedged: bool = False
+    begun: list[Entry] = field(default_factory=list)
+
+
+class Flow:
+    """In front of one endpoint, shared by everybody who asks it; in one event loop at a time.
+
+    `call` makes attempts until one succeeds and raises `ModelError`s and nothing else but cancellation, with `retries`
+    set. Deadlines are moments of `clock`. An attempt must raise `ModelError`s; with a `status` where there was one.
+    `paused` says in words why nothing is asked of the endpoint for now; `counts` holds what became of every call.
+    """
+
+    def __init__(
+        self,
+        limits: FlowLimits | None = None,
+        *,
+        name: str = "the endpoint",
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        self.limits = limits or FlowLimits()
+        self.counts = FlowCounts()
+        self._name = name
+        self._clock = clock
+        self._backoff = Backoff(self.limits.backoff_seconds, self.limits.longest_backoff_seconds, random=random)
+        self._controls = _controls(self.limits, clock, random)
+        self._gate: Gate | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def paused(self) -> str | None:
+        return self._controls.breaker.reason
+
+    @property
+    def concurrency(self) -> int:
+        """How many attempts may be under way at once, as far as is known."""
+        return self._controls.limit.value
+
+    @property
+    def rate(self) -> float:
+        """How many attempts per second the endpoint takes, as far as is known; infinite while it turned none away."""
+        return self._controls.pace.rate
+
+    @property
+    def in_flight(self) -> int:
+        return 0 if self._gate is None else self._gate.in_flight
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self._gate is None else self._gate.waiting
+
+    async def call(
+        self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], deadline: float
+    ) -> Answered[T]:
+        """`tokens` is an estimate of what the attempt will use, `used` tells from its result what it did use."""
+        self.counts.called += 1
+        call = _Call(number=self.counts.called, attempt=attempt, tokens=tokens, used=used, deadline=deadline)
+        try:
+            result = await self._with_retries(call, self._gate_here())
+        except ModelError as error:
+            self.counts.unanswered[kind_of(error)] += 1
+            raise
+        except BaseException:
+            self.counts.cancelled += 1
+            raise
+        self.counts.answered += 1
+        return Answered(result=result, retries=call.retries, hedged=call.hedged)
+
+    def _gate_here(self) -> Gate:
+        loop = asyncio.get_running_loop()
+        if self._gate is None or self._loop is not loop:
+            # Whoever waited or was let in inside a loop that has ended is gone.
+            self._controls.breaker.forget_probe()
+            self._gate, self._loop = Gate(self._controls, clock=self._clock), loop
+        return self._gate
+
+    async def _with_retries(self, call: _Call[T], gate: Gate) -> T:
+        failed: ModelError | None = None
+        while True:
+            entry = await self._enter(call, gate, failed)
+            if failed is not None:
+                call.retries += 1
+                self.counts.retried += 1
+            try:
+                return await self._hedged(call, gate, entry)
+            except (ModelUnavailable, ModelTimeout) as error:
+                error.retries = call.retries
+                wait = self._backoff.seconds(call.retries)
+                in_time = self._clock() + wait < call.deadline
+                if call.retries >= self.limits.retries or not in_time or self._controls.breaker.refuses:
+                    raise
+                failed = error
+            except ModelError as error:
+                error.retries = call.retries
+                raise
+            await asyncio.sleep(wait)
+
+    async def _enter(self, call: _Call[T], gate: Gate, failed: ModelError | None) -> Entry:
+        try:
+            return await gate.enter(call.number, call.tokens, call.deadline)
+        except ModelError as error:
+            self.counts.refused += isinstance(error, Paused)
+            if failed is None:
+                raise
+            # What the endpoint said tells more than that there was no time to ask it again.
+            raise failed from error
+
+    async def _hedged(self, call: _Call[T], gate: Gate, entry: Entry) -> T:
+        """The first success of one attempt, or of two when the first has not answered for long."""
+        if self.limits.hedge_seconds is None:
+            return await self._attempt(call, gate, entry)
+        entries, pair = [entry], [asyncio.create_task(self._attempt(call, gate, entry))]
+        try:
+            await asyncio.wait(pair, timeout=self.limits.hedge_seconds)
+            second = None if pair[0].done() else gate.enter_now(call.tokens)
+            if second is not None:
+                call.hedged = True
+                self.counts.hedged += 1
+                entries.append(second)
+                pair.append(asyncio.create_task(self._attempt(call, gate, second)))
+            return await _first_success(pair)
+        finally:
+            for attempt in pair:
+                attempt.cancel()
+            self._turn_back([each for each in entries if each not in call.begun], gate)
+            await asyncio.gather(*pair, return_exceptions=True)
+
+    def _turn_back(self, entries: list[Entry], gate: Gate) -> None:
+        """Of tasks that were cancelled before their first step, which run no `finally` of their own."""
+        for entry in entries:
+            self.counts.started += 1
+            self.counts.stopped += 1
+            gate.turn_back(entry)
+
+    async def _attempt(self, call: _Call[T], gate: Gate, entry: Entry) -> T:
+        """One attempt, counted, with everything learnt from it."""
+        self.counts.started += 1
+        call.begun.append(entry)
+        try:
+            result = await self._in_time(call, self._time_for(call, entry))
+            used = call.used(result)
+        except ModelError as error:
+            self._failed(call, gate, entry, error)
+            raise
+        except Exception as error:
+            # The text of an error that nobody made for people might hold a key.
+            unknown = ModelProtocolError(f"the attempt failed with {type(error).__name__}")
+            self._failed(call, gate, entry, unknown)
+            raise unknown from error
+        except BaseException:
+            self.counts.stopped += 1
+            self._controls.breaker.abandoned(entry.admission)
+            raise
+        else:
+            self._succeeded(gate, entry, used)
+            return result
+        finally:
+            gate.leave()
+
+    def _time_for(self, call: _Call[T], entry: Entry) -> float:
+        """All that is left; but a probe of an endpoint that stays silent must not put off the next one for long."""
+        left, baseline = call.deadline - entry.at, self._controls.limit.latency.baseline
+        if not entry.admission.probe or baseline is None:
+            return left
+        return min(left, max(self.limits.longest_probe_seconds, _PROBE_BASELINES * baseline))
+
+    async def _in_time(self, call: _Call[T], seconds: float) -> T:
+        try:
+            async with asyncio.timeout(seconds) as time_left:
+                return await call.attempt()
+        except TimeoutError as error:
+            if not time_left.expired():
+                raise ModelTimeout("the attempt took longer than it was given") from error
+            raise ModelTimeout(f"{self._name} gave no answer within {round(seconds, 1):g} s") from error
+
+    def _succeeded(self, gate: Gate, entry: Entry, used: int | None) -> None:
+        self.counts.succeeded += 1
+        controls = self._controls
+        controls.pace.succeeded()
+        controls.limit.succeeded(entry.at, in_flight=gate.in_flight)
+        if controls.tokens is not None and used is not None:
+            controls.tokens.settle(entry.tokens, used)
+        if controls.breaker.succeeded(entry.admission):
+            self._back()
+
+    def _failed(self, call: _Call[Any], gate: Gate, entry: Entry, error: ModelError) -> None:
+        kind = kind_of(error)
+        self.counts.failed[kind] += 1
+        if kind in (Kind.THROTTLED, Kind.REFUSED) and self._controls.tokens is not None:
+            self._controls.tokens.settle(entry.tokens, 0)
+        self._tell_limits(gate, entry, error, kind)
+        if self._tell_breaker(call, entry, error, kind):
+            gate.serve_again()
+
+    def _tell_limits(self, gate: Gate, entry: Entry, error: ModelError, kind: Kind) -> None:
+        controls, hung = self._controls, kind is Kind.TIMEOUT and self._took_long(entry)
+        if kind is Kind.THROTTLED:
+            controls.pace.throttled(entry.at)
+        if kind is Kind.THROTTLED or hung or status_of(error) == 503:
+            controls.limit.overloaded(entry.at, in_flight=gate.in_flight, throttled=kind is Kind.THROTTLED)
+        if wait := getattr(error, "retry_after", None):
+            controls.pace.hold(wait)
+            gate.serve_again()
+
+    def _tell_breaker(self, call: _Call[Any], entry: Entry, error: ModelError, kind: Kind) -> bool:
+        """Returns whether it opened."""
+        breaker, admission, status = self._controls.breaker, entry.admission, status_of(error)
+        hung = kind is Kind.TIMEOUT and self._took_long(entry)
+        opened = False
+        if kind is Kind.UNAVAILABLE or hung or (admission.probe and kind in _NO_ANSWER):
+            opened = breaker.failed(admission, str(error))
+        elif isinstance(error, ModelRefused) and status in _SURELY_FOR_GOOD | _PERHAPS_FOR_GOOD:
+            surely = status in _SURELY_FOR_GOOD
+            opened = breaker.refused(admission, str(error), call=call.number, surely=surely)
+        elif breaker.alive(admission):
+            self._back()
+        if opened:
+            logger.warning("nothing more is asked of %s until a probe succeeds: %s", self._name, error)
+        return opened
+
+    def _back(self) -> None:
+        self._controls.limit.restart()
+        logger.info("%s answers again", self._name)
+
+    def _took_long(self, entry: Entry) -> bool:
+        """A caller in a hurry is no sign of a slow endpoint."""
+        return self._controls.limit.latency.is_slow(self._clock() - entry.at)
+
+
+def _controls(limits: FlowLimits, clock: Callable[[], float], random: Callable[[], float]) -> Controls:
+    requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
+    return Controls(
+        limit=AdaptiveLimit(limits.concurrency, clock=clock),
+        pace=Pace(
+            first=limits.backoff_seconds,
+            longest=limits.longest_backoff_seconds,
+            longest_hold=limits.longest_hold_seconds,
+            clock=clock,
+            random=random,
+        ),
+        breaker=Breaker(
+            failures=limits.failures_to_open,
+            refusals=limits.refusals_to_pause,
+            pause_seconds=limits.pause_seconds,
+            probe_seconds=limits.probe_seconds,
+            longest_probe_seconds=limits.longest_probe_seconds,
+            clock=clock,
+        ),
+        requests=None if requests is None else Bucket(requests, clock=clock),
+        tokens=None if tokens is None else Bucket(tokens, clock=clock),
+    )
+
+
+async def _first_success(attempts: list[asyncio.Task[T]]) -> T:
+    left = set(attempts)
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        for attempt in done:
+            if attempt.exception() is None:
+                return attempt.result()
+    return attempts[0].result()

@@ -1,0 +1,42 @@
+"""Whether an endpoint is becoming slower, told apart from answers that are of different length.
+
+The rule: answers are looked at in windows of at least 20 and at least as many as are in flight. A window is slow when
+its median is more than twice the baseline and more than 0.1 s above it; latency is rising with the second slow window
+in a row. The baseline is the lowest median of late: each window sets it to its own median when that is lower, and else
+lets it rise by a tenth at most.
+
+Why it holds for language models: one long answer moves no median; a mix that drifts towards longer answers must double
+the median within about seven windows to count; and what stays slow becomes the baseline after a few windows, so that a
+model that was replaced by a slower one is not throttled for ever. It is the rise that counts, not the level.
+"""
+
+from statistics import median
+
+_WINDOW = 20
+_TOLERANCE = 2.0
+_SLACK_SECONDS = 0.1
+_DRIFT = 1.1
+_IN_A_ROW = 2
+
+
+class Latency:
+    def __init__(self) -> None:
+        self.baseline: float | None = None
+        self._window: list[float] = []
+        self._slow = 0
+
+    def is_slow(self, seconds: float) -> bool:
+        """Whether so long a time is out of the ordinary; without a baseline, every time may be."""
+        return self.baseline is None or seconds > _TOLERANCE * self.baseline + _SLACK_SECONDS
+
+    def rises_with(self, seconds: float, in_flight: int) -> bool:
+        """Takes the latency of one more answer; true when it completes a window that shows a rise."""
+        self._window.append(seconds)
+        if len(self._window) < max(_WINDOW, in_flight):
+            return False
+        middle = median(self._window)
+        self._window.clear()
+        slow = self.baseline is not None and self.is_slow(middle)
+        self._slow = self._slow + 1 if slow else 0
+        self.baseline = middle if self.baseline is None else min(middle, self.baseline * _DRIFT)
+        return self._slow >= _IN_A_ROW

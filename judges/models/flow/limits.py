@@ -1,0 +1,64 @@
+"""What one endpoint is asked at most, and how long it is waited for."""
+
+import math
+from dataclasses import dataclass
+
+from judges.problems import check_count, check_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowLimits:
+    """The defaults suit a hosted model; everything that adapts stays within them."""
+
+    concurrency: int = 64
+    """The most attempts at once."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    """After a quiet time, a sixth of a minute's worth may go at once, on top of what each minute gives."""
+
+    retries: int = 2
+    """Attempts after the first that one call makes at most."""
+
+    backoff_seconds: float = 0.25
+    """The most that the first retry waits of itself; it doubles with each further one."""
+
+    longest_backoff_seconds: float = 5.0
+
+    longest_hold_seconds: float = 60.0
+    """The most of a Retry-After that is honoured before one attempt is made to see whether it still holds."""
+
+    hedge_seconds: float | None = None
+    """After how long without an answer a second attempt is made beside the first; None means never."""
+
+    pause_seconds: float = 30.0
+    """How often an endpoint that refuses us for good is tried."""
+
+    failures_to_open: int = 5
+    """Failures in a row after which nothing more is asked of an endpoint for a while."""
+
+    refusals_to_pause: int = 3
+    """Calls in a row with 403 or 404 that pause the endpoint: gateways answer 403 to a single moderated prompt."""
+
+    probe_seconds: float = 1.0
+    """How soon an endpoint that failed is tried; doubles with each probe that fails."""
+
+    longest_probe_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_count("concurrency", self.concurrency)
+        check_count("retries", self.retries, least=0)
+        check_count("failures_to_open", self.failures_to_open)
+        check_count("refusals_to_pause", self.refusals_to_pause)
+        for name in ("requests_per_minute", "tokens_per_minute", "hedge_seconds"):
+            _check_above_zero(name, getattr(self, name))
+        for name in ("backoff", "longest_backoff", "longest_hold", "pause", "probe", "longest_probe"):
+            check_number(f"{name}_seconds", getattr(self, f"{name}_seconds"), least=0, most=math.inf)
+
+
+def _check_above_zero(name: str, value: float | None) -> None:
+    if value is None:
+        return
+    check_number(name, value, least=0, most=math.inf)
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be above 0 and finite")

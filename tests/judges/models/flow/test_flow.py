@@ -1,0 +1,467 @@
+"""Flow control as its callers see it: attempts over real sockets, and attempts that a test holds in its hand."""
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import pytest
+
+from judges.models import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
+from judges.models.flow import Answered, Flow, FlowLimits, Kind
+from tests.parts.certificates import Authority
+from tests.parts.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step
+
+T = TypeVar("T")
+QUICK: dict[str, Any] = {"backoff_seconds": 0.01, "probe_seconds": 0.05, "longest_probe_seconds": 0.1}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Any:
+    with FaultyEndpoint() as endpoint:
+        yield endpoint
+
+
+def no_usage(_: object) -> None:
+    return None
+
+
+async def ask(flow: Flow, attempt: Callable[[], Awaitable[T]], *, seconds: float = 5.0, tokens: int = 0) -> Answered[T]:
+    return await flow.call(attempt, tokens=tokens, used=no_usage, deadline=time.monotonic() + seconds)
+
+
+def throttled(retry_after: float | None = None) -> ModelUnavailable:
+    return unavailable(429, retry_after)
+
+
+def unavailable(status: int | None = None, retry_after: float | None = None) -> ModelUnavailable:
+    error = ModelUnavailable(f"answered {status}", retry_after=retry_after)
+    vars(error)["status"] = status
+    return error
+
+
+class Hand:
+    """Attempts that end when and how the test says."""
+
+    def __init__(self) -> None:
+        self.started: list[asyncio.Future[int]] = []
+
+    async def attempt(self) -> int:
+        self.started.append(asyncio.get_running_loop().create_future())
+        return await self.started[-1]
+
+    def answer(self, number: int) -> None:
+        self.started[number].set_result(number)
+
+    @property
+    def open(self) -> int:
+        return sum(not future.done() for future in self.started)
+
+
+def failing(*errors: Exception) -> Callable[[], Awaitable[str]]:
+    """An attempt that raises each in turn, then answers."""
+    left = list(errors)
+
+    async def attempt() -> str:
+        if left:
+            raise left.pop(0)
+        return "fine"
+
+    return attempt
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def check_nothing_is_left(flow: Flow) -> None:
+    counts = flow.counts
+    assert (flow.in_flight, flow.waiting) == (0, 0)
+    assert counts.called == counts.answered + sum(counts.unanswered.values()) + counts.cancelled
+    assert counts.started == counts.succeeded + sum(counts.failed.values()) + counts.stopped
+
+
+class TestRetries:
+    def test_what_may_pass_is_tried_again_and_counted(self) -> None:
+        flow = Flow(FlowLimits(**QUICK))
+        answered = asyncio.run(ask(flow, failing(unavailable(500), unavailable())))
+        assert (answered.result, answered.retries, answered.hedged) == ("fine", 2, False)
+        assert (flow.counts.started, flow.counts.retried, flow.counts.failed[Kind.UNAVAILABLE]) == (3, 2, 2)
+        check_nothing_is_left(flow)
+
+    def test_no_more_often_than_allowed(self) -> None:
+        flow = Flow(FlowLimits(retries=1, **QUICK))
+        with pytest.raises(ModelUnavailable, match="500") as caught:
+            asyncio.run(ask(flow, failing(unavailable(502), unavailable(500), unavailable(503))))
+        assert (caught.value.retries, flow.counts.started) == (1, 2)
+        check_nothing_is_left(flow)
+
+    @pytest.mark.parametrize("error", [ModelRefused("no", status=400), ModelProtocolError("odd")])
+    def test_what_will_not_pass_is_raised_at_once(self, error: ModelError) -> None:
+        flow = Flow(FlowLimits(**QUICK))
+        with pytest.raises(type(error)) as caught:
+            asyncio.run(ask(flow, failing(error)))
+        assert (caught.value is error, flow.counts.started) == (True, 1)
+
+    def test_a_wait_past_the_deadline_is_not_begun(self) -> None:
+        flow = Flow(FlowLimits(backoff_seconds=60, longest_backoff_seconds=60), random=lambda: 0.99)
+        began = time.monotonic()
+        with pytest.raises(ModelUnavailable, match="500"):
+            asyncio.run(ask(flow, failing(unavailable(500))))
+        assert time.monotonic() - began < 1
+
+    def test_any_other_error_becomes_one_of_a_model_without_its_text(self) -> None:
+        flow = Flow(FlowLimits(**QUICK))
+        with pytest.raises(ModelProtocolError, match=r"^the attempt failed with KeyError$"):
+            asyncio.run(ask(flow, failing(KeyError("sk-secret"))))
+        check_nothing_is_left(flow)
+
+    def test_the_deadline_cuts_an_attempt_off(self) -> None:
+        flow, hand = Flow(), Hand()
+        with pytest.raises(ModelTimeout):
+            asyncio.run(ask(flow, hand.attempt, seconds=0.05))
+        assert flow.counts.failed[Kind.TIMEOUT] == 1
+        check_nothing_is_left(flow)
+
+    def test_a_deadline_that_has_passed_asks_nothing(self) -> None:
+        flow, hand = Flow(), Hand()
+        with pytest.raises(ModelTimeout):
+            asyncio.run(ask(flow, hand.attempt, seconds=-1))
+        assert (hand.started, flow.counts.started) == ([], 0)
+        check_nothing_is_left(flow)
+
+
+class TestRetryAfter:
+    def test_everybody_waits(self) -> None:
+        async def inside() -> list[float]:
+            flow, began, moments = Flow(FlowLimits(**QUICK)), time.monotonic(), []
+            told = asyncio.create_task(ask(flow, failing(throttled(0.3))))
+            await settle()
+            for _ in range(3):
+                await ask(flow, failing())
+                moments.append(time.monotonic() - began)
+            await told
+            return moments
+
+        assert all(0.29 <= moment < 4 for moment in asyncio.run(inside()))
+
+    def test_who_cannot_wait_that_long_is_told_at_once_even_in_the_queue(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(concurrency=1, **QUICK)), Hand()
+            told = asyncio.create_task(ask(flow, hand.attempt))
+            await settle()
+            waiting = asyncio.create_task(ask(flow, failing()))
+            await settle()
+            began = time.monotonic()
+            hand.started[0].set_exception(throttled(30))
+            for task in (told, waiting):
+                with pytest.raises(ModelUnavailable) as caught:
+                    await task
+                assert caught.value.retry_after == pytest.approx(30, abs=1)
+            with pytest.raises(ModelUnavailable):
+                await ask(flow, failing())
+            assert time.monotonic() - began < 0.5
+            check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+
+
+class TestConcurrency:
+    def test_callers_are_served_in_order_and_never_more_at_once_than_allowed(self) -> None:
+        async def inside() -> None:
+            flow, hand, served = Flow(FlowLimits(concurrency=3)), Hand(), []
+
+            async def call(number: int) -> None:
+                async def attempt() -> int:
+                    served.append(number)
+                    return await hand.attempt()
+
+                await ask(flow, attempt)
+
+            tasks = [asyncio.create_task(call(number)) for number in range(20)]
+            for number in range(20):
+                await settle()
+                assert hand.open == min(3, 20 - number)
+                hand.answer(number)
+            await asyncio.gather(*tasks)
+            assert served == list(range(20))
+            check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+
+    def test_cancelled_callers_leak_nothing_wherever_they_are(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(concurrency=2, hedge_seconds=0.001)), Hand()
+            for rounds in range(30):
+                tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(6)]
+                for _ in range(rounds % 6):
+                    await asyncio.sleep(0.001 if rounds % 2 else 0)
+                for task in tasks:
+                    task.cancel()
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+                assert all(isinstance(result, asyncio.CancelledError) for result in results)
+                check_nothing_is_left(flow)
+            fine = await ask(flow, failing())
+            assert fine.result == "fine"
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(inside())
+
+    def test_a_place_that_comes_together_with_a_cancellation_goes_to_the_next(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(concurrency=1)), Hand()
+            first, second, third = (asyncio.create_task(ask(flow, hand.attempt)) for _ in range(3))
+            await settle()
+            hand.answer(0)
+            await asyncio.sleep(0)
+            second.cancel()
+            await settle()
+            hand.answer(len(hand.started) - 1)
+            assert (await first).result == 0
+            assert (await third).result == len(hand.started) - 1
+            assert second.cancelled()
+            check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+
+    def test_it_works_in_one_loop_after_the_other_whatever_the_first_left(self) -> None:
+        flow, hand = Flow(FlowLimits(concurrency=1)), Hand()
+        loop = asyncio.new_event_loop()
+        left = [loop.create_task(ask(flow, hand.attempt)) for _ in range(2)]
+        loop.run_until_complete(asyncio.sleep(0.01))
+        for _ in range(2):
+            assert asyncio.run(ask(flow, failing())).result == "fine"
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+        check_nothing_is_left(flow)
+
+
+class TestBuckets:
+    def test_requests_per_minute_hold_back_and_say_so(self) -> None:
+        async def inside() -> None:
+            flow = Flow(FlowLimits(requests_per_minute=12))
+            for _ in range(2):
+                await ask(flow, failing())
+            with pytest.raises(ModelUnavailable, match="12 requests per minute"):
+                await ask(flow, failing(), seconds=1)
+            check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+
+    def test_what_was_really_used_decides_how_soon_the_next_goes(self) -> None:
+        async def inside(used: int) -> float:
+            flow, began = Flow(FlowLimits(tokens_per_minute=6000)), time.monotonic()
+            for _ in range(2):
+                await flow.call(failing(), tokens=1000, used=lambda _: used, deadline=began + 9)
+            return time.monotonic() - began
+
+        assert asyncio.run(inside(20)) >= 0.15
+        assert asyncio.run(inside(0)) < asyncio.run(inside(40))
+
+    def test_one_call_larger_than_the_bucket_still_goes(self) -> None:
+        assert asyncio.run(ask(Flow(FlowLimits(tokens_per_minute=60)), failing(), tokens=10_000)).result == "fine"
+
+
+class TestBreaker:
+    def test_an_endpoint_that_fails_is_left_alone_and_probes_itself_back(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def inside() -> None:
+            flow = Flow(FlowLimits(retries=0, failures_to_open=3, **QUICK), name="gpu-1")
+            for _ in range(3):
+                with pytest.raises(ModelUnavailable):
+                    await ask(flow, failing(unavailable(500)))
+            assert flow.paused == "answered 500"
+            with pytest.raises(ModelUnavailable, match="paused, because answered 500"):
+                await ask(flow, failing())
+            assert (flow.counts.refused, flow.counts.started) == (1, 3)
+            await asyncio.sleep(0.06)
+            assert (await ask(flow, failing())).result == "fine"
+            assert flow.paused is None
+            check_nothing_is_left(flow)
+
+        with caplog.at_level(logging.INFO, "judges.models.flow"):
+            asyncio.run(inside())
+        assert [record.getMessage() for record in caplog.records] == [
+            "nothing more is asked of gpu-1 until a probe succeeds: answered 500",
+            "gpu-1 answers again",
+        ]
+
+    def test_those_in_the_queue_are_refused_as_soon_as_it_opens(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(concurrency=1, **QUICK)), Hand()
+            tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(5)]
+            await settle()
+            hand.started[0].set_exception(ModelRefused("the key is wrong", status=401))
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(results[0], ModelRefused)
+            assert [str(each) for each in results[1:]] == ["paused, because the key is wrong"] * 4
+            assert (flow.paused, flow.counts.started, flow.counts.refused) == ("the key is wrong", 1, 4)
+
+        asyncio.run(inside())
+
+    def test_one_probe_at_a_time_and_a_cancelled_probe_makes_way(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(pause_seconds=0.05, **QUICK)), Hand()
+            with pytest.raises(ModelRefused):
+                await ask(flow, failing(ModelRefused("no money", status=402)))
+            await asyncio.sleep(0.06)
+            probe = asyncio.create_task(ask(flow, hand.attempt))
+            await settle()
+            with pytest.raises(ModelUnavailable, match="no money"):
+                await ask(flow, failing())
+            probe.cancel()
+            await settle()
+            assert (await ask(flow, failing())).result == "fine"
+            assert flow.paused is None
+
+        asyncio.run(inside())
+
+    def test_a_single_moderated_prompt_pauses_nothing_and_several_in_a_row_do(self) -> None:
+        async def inside() -> None:
+            flow = Flow(FlowLimits(**QUICK))
+            for count in range(1, 4):
+                with pytest.raises(ModelRefused):
+                    await ask(flow, failing(ModelRefused("not yours", status=403)))
+                assert flow.paused == ("not yours" if count == 3 else None)
+
+        asyncio.run(inside())
+
+    def test_a_caller_in_a_hurry_is_no_failure_of_the_endpoint(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(**QUICK)), Hand()
+            for _ in range(20):
+                await ask(flow, lambda: asyncio.sleep(0.005))
+            for _ in range(10):
+                with pytest.raises(ModelTimeout):
+                    await ask(flow, hand.attempt, seconds=0.01)
+            assert flow.paused is None
+
+        asyncio.run(inside())
+
+
+@asynccontextmanager
+async def client_of(script: Script, **options: Any) -> AsyncIterator[PlainClient]:
+    client = PlainClient(script, **options)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def all_closed(endpoint: FaultyEndpoint) -> bool:
+    deadline = time.monotonic() + 5
+    while endpoint.open and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return endpoint.open == 0
+
+
+class TestHedging:
+    def test_the_second_wins_and_the_first_lets_its_connection_go(self, endpoint: FaultyEndpoint) -> None:
+        script = endpoint.script([Step(fault=Fault.SILENCE), Step()])
+
+        async def inside() -> None:
+            flow = Flow(FlowLimits(hedge_seconds=0.05))
+            async with client_of(script) as client:
+                answered = await ask(flow, client.ask)
+                assert answered.result in script.answers
+                assert (answered.retries, answered.hedged) == (0, True)
+                assert (flow.counts.hedged, flow.counts.stopped, flow.counts.started) == (1, 1, 2)
+                check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+        assert script.requests == 2
+        assert all_closed(endpoint)
+
+    def test_an_answer_in_time_is_not_hedged(self, endpoint: FaultyEndpoint) -> None:
+        async def inside() -> None:
+            flow = Flow(FlowLimits(hedge_seconds=1.0))
+            async with client_of(endpoint.script([Step()])) as client:
+                assert not (await ask(flow, client.ask)).hedged
+
+        asyncio.run(inside())
+
+    def test_no_hedge_where_there_is_no_room(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(concurrency=1, hedge_seconds=0.01)), Hand()
+            task = asyncio.create_task(ask(flow, hand.attempt))
+            await asyncio.sleep(0.05)
+            hand.answer(0)
+            assert not (await task).hedged
+            assert len(hand.started) == 1
+
+        asyncio.run(inside())
+
+    def test_one_that_fails_leaves_it_to_the_other_and_both_failing_is_a_failure(self) -> None:
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(hedge_seconds=0.01, retries=0)), Hand()
+            task = asyncio.create_task(ask(flow, hand.attempt))
+            await asyncio.sleep(0.05)
+            hand.started[0].set_exception(unavailable(500))
+            await settle()
+            hand.answer(1)
+            assert (await task).result == 1
+            task = asyncio.create_task(ask(flow, hand.attempt))
+            await asyncio.sleep(0.05)
+            for number, status in ((3, 503), (2, 500)):
+                hand.started[number].set_exception(unavailable(status))
+            with pytest.raises(ModelUnavailable, match="500"):
+                await task
+            check_nothing_is_left(flow)
+
+        asyncio.run(inside())
+
+
+class TestOnSockets:
+    def test_a_certificate_of_nobody_we_trust_is_a_failure_and_nothing_is_asked(self, authority: Authority) -> None:
+        async def inside(script: Script) -> None:
+            flow = Flow(FlowLimits(retries=1, **QUICK))
+            async with client_of(script) as client:
+                with pytest.raises(ModelUnavailable, match="certificate"):
+                    await ask(flow, client.ask)
+            assert flow.counts.failed[Kind.UNAVAILABLE] == 2
+            assert script.requests == 0
+
+        with FaultyEndpoint(certificate=authority.sign("flow")) as endpoint:
+            asyncio.run(inside(endpoint.script([Step()])))
+            assert all_closed(endpoint)
+
+    def test_a_body_of_a_hundred_megabytes_is_not_read(self, endpoint: FaultyEndpoint) -> None:
+        async def inside() -> None:
+            async with client_of(endpoint.script([Step(fault=Fault.HUGE)])) as client:
+                with pytest.raises(ModelProtocolError, match="too many bytes"):
+                    await ask(Flow(), client.ask)
+
+        asyncio.run(inside())
+        assert all_closed(endpoint)
+
+    def test_a_throttled_endpoint_gives_most_of_what_it_has(self, endpoint: FaultyEndpoint) -> None:
+        """40 answers per second, asked by 32 callers as fast as they can; how much exactly is in `test_goodput`."""
+        script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
+
+        async def inside() -> Flow:
+            flow = Flow()
+            async with client_of(script) as client:
+
+                async def keep_asking() -> None:
+                    while True:
+                        await ask(flow, client.ask, seconds=20)
+
+                tasks = [asyncio.create_task(keep_asking()) for _ in range(32)]
+                await asyncio.sleep(5)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            return flow
+
+        flow = asyncio.run(inside())
+        assert flow.counts.answered >= 0.4 * 5 * 40
+        assert script.seen[Fault.THROTTLED] <= 0.4 * script.requests
+        check_nothing_is_left(flow)
+        gc.collect()

@@ -1,0 +1,408 @@
+"""The parts of flow control, each by itself under a clock that stands still until it is moved."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.models.flow import FlowLimits
+from judges.models.flow.backoff import Backoff
+from judges.models.flow.breaker import Admission, Breaker
+from judges.models.flow.bucket import Bucket
+from judges.models.flow.concurrency import AdaptiveLimit
+from judges.models.flow.latency import Latency
+from judges.models.flow.pace import Pace
+
+STEPS = st.floats(0.0, 20.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TestBackoff:
+    @given(st.integers(0, 2000), st.floats(0.0, 10.0), st.floats(0.0, 60.0), st.floats(0.0, 1.0, exclude_max=True))
+    def test_it_is_anything_up_to_a_bound_that_doubles(
+        self, failed: int, first: float, longest: float, dice: float
+    ) -> None:
+        backoff = Backoff(first, longest, random=lambda: dice)
+        assert 0.0 <= backoff.seconds(failed) <= min(longest, first * 2.0 ** min(failed, 900))
+        assert backoff.bound(failed) <= backoff.bound(failed + 1) <= 2 * backoff.bound(failed)
+
+
+class TestBucket:
+    @given(st.floats(1.0, 10_000.0), st.lists(st.tuples(STEPS, st.floats(0.0, 3_000.0)), max_size=40))
+    def test_no_span_takes_more_than_the_rate_and_one_burst(
+        self, per_minute: float, takes: list[tuple[float, float]]
+    ) -> None:
+        """Amounts above a burst may go over by what they are above it."""
+        clock = Clock()
+        bucket = Bucket(per_minute, clock=clock)
+        taken = []
+        for step, amount in takes:
+            clock.now += step
+            clock.now += bucket.wait(amount)
+            assert bucket.wait(amount) == pytest.approx(0.0, abs=1e-6)
+            bucket.take(amount)
+            taken.append((clock.now, amount))
+        for index, (start, _) in enumerate(taken):
+            total = 0.0
+            for at, amount in taken[index:]:
+                total += amount
+                allowed = bucket.burst + per_minute / 60 * (at - start) + max(0.0, amount - bucket.burst)
+                assert total <= allowed * (1 + 1e-6) + 1e-6
+
+    @given(st.lists(st.tuples(STEPS, st.floats(0.0, 100.0), st.floats(0.0, 300.0)), max_size=40))
+    def test_settling_leaves_what_was_really_used(self, calls: list[tuple[float, float, float]]) -> None:
+        clock, plain_clock = Clock(), Clock()
+        bucket, plain = Bucket(1200, clock=clock), Bucket(1200, clock=plain_clock)
+        for step, reserved, used in calls:
+            clock.now += step
+            plain_clock.now += step
+            bucket.take(reserved)
+            bucket.settle(reserved, used)
+            plain.take(used)
+            assert bucket.level == pytest.approx(plain.level, abs=1e-6)
+
+    def test_a_debt_is_waited_off(self) -> None:
+        clock = Clock()
+        bucket = Bucket(60, clock=clock)
+        bucket.take(1)
+        bucket.settle(1, 40)
+        assert bucket.wait(1) == pytest.approx(31.0)
+
+
+class TestAdaptiveLimit:
+    @given(
+        st.integers(1, 100),
+        st.lists(st.tuples(st.sampled_from(["answer", "throttled", "overloaded", "restart"]), STEPS), max_size=200),
+    )
+    def test_it_stays_between_one_and_the_most(self, most: int, events: list[tuple[str, float]]) -> None:
+        clock = Clock()
+        limit = AdaptiveLimit(most, clock=clock)
+        for event, took in events:
+            started, before = clock.now, limit.value
+            clock.now += took
+            if event == "answer":
+                limit.succeeded(started, in_flight=limit.value)
+                assert limit.value <= before + 1
+            elif event == "restart":
+                limit.restart()
+            else:
+                limit.overloaded(started, in_flight=limit.value, throttled=event == "throttled")
+                assert math.floor(before * 0.75) <= max(1, limit.value) <= before
+            assert 1 <= limit.value <= most
+
+    @given(st.integers(2, 64))
+    def test_a_storm_of_what_was_under_way_decreases_it_once(self, refused: int) -> None:
+        clock = Clock()
+        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        started = clock.now
+        for _ in range(refused):
+            clock.now += 0.01
+            limit.overloaded(started, in_flight=64, throttled=False)
+        assert limit.value == 48
+
+    def test_it_grows_by_one_per_round_after_resistance_and_doubles_before(self) -> None:
+        clock = Clock()
+        limit = AdaptiveLimit(1000, clock=clock)
+        answers(limit, clock, 8)
+        assert limit.value == 16
+        limit.overloaded(clock.now, in_flight=16, throttled=False)
+        assert limit.value == 12
+        answers(limit, clock, 13)
+        assert limit.value == 13
+
+    def test_a_limit_that_is_not_reached_neither_grows_nor_shrinks(self) -> None:
+        clock = Clock()
+        limit = AdaptiveLimit(64, clock=clock)
+        limit.succeeded(clock.now, in_flight=7)
+        limit.overloaded(clock.now, in_flight=7, throttled=True)
+        assert limit.value == 8
+
+    def test_after_an_outage_it_doubles_up_to_where_it_was(self) -> None:
+        clock = Clock()
+        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        for second in range(50):
+            clock.now += 1
+            limit.overloaded(clock.now, in_flight=64, throttled=False)
+            if second < 3:  # what was asked before it began
+                limit.succeeded(clock.now - 2, in_flight=1)
+        assert limit.value == 1
+        limit.restart()
+        answers(limit, clock, 63)
+        assert limit.value == 64
+
+    def test_rising_latency_decreases_it(self) -> None:
+        clock = Clock()
+        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        answers(limit, clock, 64, took=1.0)
+        answers(limit, clock, 64 * 3, took=4.0)
+        assert 40 <= limit.value < 60
+
+
+def answers(limit: AdaptiveLimit, clock: Clock, count: int, *, took: float = 0.1) -> None:
+    for _ in range(count):
+        clock.now += took
+        limit.succeeded(clock.now - took, in_flight=limit.value)
+
+
+def grown(limit: AdaptiveLimit, clock: Clock) -> AdaptiveLimit:
+    while limit.value < 64:
+        answers(limit, clock, 1)
+    return limit
+
+
+class TestLatency:
+    @given(st.lists(st.floats(0.3, 1.0), min_size=200, max_size=200))
+    def test_lengths_that_vary_threefold_are_no_rise(self, seconds: list[float]) -> None:
+        """A window's median is then never more than twice the baseline of 0.5 and some slack."""
+        latency = Latency()
+        assert not any(latency.rises_with(max(each, 0.45), 20) for each in seconds)
+
+    def test_a_few_very_long_answers_are_no_rise(self) -> None:
+        latency = Latency()
+        assert not any(latency.rises_with(30.0 if number % 3 == 0 else 1.0, 20) for number in range(400))
+
+    def test_a_jump_is_a_rise_for_a_while_and_then_the_new_normal(self) -> None:
+        latency = Latency()
+        for _ in range(100):
+            latency.rises_with(1.0, 20)
+        rises = [latency.rises_with(4.0, 20) for _ in range(2000)]
+        assert any(rises[:40])
+        assert not any(rises[400:])
+
+    def test_milliseconds_are_noise(self) -> None:
+        latency = Latency()
+        for _ in range(100):
+            latency.rises_with(0.002, 20)
+        assert not any(latency.rises_with(0.09, 20) for _ in range(200))
+
+
+def pace_with(clock: Clock) -> Pace:
+    return Pace(first=0.25, longest=5.0, longest_hold=60.0, clock=clock, random=lambda: 0.5)
+
+
+class TestPace:
+    @given(st.lists(st.tuples(st.sampled_from(["take", "answer", "throttled", "hold"]), STEPS), max_size=100))
+    def test_the_rate_is_positive_and_the_wait_is_bounded(self, events: list[tuple[str, float]]) -> None:
+        clock = Clock()
+        pace = pace_with(clock)
+        for event, step in events:
+            clock.now += step
+            if event == "take":
+                clock.now += pace.wait()
+                pace.take()
+            elif event == "answer":
+                pace.succeeded()
+            elif event == "throttled":
+                pace.throttled(clock.now)
+            else:
+                pace.hold(step * 10)
+            assert pace.rate >= 0.04
+            assert 0 <= pace.held <= 60.000001
+
+    def test_a_hold_holds_for_everybody_and_is_capped(self) -> None:
+        clock = Clock()
+        pace = pace_with(clock)
+        pace.hold(3600)
+        assert pace.wait() == pace.held == pytest.approx(60.0)
+        pace.hold(1)
+        assert pace.held == pytest.approx(60.0)
+
+    @pytest.mark.parametrize("nonsense", [math.nan, -5.0])
+    def test_a_wait_that_makes_no_sense_is_not_for_ever(self, nonsense: float) -> None:
+        pace = pace_with(Clock())
+        pace.hold(nonsense)
+        assert 0.0 <= pace.held <= 60.000001
+
+    def test_what_is_paced_starts_evenly(self) -> None:
+        clock = Clock()
+        pace = slowed_at_rate(clock, 50)
+        starts = []
+        for _ in range(40):
+            clock.now += pace.wait()
+            starts.append(clock.now)
+            pace.take()
+        gaps = [later - earlier for earlier, later in pairwise(starts[5:])]
+        assert all(0.015 < gap < 0.03 for gap in gaps)
+
+    def test_it_slows_to_nine_tenths_and_comes_back_within_seconds(self) -> None:
+        clock = Clock()
+        pace = slowed_at_rate(clock, 50)
+        assert pace.rate == pytest.approx(45, rel=0.1)
+        clock.now += 3
+        assert pace.rate == pytest.approx(50, rel=0.2)
+        clock.now += 6
+        assert pace.rate > 100
+
+    def test_an_endpoint_that_takes_nothing_is_left_alone_ever_longer(self) -> None:
+        clock = Clock()
+        pace = slowed_at_rate(clock, 50)
+        holds = []
+        for _ in range(10):
+            clock.now += pace.wait()
+            pace.take()
+            pace.throttled(clock.now)
+            holds.append(pace.held)
+        assert [hold for hold in holds if hold][:4] == pytest.approx([0.1875, 0.375, 0.75, 1.5])
+        assert max(holds) <= 5.0
+        clock.now += 5.1
+        assert pace.rate > 30
+
+
+def slowed_at_rate(clock: Clock, per_second: int) -> Pace:
+    """After two seconds of calls at that rate, of which the last of each was turned away."""
+    pace = pace_with(clock)
+    for _ in range(2):
+        for _ in range(per_second):
+            clock.now += 1 / per_second
+            pace.take()
+            pace.succeeded()
+        pace.throttled(clock.now)
+    return pace
+
+
+def breaker_with(clock: Clock) -> Breaker:
+    return Breaker(
+        failures=5, refusals=3, pause_seconds=30.0, probe_seconds=1.0, longest_probe_seconds=5.0, clock=clock
+    )
+
+
+def admitted(breaker: Breaker) -> Admission:
+    admission = breaker.admit()
+    assert admission is not None
+    return admission
+
+
+EVENTS = st.sampled_from(["success", "failure", "refusal", "sure refusal", "alive", "abandoned"])
+
+
+class TestBreaker:
+    @given(st.lists(st.tuples(EVENTS, STEPS), max_size=150))
+    def test_open_it_lets_one_probe_through_at_a_time_and_no_sooner_than_said(
+        self, events: list[tuple[str, float]]
+    ) -> None:
+        clock = Clock()
+        breaker = breaker_with(clock)
+        for call, (event, step) in enumerate(events):
+            clock.now += step
+            admission = breaker.admit()
+            if admission is None:
+                assert breaker.reason is not None
+                continue
+            assert admission.probe == (not breaker.closed)
+            assert not admission.probe or breaker.admit() is None
+            tell(breaker, admission, event, call)
+            if event == "success":
+                assert breaker.closed
+            if breaker.refuses:
+                assert breaker.admit() is None
+        clock.now += 31
+        assert breaker.admit() is not None
+
+    def test_failures_in_a_row_open_it_and_a_probe_closes_it(self) -> None:
+        clock = Clock()
+        breaker = breaker_with(clock)
+        for _ in range(4):
+            assert not breaker.failed(admitted(breaker), "reset")
+        assert breaker.failed(admitted(breaker), "reset")
+        assert (breaker.refuses, breaker.reason) == (True, "reset")
+        clock.now += 1
+        assert breaker.succeeded(admitted(breaker))
+        assert breaker.closed
+
+    def test_half_of_twenty_opens_it_though_none_are_in_a_row(self) -> None:
+        breaker = breaker_with(Clock())
+        for _ in range(10):
+            assert breaker.closed
+            breaker.succeeded(admitted(breaker))
+            breaker.failed(admitted(breaker), "now and then")
+        assert not breaker.closed
+
+    def test_probes_that_fail_come_further_apart_up_to_a_longest(self) -> None:
+        clock = Clock()
+        breaker = breaker_with(clock)
+        for _ in range(5):
+            breaker.failed(admitted(breaker), "reset")
+        waits = []
+        for _ in range(6):
+            began = clock.now
+            while breaker.refuses:
+                clock.now += 0.125
+            waits.append(clock.now - began)
+            breaker.failed(admitted(breaker), "reset")
+        assert waits == [1, 2, 4, 5, 5, 5]
+
+    def test_what_began_before_it_opened_neither_closes_nor_reopens_it(self) -> None:
+        clock = Clock()
+        breaker = breaker_with(clock)
+        early = [admitted(breaker) for _ in range(20)]
+        for admission in early[:5]:
+            breaker.failed(admission, "reset")
+        breaker.succeeded(early[5])
+        assert not breaker.closed
+        clock.now += 1
+        breaker.succeeded(admitted(breaker))
+        for admission in early[6:]:
+            breaker.failed(admission, "reset")
+        assert breaker.closed
+
+    def test_no_key_pauses_at_once_and_is_tried_every_pause(self) -> None:
+        clock = Clock()
+        breaker = breaker_with(clock)
+        assert breaker.refused(admitted(breaker), "no key", call=1, surely=True)
+        for _ in range(3):
+            clock.now += 29.9
+            assert breaker.refuses
+            clock.now += 0.1
+            breaker.refused(admitted(breaker), "no key", call=2, surely=True)
+        assert breaker.reason == "no key"
+
+    def test_single_moderated_prompts_pause_nothing(self) -> None:
+        breaker = breaker_with(Clock())
+        for call in range(20):
+            breaker.refused(admitted(breaker), "403", call=call, surely=False)
+            breaker.refused(admitted(breaker), "403", call=call, surely=False)
+            breaker.succeeded(admitted(breaker))
+        assert breaker.closed
+
+    def test_no_rights_in_several_calls_pause_it(self) -> None:
+        breaker = breaker_with(Clock())
+        opened = [breaker.refused(admitted(breaker), "403", call=call, surely=False) for call in (1, 1, 1, 2, 3)]
+        assert opened == [False, False, False, False, True]
+
+
+def tell(breaker: Breaker, admission: Admission, event: str, call: int) -> None:
+    if event == "success":
+        breaker.succeeded(admission)
+    elif event == "failure":
+        breaker.failed(admission, "reset")
+    elif event == "alive":
+        breaker.alive(admission)
+    elif event == "abandoned":
+        breaker.abandoned(admission)
+    else:
+        breaker.refused(admission, "no", call=call, surely=event == "sure refusal")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"concurrency": 0},
+        {"retries": -1},
+        {"requests_per_minute": 0},
+        {"tokens_per_minute": math.inf},
+        {"hedge_seconds": math.nan},
+        {"pause_seconds": -1},
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        FlowLimits(**wrong)  # type: ignore[arg-type]

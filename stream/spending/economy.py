@@ -1,0 +1,79 @@
+"""Economy: what is left out as the money of a window runs low, in a configured order; the safety lane is exempt."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stream.sampling import Cohort
+
+# Below this little would be learned from what is kept.
+MIN_KEEP = 1 / 16
+
+
+class Step(StrEnum):
+    """What can be left out."""
+
+    SAMPLES = "samples"
+    """Judges that take several samples take one."""
+
+    RESERVES = "reserves"
+    """A judge that fails is not replaced."""
+
+    CASCADE = "cascade"
+    """The cheapest judges are asked first, and the whole panel only where they are in doubt."""
+
+    SAMPLING = "sampling"
+    """Fewer records are judged: at half the threshold a half of them, at a quarter a quarter, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A step, and the share of the budget below which it is taken."""
+
+    step: Step
+    below: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Economy:
+    """What to leave out for one record."""
+
+    drop_samples: bool = False
+    drop_reserves: bool = False
+    force_cascade: bool = False
+    keep_share: float = 1.0
+    """The probability with which a record is kept; the recorded probability of inclusion is multiplied by it."""
+
+
+NONE = Economy()
+
+
+def economy(left: float, measures: Sequence[Measure]) -> Economy:
+    """What the share that is left allows."""
+    taken = {measure.step: measure.below for measure in measures if left < measure.below}
+    keep = _keep_share(left / taken[Step.SAMPLING]) if Step.SAMPLING in taken else 1.0
+    return Economy(
+        drop_samples=Step.SAMPLES in taken,
+        drop_reserves=Step.RESERVES in taken,
+        force_cascade=Step.CASCADE in taken,
+        keep_share=keep,
+    )
+
+
+def _keep_share(part: float) -> float:
+    """The power of two next below, so that the probability does not change with every record."""
+    return max(MIN_KEEP, 2.0 ** (math.ceil(math.log2(part)) - 1)) if part > MIN_KEEP else MIN_KEEP
+
+
+class Thinning:
+    """Who is kept: by the id and the salt alone, so replays decide alike, and a larger share keeps all of a smaller.
+
+    The draw has nothing to do with the sampler's, or those that the sampler chose would all be kept.
+    """
+
+    def __init__(self, salt: str) -> None:
+        self._cohort = Cohort(f"{salt}/budget")
+
+    def keeps(self, record_id: str | bytes, share: float) -> bool:
+        return share >= 1.0 or self._cohort.draw(record_id) < share

@@ -1,0 +1,75 @@
+"""Limits: what one partition may spend in an hour and in a day, for all apps together and for single ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from judges.models.spending import nanodollars
+
+MICRODOLLAR = 1000
+"""In nanodollars. Limits and leases are whole microdollars, so that notes stay short."""
+
+ALL_APPS = ""
+"""The scope of what all apps spend together."""
+
+
+class Span(Enum):
+    """The windows that budgets are for: hours and days of UTC, which Unix time counts off evenly."""
+
+    HOUR = 3600
+    DAY = 86_400
+
+
+class Caps(NamedTuple):
+    """A share of a budget in nanodollars: the whole of it, and what lanes other than safety may use of it."""
+
+    whole: int
+    main: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent in an hour and in a day, in US dollars; None for no limit."""
+
+    per_hour_usd: float | None = None
+    per_day_usd: float | None = None
+
+    def of(self, span: Span) -> float | None:
+        return self.per_hour_usd if span is Span.HOUR else self.per_day_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Everything that limits spending: one budget for all, others for some apps, and the share kept for safety."""
+
+    everyone: Budget
+    apps: Mapping[str, Budget]
+    safety_share: float
+
+
+Limits = Mapping[Span, Mapping[str, Caps]]
+"""By span and scope (`ALL_APPS`, or an app's name); only what is limited is in it."""
+
+
+def shares(budgets: Budgets, partition: int, partitions: int) -> Limits:
+    """What one of all partitions may spend. The shares of all of them add up to no more than the budget."""
+    if not 0 <= partition < partitions:
+        raise ValueError(f"there is no partition {partition} of {partitions}")
+    scopes = {ALL_APPS: budgets.everyone, **budgets.apps}
+    limits: dict[Span, dict[str, Caps]] = {}
+    for span in Span:
+        for scope, budget in scopes.items():
+            usd = budget.of(span)
+            if usd is not None:
+                caps = _share(usd, budgets.safety_share, partition, partitions)
+                limits.setdefault(span, {})[scope] = caps
+    return limits
+
+
+def _share(usd: float, safety_share: float, partition: int, partitions: int) -> Caps:
+    micro = nanodollars(usd, up=False) // MICRODOLLAR
+    # What does not divide evenly goes to some of the partitions, a microdollar each.
+    whole = micro * (partition + 1) // partitions - micro * partition // partitions
+    kept = min(whole, -int(-whole * safety_share // 1))
+    return Caps(whole * MICRODOLLAR, (whole - kept) * MICRODOLLAR)

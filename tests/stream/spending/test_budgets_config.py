@@ -1,0 +1,71 @@
+"""The section `budgets`: what it accepts, what it refuses in which words, and what it becomes."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from stream.budgetsconfig import MAX_APPS, BudgetsConfig
+from stream.spending import Treasury, shares
+from stream.spending.limits import Budget, Span
+from stream.spending.note import MAX_BYTES, longest
+
+
+def refusal(**data: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        BudgetsConfig.model_validate(data)
+    return str(caught.value)
+
+
+def test_without_limits_nothing_is_limited() -> None:
+    assert BudgetsConfig().budgets is None
+    assert not Treasury(BudgetsConfig().budgets, topic="t").active
+
+
+def test_limits_of_all_and_of_apps_become_shares() -> None:
+    config = BudgetsConfig.model_validate({"per_hour_usd": 8, "apps": {"bot": {"per_day_usd": 16}}})
+    assert config.budgets is not None
+    assert config.budgets.apps == {"bot": Budget(per_day_usd=16)}
+    found = shares(config.budgets, 3, 4)
+    assert found[Span.HOUR][""] == (2_000_000_000, 1_600_000_000)
+    assert found[Span.DAY]["bot"].whole == 4_000_000_000
+
+
+def test_a_budget_of_an_app_alone_is_enough() -> None:
+    assert BudgetsConfig.model_validate({"apps": {"bot": {"per_hour_usd": 1}}}).budgets is not None
+
+
+@pytest.mark.parametrize("value", [0, -1, 1e10, float("nan"), True, "much"])
+def test_amounts_that_make_no_sense_are_refused(value: object) -> None:
+    assert "per_hour_usd" in refusal(per_hour_usd=value)
+
+
+def test_an_app_must_be_limited_and_by_no_more_than_all() -> None:
+    assert "bot: must limit the hour or the day" in refusal(apps={"bot": {}})
+    said = refusal(per_hour_usd=5, apps={"bot": {"per_hour_usd": 6}})
+    assert "bot.per_hour_usd: must be at most budgets.per_hour_usd (5)" in said
+
+
+def test_steps_come_once_and_in_the_order_of_their_thresholds() -> None:
+    twice = [{"step": "samples", "below": 0.5}, {"step": "samples", "below": 0.4}]
+    assert "[1].step: is there twice" in refusal(degrade=twice)
+    rising = [{"step": "samples", "below": 0.2}, {"step": "reserves", "below": 0.3}]
+    assert "[1].below: must be at most that of the step before (0.2)" in refusal(degrade=rising)
+    assert BudgetsConfig.model_validate({"degrade": []}).measures == ()
+
+
+def test_more_apps_than_fit_beside_an_offset_are_refused() -> None:
+    large = {f"app-{number}": {"per_hour_usd": 1e6, "per_day_usd": 1e7} for number in range(MAX_APPS)}
+    assert f"of {MAX_BYTES} bytes" in refusal(apps=large)
+    small = {name: {"per_hour_usd": 10} for name in large}
+    config = BudgetsConfig.model_validate({"per_day_usd": 500, "apps": small})
+    assert config.budgets is not None
+    assert longest(shares(config.budgets, 0, 1)) <= MAX_BYTES
+
+
+def test_a_judge_without_a_price_is_refused_only_where_there_is_a_budget() -> None:
+    judges = [(("judges", "panel", 0), True), (("judges", "panel", 1), False)]
+    assert list(BudgetsConfig().unpriced(judges)) == []
+    ((loc, words),) = BudgetsConfig(per_hour_usd=1.0).unpriced(judges)
+    assert loc == ("judges", "panel", 1, "price")
+    assert "{prompt: 0, completion: 0}" in words

@@ -8,17 +8,17 @@ import json
 import logging
 import ssl
 import sys
-import threading
 from collections.abc import Iterable
 from pathlib import Path
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Literal, Self
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Literal
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry
 
 from sinks.health import Health, Report
 from sinks.scrape import metrics_app
+from sinks.serving import QuickBind, Serving
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -75,7 +75,7 @@ def _no_password() -> str:
     raise _PasswordError
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _Server(ThreadingMixIn, QuickBind, WSGIServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
@@ -83,10 +83,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(address, _QuietHandler)
 
     def server_bind(self) -> None:
-        """As the base class does, but without looking the host's name up, which can take seconds without a network."""
-        TCPServer.server_bind(self)
-        host, port = self.server_address[:2]
-        self.server_name, self.server_port = str(host), int(port)
+        super().server_bind()
         self.setup_environ()
 
     def get_request(self) -> tuple[Any, Any]:
@@ -118,7 +115,7 @@ class _QuietHandler(WSGIRequestHandler):
         """A line per scrape tells nobody anything."""
 
 
-class WebServer:
+class WebServer(Serving):
     """Serves until the `with` block ends."""
 
     def __init__(
@@ -133,24 +130,10 @@ class WebServer:
     ) -> None:
         self._health = health
         self._token = token
-        self._scheme = "http" if tls is None else "https"
         self._metrics = metrics_app(registry)
-        self._server = _Server((host, port), tls)
-        self._server.set_app(self._answer)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="web", daemon=True)
-
-    @property
-    def url(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"{self._scheme}://{host if isinstance(host, str) else host.decode()}:{port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        server = _Server((host, port), tls)
+        server.set_app(self._answer)
+        super().__init__(server, name="web", scheme="http" if tls is None else "https")
 
     def _answer(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")

@@ -116,8 +116,10 @@ class _Means:
 
     def flow(self, config: ModelJudgeConfig) -> Flow:
         """The one in front of the judge's endpoint."""
-        parts, limits = urlsplit(config.address), FlowLimits(**config.limits.model_dump())
-        return self.flows.setdefault(config.address, Flow(limits, name=parts.netloc))
+        if config.address not in self.flows:
+            limits = FlowLimits(**config.limits.model_dump())
+            self.flows[config.address] = Flow(limits, name=urlsplit(config.address).netloc)
+        return self.flows[config.address]
 
 
 def _judges(configs: Sequence[JudgeConfig], loc: Loc, means: _Means) -> tuple[Judge, ...]:

@@ -19,11 +19,16 @@ from judges.models.anthropic import ANTHROPIC_URL
 from judges.models.ollama import OLLAMA_URL
 from judges.models.presets import PRESETS, PresetName
 from judges.models.redaction import Redactor
+from judges.models.wire.anthropic import AnthropicWire
+from judges.models.wire.ollama import OllamaWire
+from judges.models.wire.openai import OpenAIWire
 from judges.problems import InconsistentError, Loc, unknown
 from stream.configwalk import DISCRIMINATOR
 from stream.section import MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats, web_address
 
 JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
+
+_Wire = type[OpenAIWire | AnthropicWire | OllamaWire]
 
 JudgeName = Annotated[str, Field(pattern=JUDGE)]
 RedactedKind = Literal[
@@ -80,8 +85,8 @@ class EndpointLimitsConfig(Section):
 class ModelJudgeConfig(JudgeSection):
     """What all judges that ask a model share."""
 
-    added: ClassVar[str]
-    """What is added to the address."""
+    wire: ClassVar[_Wire]
+    """The API that its endpoint speaks."""
 
     example: ClassVar[str]
     """An address as it should be."""
@@ -169,6 +174,13 @@ class ModelJudgeConfig(JudgeSection):
             raise ValueError("must be a name in printable characters")
         return value
 
+    @field_validator("temperature", "sampling_temperature")
+    @classmethod
+    def _cool_enough(cls, value: float | None) -> float | None:
+        if value is not None and value > cls.wire.hottest:
+            raise ValueError(f"must be at most {cls.wire.hottest:g} for this API")
+        return value
+
     @field_validator("min_pass", "min_valid")
     @classmethod
     def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -219,8 +231,8 @@ class ModelJudgeConfig(JudgeSection):
         if value is None:
             return None
         web_address(value, example=cls.example, secrets="keys go in api_key")
-        if any(value.rstrip("/").lower().endswith(ending) for ending in cls.no_endings()):
-            raise ValueError(f"must end before {cls.added}, which is added to it, as in {cls.example}")
+        if value.rstrip("/").lower().endswith(cls.wire.no_endings):
+            raise ValueError(f"must end before {cls.wire.path}, which is added to it, as in {cls.example}")
         return value
 
     @field_validator("proxy")
@@ -247,11 +259,6 @@ class ModelJudgeConfig(JudgeSection):
     def _without_secrets(self, value: SecretStr) -> str:
         return MASK
 
-    @classmethod
-    def no_endings(cls) -> tuple[str, ...]:
-        """What an address ends with when somebody wrote too much of it."""
-        return (cls.added,)
-
     @property
     def address(self) -> str:
         """Where the endpoint is, written or not."""
@@ -269,7 +276,7 @@ class _PresetSection(JudgeSection):
 class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
     """A model behind an endpoint that speaks the OpenAI chat protocol."""
 
-    added: ClassVar[str] = "/chat/completions"
+    wire: ClassVar[_Wire] = OpenAIWire
     example: ClassVar[str] = "https://api.openai.com/v1"
 
     kind: Literal["openai"] = Field(
@@ -300,7 +307,7 @@ def _address_of(preset: PresetName | None) -> str | None:
 class AnthropicJudgeConfig(ModelJudgeConfig):
     """A model behind an endpoint that speaks Anthropic's Messages."""
 
-    added: ClassVar[str] = "/v1/messages"
+    wire: ClassVar[_Wire] = AnthropicWire
     example: ClassVar[str] = ANTHROPIC_URL
 
     kind: Literal["anthropic"] = Field(default="anthropic", description="The kind of judge: Anthropic's Messages.")
@@ -310,17 +317,6 @@ class AnthropicJudgeConfig(ModelJudgeConfig):
         description=f"Address of the endpoint, up to and without /v1/messages; null: {ANTHROPIC_URL}.",
     )
 
-    @field_validator("temperature", "sampling_temperature")
-    @classmethod
-    def _cool_enough(cls, value: float | None) -> float | None:
-        if value is not None and value > 1:
-            raise ValueError("must be at most 1 for this API")
-        return value
-
-    @classmethod
-    def no_endings(cls) -> tuple[str, ...]:
-        return (cls.added, "/v1")
-
     @property
     def address(self) -> str:
         return self.base_url or ANTHROPIC_URL
@@ -329,7 +325,7 @@ class AnthropicJudgeConfig(ModelJudgeConfig):
 class OllamaJudgeConfig(ModelJudgeConfig):
     """A model of an Ollama server, asked by Ollama's own API."""
 
-    added: ClassVar[str] = "/api/chat"
+    wire: ClassVar[_Wire] = OllamaWire
     example: ClassVar[str] = OLLAMA_URL
 
     kind: Literal["ollama"] = Field(default="ollama", description="The kind of judge: Ollama's own API.")
@@ -338,10 +334,6 @@ class OllamaJudgeConfig(ModelJudgeConfig):
         max_length=2048,
         description=f"Address of the server, up to and without /api/chat; null: {OLLAMA_URL}.",
     )
-
-    @classmethod
-    def no_endings(cls) -> tuple[str, ...]:
-        return (cls.added, "/api", "/v1")
 
     @property
     def address(self) -> str:

@@ -24,7 +24,7 @@ from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE, SCHEMA, UNKNOWN, Sink
-from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
+from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.committed import read_committed_only
 from stream.config import Config, KafkaConfig, MonitorConfig
 from stream.credentials import broker_credentials
@@ -164,8 +164,7 @@ class Monitor:
         app, now = evaluation.app or UNKNOWN, time.time()
         probability, at = evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
         self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
-        scores = {name: found.score for name, found in evaluation.dimensions.items() if _counts(found)}
-        for name, score in {COMPOSITE: evaluation.composite.score, **scores}.items():
+        for name, score in results(evaluation):
             self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
         finding = finding_of(evaluation, self._safety)
@@ -213,11 +212,6 @@ def _worst_of(evaluation: Evaluation, safety: str) -> str:
     if evaluation.composite.status is not CompositeStatus.UNSAFE:
         return worst
     return safety if safety in evaluation.dimensions or not worst else worst
-
-
-def _counts(found: Dimension) -> bool:
-    """What does not apply, or has no scores, is not missing from a mean."""
-    return found.score is not None or found.status is Status.INSUFFICIENT
 
 
 class MonitorStage:

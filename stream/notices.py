@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from sinks.serving import QuickBind, Serving
+from stream.logs import escaped
 from stream.printable import printable, shortened
 
 PATHS = frozenset({"/", "/alerts"})
@@ -107,13 +108,7 @@ def alert_json(alert: Alert, at: datetime) -> str:
         "starts_at": _moment(alert.starts_at),
         "ends_at": _moment(alert.ends_at) if alert.status == "resolved" else None,
     }
-    # json leaves control characters above ASCII as they are, and terminals obey them.
-    return re.sub(r"[^ -~]", _escaped, json.dumps(entry, ensure_ascii=False))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    char = found.group()
-    return char if char.isprintable() else json.dumps(char)[1:-1]
+    return escaped(json.dumps(entry, ensure_ascii=False), json_form=True)
 
 
 def _label(labels: Mapping[str, str], name: str) -> str:
@@ -127,30 +122,14 @@ def _moment(at: datetime) -> str:
 Take = Callable[[Notice, datetime], None]
 
 
-class NoticeServer:
+class NoticeServer(Serving):
     """Hands every notice to `take`, one after the other, from `with` to the end of the block."""
 
     def __init__(self, host: str, port: int, take: Take) -> None:
         self._take = take
         self._lock = threading.Lock()
         self._error: OSError | None = None
-        self._server = _Server((host, port), self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="webhook", daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"http://{host if isinstance(host, str) else host.decode()}:{port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(_Server((host, port), self), name="webhook", look_seconds=_LOOK_SECONDS)
 
     def check(self) -> None:
         """Raises what kept a notice from being told, such as a reader of the output that went away."""
@@ -171,16 +150,10 @@ class NoticeServer:
         return True
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(QuickBind, ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], notices: NoticeServer) -> None:
         super().__init__(address, _Handler)
         self.notices = notices
-
-    def server_bind(self) -> None:
-        """As the base class does, but without looking the host's name up, which can take seconds without a network."""
-        TCPServer.server_bind(self)
-        host, port = self.server_address[:2]
-        self.server_name, self.server_port = str(host), int(port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that leave, or fall silent, are no errors of ours."""

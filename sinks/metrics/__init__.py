@@ -2,7 +2,7 @@
 
 from sinks.metrics.funnel import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from sinks.metrics.labels import BoundedLabel, FrequentLabel
-from sinks.metrics.scores import ScoreMetrics
+from sinks.metrics.scores import ScoreMetrics, results
 
 __all__ = [
     "BoundedLabel",
@@ -12,4 +12,5 @@ __all__ = [
     "SamplingMetrics",
     "ScoreMetrics",
     "Stage",
+    "results",
 ]

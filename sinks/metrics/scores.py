@@ -85,7 +85,7 @@ class ScoreMetrics:
         self._evaluations.labels(*about, item.composite.status.value).inc()
         for status in SafetyStatus:  # all of them, so that a share of an app without incidents is 0 and not absent
             self._safety.labels(*about, status.value).inc(item.composite.safety.status is status)
-        for dimension, score in _results(item):
+        for dimension, score in results(item):
             self._add((*about, self._names(dimension)), score, weight)
         if item.composite.score is not None:
             self._add_to_objective(about, item, round(item.composite.score, _DIGITS), weight)
@@ -144,7 +144,7 @@ def _withdraw(gauge: Gauge, label: str) -> None:
         gauge.remove(label)
 
 
-def _results(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
+def results(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
     """What has a score or should have one; what does not apply, or has only an option, is not missing from a mean."""
     yield COMPOSITE, evaluation.composite.score
     for name, dimension in evaluation.dimensions.items():

@@ -35,7 +35,6 @@ _LOOK_SECONDS = 0.25
 _EMBEDDED_SAMPLING_RATE = 0.5
 _SCENARIO_SECONDS = 60.0
 _DRAIN_SECONDS = 60.0
-# What shells report of a program that Ctrl-C ended.
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 

@@ -132,9 +132,11 @@ class _Session:
 
     def _finish(self, view: View, written: int) -> None:
         """Lets everything that was written be judged, as far as the time allows."""
-        if not self._drained(written):
+        metrics = self.service.metrics
+        unread = written - metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
+        if waiting := max(0, unread) + self._summary.left(metrics):
             words = "the traffic ended; finishing %d records, for up to %.0f s; Ctrl-C leaves them"
-            log.info(words, self._summary.left(self.service.metrics), _DRAIN_SECONDS)
+            log.info(words, waiting, _DRAIN_SECONDS)
         deadline = time.monotonic() + _DRAIN_SECONDS
         self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
         if not self._drained(written) and not self._stop.is_set():

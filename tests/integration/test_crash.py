@@ -5,9 +5,11 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +18,8 @@ from confluent_kafka import Producer
 from stream.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, read_json, wait_until
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed
+
+Evaluation = dict[str, Any]
 
 RUN_AHEAD = 32
 DIMENSIONS = 6
@@ -41,11 +45,10 @@ class CountingJudge:
         slow = int(found.group()[4:]) % SLOW_EVERY == 0
         return delayed(best_verdict(body), SLOW_SECONDS if slow else 0.0)
 
-    @property
-    def judged_again(self) -> int:
-        """Records that were put to the judge more often than once for each dimension."""
+    def judged_again(self, retries: Counter[str]) -> list[str]:
+        """Records that were put to the judge more often than once for each dimension, its failed calls aside."""
         with self._lock:
-            return sum(calls > DIMENSIONS for calls in self.calls.values())
+            return sorted(name for name, calls in self.calls.items() if calls > DIMENSIONS + retries[name])
 
 
 class Feed:
@@ -90,12 +93,30 @@ def worker(broker: EmbeddedBroker, endpoint: JudgeEndpoint, folder: Path, name: 
     return StageProcess("worker", bootstrap=broker.bootstrap, log=folder / f"{name}.log", config=config)
 
 
+def retries_in(evaluations: Iterable[Evaluation]) -> Counter[str]:
+    """Calls of each record that failed and were made once more by the same worker."""
+    retries: Counter[str] = Counter()
+    for evaluation in evaluations:
+        verdicts = [verdict for dimension in evaluation["dimensions"].values() for verdict in dimension["judges"]]
+        retries[evaluation["interaction_id"]] += sum(verdict["samples"].get("retries", 0) for verdict in verdicts)
+    return retries
+
+
+def left_in(logs: Iterable[str]) -> int:
+    """Records that living workers say they left to others: the group was busy, or took them for dead, as it does when
+    the machine stands still for long."""
+    return sum(
+        sum(map(int, re.findall(r"(\d+) records are left unfinished", log))) + RUN_AHEAD * log.count("lost to another")
+        for log in logs
+    )
+
+
 def missing(broker: EmbeddedBroker, feed: Feed) -> list[str]:
     evaluated = {evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations")}
     return sorted(set(feed.ids) - evaluated)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_every_record_is_evaluated_when_workers_die_join_and_leave(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -107,7 +128,7 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
         wait_until(lambda: len(judge.calls) > 10, seconds=30, what="the first worker judges")
         for join in range(JOINS):
             guest = stack.enter_context(worker(broker, endpoint, tmp_path, f"guest-{join}"))
-            wait_until(partial(guest.said, "assigned"), seconds=30, what=f"guest {join} joins")
+            wait_until(partial(guest.said, "assigned"), seconds=60, what=f"guest {join} joins")
             time.sleep(1.0)
             if join in KILLED_JOINS:
                 guest.kill()
@@ -119,5 +140,7 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
         )
     evaluations = read_json(broker.bootstrap, "rag.evaluations")
     assert all(evaluation["composite"]["score"] == 1.0 for evaluation in evaluations)
-    print(f"{len(feed.ids)} records, {judge.judged_again} of them judged again after {len(KILLED_JOINS)} kills")
-    assert judge.judged_again <= len(KILLED_JOINS) * RUN_AHEAD
+    again = judge.judged_again(retries_in(evaluations))
+    left = left_in(log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))
+    print(f"{len(feed.ids)} records, {len(again)} of them judged again after {len(KILLED_JOINS)} kills and {left} left")
+    assert len(again) <= len(KILLED_JOINS) * RUN_AHEAD + left, again

@@ -29,7 +29,8 @@ def send(broker: EmbeddedBroker) -> None:
             "id": f"i-{number}",
             "question": "How long is the return period?",
             "contexts": [{"text": "Goods can be returned within 30 days."}],
-            "answer": "You have 30 days.",
+            # Each its own: a verdict on the same texts would be given again, without asking.
+            "answer": f"You have {30 + number} days.",
             "traceparent": traceparent(number),
         }
         produce_all(broker.bootstrap, "rag.sampled", [{"key": f"i-{number}", "value": json.dumps(value)}])

@@ -23,6 +23,8 @@ _NUMERIC: Mapping[Numeric, Callable[[Sequence[Fraction]], Fraction]] = {
 
 
 def combined(rule: Numeric, numbers: Sequence[float]) -> float:
+    if len(numbers) == 1:
+        return numbers[0] + 0.0  # like a fraction it has no negative zero
     return float(_NUMERIC[rule]([Fraction(number) for number in numbers]))
 
 
@@ -37,6 +39,8 @@ def lower_median(ranks: Sequence[int], weights: Sequence[float] | None = None) -
     That is the majority where there is one, and the worse side of a tie. Counting the most frequent choice instead
     would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter ([0, 0, 1, 1, 1]) lifts it.
     """
+    if len(ranks) == 1:
+        return ranks[0]
     votes = sorted(zip(ranks, map(Fraction, repeat(1, len(ranks)) if weights is None else weights), strict=True))
     half = sum(weight for _, weight in votes) / 2
     sums = accumulate(weight for _, weight in votes)

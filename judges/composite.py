@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import EllipsisType, MappingProxyType
 from typing import Protocol, Self
 
@@ -251,7 +252,7 @@ class MultiCriteria:
         """Everything that can change a composite, ready for JSON. The order of the criteria cannot."""
         return {"items": {name: self.items[name].identity for name in sorted(self.items)}, "safety": self.safety}
 
-    @property
+    @cached_property
     def asking_order(self) -> tuple[Criterion, ...]:
         """Those that show the most fields first, so that an endpoint has their common beginning when others come."""
         return tuple(sorted(self.criteria.values(), key=_fields_shown, reverse=True))

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     POSITION_BIAS = "position_bias"
     SAME_FAMILY = "same_family"
     QUORUM = "quorum_not_met"
+    BUDGET = "budget"
     NOTHING_TO_JUDGE = "nothing_to_judge"
 
 
@@ -248,6 +249,9 @@ class Evaluation(_About):
     composite: Composite
     truncated: tuple[str, ...] = ()
     """Paths of the interaction's fields that were cut to the configured limits before judging."""
+
+    savings: tuple[str, ...] = ()
+    """What was left out because a budget ran low: samples, reserves, cascade."""
 
     cost_usd: FiniteFloat | None = None
     latency_ms: FiniteFloat = 0.0

@@ -4,10 +4,10 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from judges.composite import MultiCriteria
 from judges.criteria import Criterion
@@ -23,6 +23,7 @@ from judges.evaluation import (
 )
 from judges.interaction import Case, Interaction, Language, case_of
 from judges.panel import Panel, Vote, safety_choice
+from judges.thrift import current_thrift
 
 # Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
 SEMANTICS_VERSION = 2
@@ -73,6 +74,8 @@ class Evaluator:
         `on_unsafe` is called once, the moment it is certain that the safety verdict is the worst, while other
         criteria and other judges of this one may still be open.
         """
+        # Where nothing is waited for, others still have their turn between two evaluations.
+        await asyncio.sleep(0)
         started = time.perf_counter()
         case = case_of(submission.interaction, self._language)
         warn = self._warner(submission, case, on_unsafe)
@@ -84,14 +87,21 @@ class Evaluator:
             warn.at_last(dimension)
             return dimension
 
+        if self._panel.waits:
+            found = await self._at_once(assess)
+        else:
+            found = {each.name: await assess(each) for each in self._multi.asking_order}
+        dimensions = {name: found[name] for name in self._multi.criteria}
+        return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
+
+    async def _at_once(self, assess: Callable[[Criterion], Coroutine[Any, Any, Dimension]]) -> dict[str, Dimension]:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {each.name: group.create_task(assess(each)) for each in self._multi.asking_order}
         except ExceptionGroup as failures:
             # Judges cannot fail the evaluation, a notice that cannot be sent can: one cause, told plainly.
             raise failures.exceptions[0] from None
-        dimensions = {name: tasks[name].result() for name in self._multi.criteria}
-        return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
+        return {name: task.result() for name, task in tasks.items()}
 
     @property
     def judge_names(self) -> tuple[str, ...]:
@@ -116,6 +126,7 @@ class Evaluator:
             dimensions=dimensions,
             composite=self._multi.compose(dimensions, safety=choice).composite,
             truncated=submission.truncated,
+            savings=current_thrift().names,
             cost_usd=sum(costs) if costs else None,
             latency_ms=latency_ms,
         )

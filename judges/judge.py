@@ -18,6 +18,8 @@ from judges.sync import is_cancelled, wait_for
 
 logger = logging.getLogger(__name__)
 
+_NOTHING = Samples(requested=0)
+
 Criteria = Sequence[Criterion] | Mapping[str, Criterion]
 """Several criteria; of a mapping, such as a file of criteria, its values."""
 
@@ -36,6 +38,10 @@ class Judge(ABC):
 
     only: frozenset[str] | None = None
     """Names of the criteria it is kept for; None: it judges by all it can."""
+
+    waits: bool = True
+    """Whether its verdicts can be waited for, so that a deadline can end them and others go on meanwhile. One that only
+    computes says False: a panel of such judges needs neither tasks nor timers."""
 
     @property
     @abstractmethod
@@ -103,16 +109,15 @@ class Judge(ABC):
 
     def _refused(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
         """What is decided before any call."""
-        nothing = Samples(requested=0)
         reason = self.refusal(criterion)
         if reason is not None:
-            return unscored(self.name, Reason.UNSUPPORTED, reason, samples=nothing)
+            return unscored(self.name, Reason.UNSUPPORTED, reason, samples=_NOTHING)
         unmet = unmet_needs(case, criterion)
         if unmet is not None:
             status, reason_code = Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE
-            return unscored(self.name, reason_code, unmet, samples=nothing, status=status)
+            return unscored(self.name, reason_code, unmet, samples=_NOTHING, status=status)
         missing = missing_fields(case, criterion)
-        return unscored(self.name, Reason.MISSING_FIELD, missing, samples=nothing) if missing else None
+        return unscored(self.name, Reason.MISSING_FIELD, missing, samples=_NOTHING) if missing else None
 
     @overload
     def evaluate(
@@ -172,7 +177,7 @@ class Judge(ABC):
         return criterion_of(chosen, self.plain_scale)
 
     def _unusable(self, detail: str) -> JudgeVerdict:
-        return unscored(self.name, Reason.MISSING_FIELD, detail, samples=Samples(requested=0))
+        return unscored(self.name, Reason.MISSING_FIELD, detail, samples=_NOTHING)
 
 
 def unmet_needs(case: Case, criterion: Criterion) -> str | None:

@@ -14,6 +14,7 @@ class Unscored(StrEnum):
 
     JUDGES_UNAVAILABLE = "judges_unavailable"
     TIMEOUT = "timeout"
+    BUDGET = "budget"
     INSUFFICIENT = "insufficient"
     NOT_APPLICABLE = "not_applicable"
 
@@ -58,6 +59,8 @@ def unscored_reason(evaluation: Evaluation) -> Unscored | None:
     transient = [reason for reason, _ in reasons.most_common() if reason in _TRANSIENT]
     if transient:
         return _TRANSIENT[transient[0]]
+    if Reason.BUDGET in reasons:
+        return Unscored.BUDGET
     return Unscored.INSUFFICIENT if missing else Unscored.NOT_APPLICABLE
 
 

@@ -19,12 +19,11 @@ from judges.llm.guardian import GuardianJudge
 from judges.llm.rubric import RubricJudge
 from judges.local import LocalJudge
 from judges.models.anthropic import AnthropicModel
-from judges.models.base import Price
 from judges.models.endpoint import EndpointModel, ModelOptions
 from judges.models.flow import Flow, FlowLimits
 from judges.models.ollama import OllamaModel
 from judges.models.openai import OpenAIModel
-from judges.models.redaction import Redactor, is_private
+from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
@@ -44,6 +43,7 @@ from stream.judgesconfig import (
 
 VERSION = metadata.version("streamjury")
 
+_PROMPT_TO_COMPLETION = 10
 # Longer than any key; a file of that size is not one.
 _MAX_KEY_BYTES = 64 * 1024
 
@@ -94,6 +94,7 @@ def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | 
         exclude_family=config.exclude_family,
         stop_early=config.stop_early,
         cascade=_cascade(config.cascade),
+        frugal=_cascade(_frugal(config.panel)),
         safety=frozenset() if multi.safety is None else frozenset({multi.safety}),
     )
 
@@ -104,6 +105,20 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
     return Cascade(
         first=config.first, min_agreement=config.min_agreement, threshold=config.threshold, margin=config.margin
     )
+
+
+def _frugal(panel: Sequence[JudgeConfig]) -> CascadeConfig | None:
+    """The cheapest judge first; of several, the one that is named first."""
+    if len(panel) < 2:
+        return None
+    return CascadeConfig(first=(min(panel, key=_dearness).name,))
+
+
+def _dearness(judge: JudgeConfig) -> float:
+    """What a verdict costs beside those of others: prompts are several times as long as what is written."""
+    if isinstance(judge, LocalJudgeConfig) or judge.known_price is None:
+        return 0.0
+    return (_PROMPT_TO_COMPLETION * judge.known_price.prompt + judge.known_price.completion) * judge.samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +150,7 @@ def _judge(config: JudgeConfig, loc: Loc, means: _Means) -> Judge:
 
 
 def _redacts(config: ModelJudgeConfig) -> bool:
-    host = urlsplit(config.address).hostname or ""
-    return config.redact == "always" or (config.redact == "auto" and not is_private(host))
+    return config.redact == "always" or (config.redact == "auto" and not config.is_private)
 
 
 def _asking(config: ModelJudgeConfig, model: EndpointModel) -> Judge:
@@ -167,7 +181,6 @@ def _asking(config: ModelJudgeConfig, model: EndpointModel) -> Judge:
 
 
 def _model(config: ModelJudgeConfig, api_key: str | None, means: _Means) -> EndpointModel:
-    price = config.price
     options: ModelOptions = {
         "api_key": api_key,
         "timeout_seconds": config.timeout_seconds,
@@ -181,7 +194,7 @@ def _model(config: ModelJudgeConfig, api_key: str | None, means: _Means) -> Endp
         "structured": config.structured,
         "redactor": means.redactor if _redacts(config) else None,
         "flow": means.flow(config),
-        "price": None if price is None else Price(prompt=price.prompt, completion=price.completion),
+        "price": config.known_price,
     }
     if isinstance(config, OpenAIJudgeConfig):
         return OpenAIModel(config.model, base_url=config.base_url, preset=config.preset, **options)

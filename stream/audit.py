@@ -22,6 +22,7 @@ from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
 from stream.adaptive import DEFAULT_MIN_RATE
 from stream.config import Config, SamplingConfig, SamplingRule
+from stream.envelope import read_sampling
 from stream.errors import RecordError
 from stream.incoming import Incoming
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
@@ -32,6 +33,7 @@ from stream.replay import is_mark, marked_letter, source_of
 from stream.rules import Facts
 from stream.sampling import Verdict
 from stream.scan import TopicScan, committed_offsets
+from stream.spending.economy import MIN_KEEP, Thinning
 
 Progress = Callable[[int, int], None]
 """Called now and then with how many records were read, of about how many."""
@@ -118,6 +120,7 @@ class _Audit:
         self._config, self._partitions, self._progress = config, partitions, progress
         self._since_ms = since_ms
         self._recalled = Recalled(config)
+        self._thinning = Thinning(config.sampling.salt)
         self._ledger = Ledger(repeat_ms=int(config.worker.repeat_seconds * 1000))
         self._done = self._total = 0
         self._reached: dict[Partition, int] = {}
@@ -206,7 +209,18 @@ class _Audit:
 
     def _take_as_queued(self, message: KafkaMessage, at: Place, waiting: Kind | None) -> None:
         body_id = self._recalled.body_id(message.value())
-        self._ledger.queued(at, message.key() or body_id or at, body_id, waiting)
+        spared = body_id is not None and self._may_be_spared(message, body_id)
+        self._ledger.queued(at, message.key() or body_id or at, body_id, waiting, spared=spared)
+
+    def _may_be_spared(self, message: KafkaMessage, body_id: bytes) -> bool:
+        """Whether a worker may have left the record out because money was short; how short it was is not recorded."""
+        if not self._config.budgets.thins or self._thinning.keeps(body_id, MIN_KEEP):
+            return False
+        safety = self._config.sampling.safety
+        try:
+            return safety is None or read_sampling(read_record(message).headers).lane != safety.lane
+        except RecordError:
+            return False  # it should have been a dead letter
 
     def _take_interaction(self, message: KafkaMessage) -> None:
         at, facts = _place(message), Incoming(message)

@@ -1,7 +1,7 @@
 """The section of the configuration for what judging may cost."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated
+from typing import Literal
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
@@ -13,16 +13,18 @@ from stream.spending.limits import Budget, Budgets, shares
 from stream.spending.note import MAX_BYTES, longest
 
 MAX_APPS = 64
-
-Dollars = Annotated[FiniteFloat, Field(gt=0, le=1e9)]
-Threshold = Annotated[FiniteFloat, Field(gt=0, le=1)]
+MAX_USD = 1e9
 
 
 class AppBudgetConfig(Section):
     """What the judging of one app's interactions may cost."""
 
-    per_hour_usd: Dollars | None = Field(default=None, description="In an hour of UTC; null: as much as all may.")
-    per_day_usd: Dollars | None = Field(default=None, description="In a day of UTC; null: as much as all may.")
+    per_hour_usd: FiniteFloat | None = Field(
+        default=None, gt=0, le=MAX_USD, description="In an hour of UTC; null: as much as all may."
+    )
+    per_day_usd: FiniteFloat | None = Field(
+        default=None, gt=0, le=MAX_USD, description="In a day of UTC; null: as much as all may."
+    )
 
     @property
     def budget(self) -> Budget:
@@ -32,18 +34,24 @@ class AppBudgetConfig(Section):
 class MeasureConfig(Section):
     """One thing to leave out, and from when on."""
 
-    step: Step = Field(
+    step: Literal["samples", "reserves", "cascade", "sampling"] = Field(
         description="samples: one instead of several; reserves: none; cascade: cheap judges first; "
         "sampling: fewer records."
     )
-    below: Threshold = Field(description="Taken while less than this share of the hour's or day's budget is left.")
+    below: FiniteFloat = Field(
+        gt=0, le=1, description="Taken while less than this share of the hour's or day's budget is left."
+    )
 
 
 class BudgetsConfig(Section):
     """What the judges may cost, all workers together. Needs the price of every judge."""
 
-    per_hour_usd: Dollars | None = Field(default=None, description="In an hour of UTC; null: no limit.")
-    per_day_usd: Dollars | None = Field(default=None, description="In a day of UTC; null: no limit.")
+    per_hour_usd: FiniteFloat | None = Field(
+        default=None, gt=0, le=MAX_USD, description="In an hour of UTC; null: no limit."
+    )
+    per_day_usd: FiniteFloat | None = Field(
+        default=None, gt=0, le=MAX_USD, description="In a day of UTC; null: no limit."
+    )
     apps: Mapping[AppName, AppBudgetConfig] = Field(
         default={},
         max_length=MAX_APPS,
@@ -55,10 +63,10 @@ class BudgetsConfig(Section):
     )
     degrade: tuple[MeasureConfig, ...] = Field(
         default=(
-            MeasureConfig(step=Step.SAMPLES, below=0.4),
-            MeasureConfig(step=Step.RESERVES, below=0.3),
-            MeasureConfig(step=Step.CASCADE, below=0.2),
-            MeasureConfig(step=Step.SAMPLING, below=0.1),
+            MeasureConfig(step="samples", below=0.4),
+            MeasureConfig(step="reserves", below=0.3),
+            MeasureConfig(step="cascade", below=0.2),
+            MeasureConfig(step="sampling", below=0.1),
         ),
         max_length=len(Step),
         description="What to leave out as the money runs low, in this order; the safety lane is exempt.",
@@ -106,7 +114,12 @@ class BudgetsConfig(Section):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        return tuple(Measure(step=measure.step, below=measure.below) for measure in self.degrade)
+        return tuple(Measure(step=Step(measure.step), below=measure.below) for measure in self.degrade)
+
+    @property
+    def thins(self) -> bool:
+        """Whether records may be left out when the money runs low."""
+        return self.budgets is not None and any(measure.step is Step.SAMPLING for measure in self.measures)
 
     def unpriced(self, judges: Iterable[tuple[Loc, bool]]) -> Iterator[tuple[Loc, str]]:
         """What is wrong when there is a budget and a judge has no price: nobody could tell what its calls cost.
@@ -117,7 +130,7 @@ class BudgetsConfig(Section):
             if not priced:
                 yield (
                     (*loc, "price"),
-                    "is required, because there is a budget and no known price of this model; "
+                    "is required, because there is a budget, and no price of this model at this endpoint is known; "
                     "a model of your own costs {prompt: 0, completion: 0}",
                 )
 

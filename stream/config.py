@@ -27,6 +27,7 @@ from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
 from judges.problems import InconsistentError, Loc, unknown
 from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_within
+from stream.budgetsconfig import BudgetsConfig
 from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.judgesconfig import JUDGE, JudgesConfig
@@ -276,8 +277,9 @@ class LimitsConfig(Section):
 class InputConfig(Section):
     """The shape of the records that the RAG service logs."""
 
-    adapter: Literal["streamjury", "mapping"] = Field(
-        default="streamjury", description="How records are read: in Streamjury's own shape, or as `mapping` says."
+    adapter: Literal["streamjury", "mapping", "csv"] = Field(
+        default="streamjury",
+        description="How records are read: in Streamjury's own shape, as `mapping` says, or as rows with csv's columns.",
     )
     mapping: Mapping[FieldName, FieldPath] = Field(
         default={},
@@ -297,7 +299,7 @@ class InputConfig(Section):
     @classmethod
     def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
         adapter = info.data.get("adapter")
-        if adapter == "streamjury" and value:
+        if adapter in {"streamjury", "csv"} and value:
             raise ValueError("is only read with 'adapter: mapping'")
         missing = [name for name in ("id", "question", "answer") if name not in value]
         if adapter == "mapping" and missing:
@@ -814,6 +816,8 @@ class Config(Section):
     input: InputConfig = Field(default_factory=InputConfig, description="The shape of the records that are read.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
     criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="What is judged.")
+    # Before the judges, which need prices where there is one.
+    budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="What judging may cost.")
     judges: JudgesConfig = Field(default_factory=JudgesConfig, description="Who judges.")
     composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How criteria become one score.")
     sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
@@ -843,10 +847,12 @@ class Config(Section):
     @field_validator("judges")
     @classmethod
     def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
-        criteria = info.data.get("criteria")
-        strangers = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
-        if strangers:
-            raise InconsistentError(strangers)
+        criteria, budgets = info.data.get("criteria"), info.data.get("budgets")
+        problems = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
+        if budgets is not None:
+            problems += budgets.unpriced((loc, judge.known_price is not None) for loc, judge in value.models())
+        if problems:
+            raise InconsistentError(problems)
         return value
 
     @field_validator("composite")

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
@@ -46,6 +47,16 @@ _SIZE_ATTEMPTS = 3
 _REMIND_SECONDS = 6 * 3600.0
 # Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
 _BATCH_BYTES = 256 * 1024
+
+
+NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
+
+
+class Mark(NamedTuple):
+    """How far a partition was read, and a note that the group's coordinator keeps with that."""
+
+    offset: int
+    note: str = ""
 
 
 class Listener(Protocol):
@@ -125,7 +136,7 @@ class Exchange:
         self._producer = Producer(self._producer_options, logger=log)
         self._compressed = bool(kafka.options.keys() & {"compression.type", "compression.codec"})
         self._spent = False
-        self._in_doubt: Mapping[Partition, int] = {}
+        self._in_doubt: Mapping[Partition, Mark] = {}
         self._mirror_offsets = False
         self._refused: list[Message] = []
         self._assignment: frozenset[Partition] = frozenset()
@@ -176,8 +187,13 @@ class Exchange:
         found = self._consumer.position([TopicPartition(*partition) for partition in self._assignment])
         return {Partition(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
-    def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
-        """Publishes messages and offsets together.
+    def publish(
+        self,
+        messages: Sequence[Message],
+        offsets: Mapping[Partition, int],
+        notes: Mapping[Partition, str] = NO_NOTES,
+    ) -> None:
+        """Publishes messages and offsets together, and notes with the offsets.
 
         1. begin a transaction,
         2. produce every message,
@@ -188,7 +204,8 @@ class Exchange:
         process has our place.
         """
         try:
-            self._publish(messages, {**self._idle_offsets(), **offsets})
+            wanted = {**self._idle_offsets(), **offsets}
+            self._publish(messages, {part: Mark(at, notes.get(part, "")) for part, at in wanted.items()})
         except PublishAborted as aborted:
             self.problem = f"cannot publish: {aborted}"
             raise
@@ -200,12 +217,29 @@ class Exchange:
         if not self._beside or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
             return {}
         self._reminded_at = time.monotonic()
-        idle = [TopicPartition(*partition) for partition in self._assignment if partition.topic in self._beside]
+        idle = [partition for partition in self._assignment if partition.topic in self._beside]
         try:
-            known = self._consumer.committed(idle, _CALL_SECONDS)
+            known = self._committed(idle)
         except KafkaException as error:
             raise PublishAborted(error.args[0].str()) from error
-        return {Partition(at.topic, at.partition): at.offset for at in known if at.offset >= 0}
+        return {partition: mark.offset for partition, mark in known.items() if mark.offset >= 0}
+
+    def marks(self, partitions: Collection[Partition]) -> dict[Partition, Mark] | None:
+        """What the group's coordinator has of these, with negative offsets where nothing; None if it does not say."""
+        try:
+            return self._committed(partitions)
+        except KafkaException as error:
+            log.info("what was committed of %s is not known yet: %s", self._topic, error.args[0].str())
+            return None
+
+    def _committed(self, partitions: Collection[Partition]) -> dict[Partition, Mark]:
+        if not partitions:
+            return {}
+        known = self._consumer.committed([TopicPartition(*each) for each in partitions], _CALL_SECONDS)
+        for at in known:
+            if at.error is not None:
+                raise KafkaException(at.error)
+        return {Partition(at.topic, at.partition): Mark(at.offset, at.metadata or "") for at in known}
 
     def partition_count(self) -> int:
         """All partitions of the topic, ours and those of others."""
@@ -233,28 +267,28 @@ class Exchange:
             self._producer.purge()
             self._producer.flush(1)
 
-    def _publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
+    def _publish(self, messages: Sequence[Message], marks: Mapping[Partition, Mark]) -> None:
         if self._spent:
             self._renew()
         # Failures since a record was last refused for its size; with none refused, the first failure is the last.
         fruitless = _SIZE_ATTEMPTS
-        while not self._sent(messages, offsets, last=fruitless == _SIZE_ATTEMPTS):
+        while not self._sent(messages, marks, last=fruitless == _SIZE_ATTEMPTS):
             fruitless = 0 if self._refused else fruitless + 1
             messages = within_limits(messages, self._refused, compressed=self._compressed)
         if self._mirror_offsets:
-            self._commit_plainly(offsets)
+            self._commit_plainly(marks)
 
-    def _sent(self, messages: Sequence[Message], offsets: Mapping[Partition, int], *, last: bool) -> bool:
+    def _sent(self, messages: Sequence[Message], marks: Mapping[Partition, Mark], *, last: bool) -> bool:
         """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
         try:
-            self._transact(messages, offsets)
+            self._transact(messages, marks)
         except PublishAborted:
             if self._spent or (last and not self._refused):
                 raise
             return False
         return True
 
-    def _transact(self, messages: Iterable[Message], offsets: Mapping[Partition, int]) -> None:
+    def _transact(self, messages: Iterable[Message], marks: Mapping[Partition, Mark]) -> None:
         self._refused = []
         begun = time.monotonic()
         committing = False
@@ -262,22 +296,22 @@ class Exchange:
             self._producer.begin_transaction()  # 1
             for message in messages:  # 2
                 self._produce(message)
-            self._send_offsets(offsets)  # 3
+            self._send_offsets(marks)  # 3
             committing = True
             self._retrying(lambda: self._producer.commit_transaction(_CALL_SECONDS))  # 4
         except KafkaException as error:
             if committing and not error.args[0].txn_requires_abort():
-                self._in_doubt = offsets
+                self._in_doubt = marks
             self._abort(error, time.monotonic() - begun)
 
-    def _send_offsets(self, offsets: Mapping[Partition, int]) -> None:
+    def _send_offsets(self, marks: Mapping[Partition, Mark]) -> None:
         """In a thread of its own, which is left behind with its producer when the call does not come back."""
         producer, metadata = self._producer, self._group_metadata()
         done: Future[None] = Future()
 
         def send() -> None:
             try:
-                producer.send_offsets_to_transaction(_positions(offsets), metadata, _CALL_SECONDS)
+                producer.send_offsets_to_transaction(_positions(marks), metadata, _CALL_SECONDS)
                 done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)
@@ -296,9 +330,9 @@ class Exchange:
             left = KafkaError(KafkaError._STATE, str(error), fatal=False, retriable=False, txn_requires_abort=True)
             raise KafkaException(left) from error
 
-    def _commit_plainly(self, offsets: Mapping[Partition, int]) -> None:
+    def _commit_plainly(self, marks: Mapping[Partition, Mark]) -> None:
         try:
-            self._consumer.commit(offsets=_positions(offsets), asynchronous=False)
+            self._consumer.commit(offsets=_positions(marks), asynchronous=False)
         except KafkaException as error:
             # As a real broker does inside the transaction when the group went on without us.
             log.info("offsets of %s are not committed yet: %s", self._topic, error.args[0].str())
@@ -345,14 +379,14 @@ class Exchange:
 
         Then what the stage holds is partly published already: it lets go of all of it, and reads on from there.
         """
-        held = {partition: offset for partition, offset in self._in_doubt.items() if partition in self._assignment}
-        known = self._consumer.committed(_positions(held), _CALL_SECONDS) if held else []
-        if any(at.offset >= held[Partition(at.topic, at.partition)] for at in known):
+        held = {partition: mark for partition, mark in self._in_doubt.items() if partition in self._assignment}
+        known = self._committed(held)
+        if any(known[partition].offset > mark.offset or known[partition] == mark for partition, mark in held.items()):
             log.warning("%s: a commit in doubt went through; reading on from there", self._topic)
             self._listener.on_lost(held.keys())
             try:
-                for at in known:
-                    self._consumer.seek(at)
+                for partition, mark in known.items():
+                    self._consumer.seek(TopicPartition(*partition, mark.offset))
             finally:
                 self._listener.on_assigned(held.keys())
             self._spent, self._in_doubt = False, {}
@@ -474,5 +508,5 @@ def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:
     return frozenset(Partition(p.topic, p.partition) for p in partitions)
 
 
-def _positions(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
-    return [TopicPartition(partition.topic, partition.number, offset) for partition, offset in offsets.items()]
+def _positions(marks: Mapping[Partition, Mark]) -> list[TopicPartition]:
+    return [TopicPartition(*partition, *mark) for partition, mark in marks.items()]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -18,7 +19,8 @@ from pydantic import (
 from judges.models.anthropic import ANTHROPIC_URL
 from judges.models.ollama import OLLAMA_URL
 from judges.models.presets import PRESETS, PresetName
-from judges.models.redaction import Redactor
+from judges.models.prices import ModelPrice, known_price
+from judges.models.redaction import Redactor, is_private
 from judges.models.wire.anthropic import AnthropicWire
 from judges.models.wire.ollama import OllamaWire
 from judges.models.wire.openai import OpenAIWire
@@ -64,6 +66,12 @@ class PriceConfig(Section):
 
     prompt: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are sent.")
     completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
+    cached: FiniteFloat | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="A million of the tokens sent that the endpoint had in its cache; null: as the others.",
+    )
 
 
 class EndpointLimitsConfig(Section):
@@ -157,7 +165,9 @@ class ModelJudgeConfig(JudgeSection):
         description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
     )
     price: PriceConfig | None = Field(
-        default=None, description="What its tokens cost; null: unknown, and its verdicts have no cost."
+        default=None,
+        description="What its tokens cost; null: as the table that comes with the program has it, where it knows the "
+        "model and the endpoint is not on a private network.",
     )
     limits: EndpointLimitsConfig = Field(
         default_factory=EndpointLimitsConfig, description="How much its endpoint is asked, by all judges together."
@@ -263,6 +273,18 @@ class ModelJudgeConfig(JudgeSection):
     def address(self) -> str:
         """Where the endpoint is, written or not."""
         raise NotImplementedError
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the endpoint is on this machine or a private network."""
+        return is_private(urlsplit(self.address).hostname or "")
+
+    @property
+    def known_price(self) -> ModelPrice | None:
+        """What its tokens cost, as far as is known; what somebody serves himself costs what only he can say."""
+        if self.price is not None:
+            return ModelPrice(**self.price.model_dump())
+        return None if self.is_private else known_price(self.model)
 
 
 class _PresetSection(JudgeSection):
@@ -443,6 +465,13 @@ class JudgesConfig(Section):
     )
     cache: CacheConfig = Field(default_factory=CacheConfig, description="Verdicts that are given again.")
     redaction: RedactionConfig = Field(default_factory=RedactionConfig, description="What endpoints are not shown.")
+
+    def models(self) -> Iterator[tuple[Loc, ModelJudgeConfig]]:
+        """Judges that ask a model, and where they are."""
+        for key, judges in (("panel", self.panel), ("reserves", self.reserves)):
+            for place, judge in enumerate(judges):
+                if isinstance(judge, ModelJudgeConfig):
+                    yield (key, place), judge
 
     @field_validator("panel")
     @classmethod

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from judges.evaluation import Evaluation, SafetyNotice, evaluation_id
 from judges.evaluator import Evaluator, Submission
+from judges.models.spending import paying_from
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
+from judges.thrift import sparing
 from sinks.base import Message, Sink
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
@@ -22,6 +24,7 @@ from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.records import dead_letter, readable
 from stream.retries import Arrival, Retries
+from stream.spending import Thinning, Treasury, thinned
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +59,9 @@ class Judging:
         config: Config,
         evaluator: Evaluator,
         finished: Finished,
+        *,
         retries: Retries,
+        treasury: Treasury,
         on_unsafe: Callable[[SafetyNotice], None],
     ) -> None:
         self._deadline = config.worker.deadline_seconds
@@ -64,6 +69,9 @@ class Judging:
         self._evaluator = evaluator
         self._finished = finished
         self._retries = retries
+        self._treasury = treasury
+        self._measures = config.budgets.measures
+        self._thinning = Thinning(config.sampling.salt)
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety
         self._reader = InteractionReader(config.input)
@@ -135,7 +143,14 @@ class Judging:
             mine.set_result(outcome)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
-        evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)
+        """Judges it with what the budgets allow."""
+        partition, app, lane = arrival.record.partition, submission.interaction.app, submission.sampling.lane
+        savings = self._treasury.economy(partition, app, lane, self._measures)
+        if not self._thinning.keeps(submission.interaction.id, savings.keep_share):
+            return Judged(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
+        submission = replace(submission, sampling=thinned(submission.sampling, savings.keep_share))
+        with paying_from(self._treasury.purse(partition, app, lane)), sparing(savings.thrift):
+            evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)
         reason = unscored_reason(evaluation)
         if may_be_mended(reason):
             assert reason is not None

@@ -76,6 +76,7 @@ Id = bytes | Place
 
 MISSING = Fate(Kind.MISSING)
 _REPLAYED = Fate(Kind.REPLAYED)
+_SPARED = Fate(Kind.SAMPLED_OUT, "budget", estimated=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ class Ledger:
         self._evaluated: dict[bytes, Fate] = {}
         self._aside: dict[Place, Fate] = {}
         self._unjudged: dict[bytes, Fate] = {}
-        self._unsettled: list[tuple[Id, bytes | None]] = []
+        self._unsettled: list[tuple[Id, bytes | None, Fate]] = []
         self._queued: dict[Id, Fate] = {}
         self._fates: dict[Id, Fate] = {}
         self._known: dict[Fate, Fate] = {}
@@ -173,15 +174,20 @@ class Ledger:
 
     # 4
 
-    def queued(self, at: Place, record_id: Id, interaction_id: bytes | None, waiting: Kind | None) -> None:
-        """A record on the work queue, the id in its body where one can be read, and how it waits if it still does."""
+    def queued(
+        self, at: Place, record_id: Id, interaction_id: bytes | None, waiting: Kind | None, *, spared: bool = False
+    ) -> None:
+        """A record on the work queue, the id in its body where one can be read, and how it waits if it still does.
+
+        `spared` says that it may have been left out for lack of money.
+        """
         fate = self._given_up.get(at)
         if fate is None and interaction_id is not None:
             fate = self._evaluated.get(interaction_id)
         if fate is None:
             fate = self._shared(Fate(waiting)) if waiting is not None else self._aside.get(at)
         if fate is None:
-            self._unsettled.append((record_id, interaction_id))
+            self._unsettled.append((record_id, interaction_id, _SPARED if spared else MISSING))
             fate = _REPLAYED
         elif interaction_id is not None and fate.kind not in {Kind.SCORED, Kind.UNSCORED, Kind.REPLAYED}:
             self._unjudged[interaction_id] = _higher(self._unjudged.get(interaction_id), fate)
@@ -234,10 +240,13 @@ class Ledger:
                 yield name, fate
 
     def _settle(self) -> None:
-        """A record without a trace is missing, unless another of the same interaction was in work at that time."""
-        for record_id, interaction_id in self._unsettled:
+        """A record without a trace is missing, unless another of the same interaction was in work at that time.
+
+        Or unless money was short then, as far as can be told.
+        """
+        for record_id, interaction_id, traceless in self._unsettled:
             fate = self._unjudged.get(interaction_id) if interaction_id is not None else None
-            self._queued[record_id] = _higher(self._queued[record_id], fate or MISSING)
+            self._queued[record_id] = _higher(self._queued[record_id], fate or traceless)
         self._unsettled.clear()
         # Nobody asks for these any more: the interactions get their room.
         for known in (self._published, self._times, self._evaluated, self._unjudged, self._aside):

@@ -125,6 +125,11 @@ class OffsetTracker(Generic[R]):
         """Records of these partitions that were started, finished or not, and are not committed."""
         return sum(len(self._assigned[partition].entries) for partition in set(partitions) & self._assigned.keys())
 
+    def oldest(self, partition: Partition) -> int | None:
+        """The first record of a partition that was started and is not committed."""
+        assigned = self._assigned.get(partition)
+        return assigned.entries[0].offset if assigned is not None and assigned.entries else None
+
     def ready(self) -> list[Ready[R]]:
         """What may be committed now: per partition, everything before its oldest unfinished record."""
         return [

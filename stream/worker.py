@@ -31,6 +31,7 @@ from stream.offsets import OffsetTracker, Partition, Ticket
 from stream.outlet import Outlet
 from stream.pool import JudgePool
 from stream.retries import Retries
+from stream.spending import Treasury
 from stream.waiting import Waiting, WaitingLine
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,18 @@ class Worker:
         self._retries = Retries(config)
         self._queue = config.topics.sampled
         self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
-        self._judging = Judging(config, evaluator, self._finished, self._retries, self._on_unsafe)
+        safety = config.sampling.safety
+        self._treasury = Treasury(
+            config.budgets.budgets, topic=self._queue, safety_lane=None if safety is None else safety.lane
+        )
+        self._judging = Judging(
+            config,
+            evaluator,
+            self._finished,
+            retries=self._retries,
+            treasury=self._treasury,
+            on_unsafe=self._on_unsafe,
+        )
         self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
         self._waiting = WaitingLine(self._retries, config.input)
         self._shares = Shares(config.worker.concurrency)
@@ -129,6 +141,7 @@ class Worker:
             self._assigned_at[partition] = time.monotonic()
         # The client keeps a pause from an earlier assignment.
         self._unsure |= set(partitions)
+        self._treasury.assigned(partitions)
         self._finished.look()
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
@@ -145,6 +158,7 @@ class Worker:
             app = self._waiting.add(record).app
             if record.partition.topic == self._queue:  # what comes a second time would make its app look noisier
                 self._shares.saw(app)
+        self._look_up_what_was_spent()
         self._start_waiting()
         self._collect()
         if time.monotonic() - self._published_at >= self._config.commit_seconds:
@@ -152,6 +166,13 @@ class Worker:
         self._hold_back()
         if time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._tell()
+
+    def _look_up_what_was_spent(self) -> None:
+        unread = self._treasury.unread
+        marks = self._exchange.marks(unread) if unread else None
+        for partition, mark in (marks or {}).items():
+            offset, count = mark.offset if mark.offset >= 0 else None, self._exchange.partition_count()
+            self._treasury.opened(partition, offset, mark.note, partitions=count)
 
     def _tell(self) -> None:
         """Says how much there is to do: what waits for its time is not among it."""
@@ -161,6 +182,8 @@ class Worker:
         self._metrics.in_flight(self._pool.in_flight)
         self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
         self._metrics.lag(self.stage, lag)
+        funds = self._treasury
+        self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
         self._metrics.parked(self._exchange.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
         self._exchange.backlog = lag + self._pool.in_flight
 
@@ -178,7 +201,7 @@ class Worker:
         waiting = self._waiting.first(partition)
         if waiting is None or not self._tracker.may_start(partition):
             return False
-        if not self._knows_the_past(partition):
+        if not self._knows_the_past(partition) or not self._treasury.knows(partition):
             return False
         crowded = self._pool.free <= self._reserve
         late = crowded and self._is_late(waiting)
@@ -224,13 +247,17 @@ class Worker:
     def _publish(self) -> None:
         self._published_at = time.monotonic()
         ready = self._tracker.ready()
-        if not ready or not self._outlet.arrived():
+        if ready and not self._outlet.arrived():
+            ready = []  # and yet what judging may cost is written down: others wait for that
+        paper = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._tracker.oldest)
+        if not paper.offsets:
             return
         messages = [message for part in ready for judged in part.results for message in judged.messages]
         try:
-            self._exchange.publish(messages, {part.partition: part.next_offset for part in ready})
+            self._exchange.publish(messages, paper.offsets, paper.notes)
         except PublishAborted:
             return
+        self._treasury.committed(paper)
         self._tracker.committed(ready)
         for part in ready:
             for judged in part.results:
@@ -243,7 +270,10 @@ class Worker:
         # With nothing in flight (the pool was closed before) there is nothing to wait for.
         while self._tracker.unfinished(partitions) and self._pool.in_flight and time.monotonic() < deadline:
             self._collect(_POLL_SECONDS)
+            if self._treasury.urgent:
+                self._publish()
         self._outlet.arrived(max(0.0, deadline - time.monotonic()))
+        self._treasury.closing(partitions)
         self._publish()
         left = self._tracker.uncommitted(partitions)
         if left:
@@ -254,6 +284,7 @@ class Worker:
         for ticket in [ticket for ticket in self._apps if ticket.partition in partitions]:
             self._left_the_pool(ticket)
         self._judging.forget(partitions)
+        self._treasury.forget(partitions)
         self._paused -= set(partitions)
         self._unsure -= set(partitions)
         for partition in partitions:

@@ -10,6 +10,7 @@ from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Status
 from judges.interaction import Case
 from judges.judge import Judge
+from judges.thrift import current_thrift
 
 # A judge that failed is asked again.
 _KEPT = frozenset({Status.SCORED, Status.NOT_APPLICABLE})
@@ -58,7 +59,8 @@ class CachedJudge(Judge):
         if known is not None:
             return known
         verdict = await self._judge.verdict(case, criterion, reverse=reverse)
-        if verdict.status in _KEPT:
+        # What was said with fewer samples than usual is no answer for those who can pay for all of them.
+        if verdict.status in _KEPT and not current_thrift().samples:
             await self._store.put(key, verdict.model_dump_json(exclude_defaults=True).encode())
         return verdict
 

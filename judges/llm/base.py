@@ -24,8 +24,9 @@ from judges.llm.canary import CANARY_VERSION, Canary
 from judges.llm.completion import Invalid, Valid
 from judges.llm.vote import Outcome, VoteRule
 from judges.models.base import ChatModel, Completion, Message
-from judges.models.errors import ModelError, ModelTimeout
+from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
 from judges.problems import check_count
+from judges.thrift import current_thrift
 
 OnBias = Literal["keep", "average", "abstain"]
 
@@ -147,19 +148,20 @@ class ModelJudge(Judge):
     async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         """Asks for samples, as few as decide, and makes one verdict of them."""
         task = await self.task(case, criterion, reverse=reverse)
+        rule = self._rule.of_one if current_thrift().samples else self._rule
         poll = Poll()
-        while wanted := self._rule.wanted(criterion, poll.valid, poll.asked):
-            numbers = range(poll.asked, poll.asked + wanted)
+        while wanted := rule.wanted(criterion, poll.valid, poll.asked):
+            # The only sample has no number: it is asked for as a single answer is.
+            numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
             poll.outcomes += await asyncio.gather(*(self._sampled(task, number, poll) for number in numbers))
-        return self._concluded(poll, criterion, case.language)
+        return self._concluded(poll, rule, criterion, case.language)
 
-    async def _sampled(self, task: Task, number: int, poll: "Poll") -> Valid | Invalid | Failed:
-        sample = number if self._rule.samples > 1 else None
-        return await ask(self._model, task, poll, repairs=self._repairs, sample=sample)
+    async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
+        return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
 
-    def _concluded(self, poll: "Poll", criterion: Criterion, language: Language) -> JudgeVerdict:
-        samples = poll.samples(self._rule.samples)
-        found = self._rule.find(criterion, poll.valid)
+    def _concluded(self, poll: "Poll", rule: VoteRule, criterion: Criterion, language: Language) -> JudgeVerdict:
+        samples = poll.samples(rule.samples)
+        found = rule.find(criterion, poll.valid)
         if isinstance(found, Reason):
             reason, detail = poll.why(found)
             missing = unscored(self._name, reason, detail, samples=samples)
@@ -249,8 +251,12 @@ async def ask(
         return await _asked(model, task, poll, repairs, sample)
     except ModelError as error:
         poll.retries += error.retries
-        reason = Reason.TIMEOUT if isinstance(error, ModelTimeout) else Reason.UNAVAILABLE
-        return Failed(reason=reason, detail=str(error))
+        return Failed(reason=_failure(error), detail=str(error))
+
+
+def _failure(error: ModelError) -> Reason:
+    known = {ModelTimeout: Reason.TIMEOUT, ModelOverBudget: Reason.BUDGET}
+    return known.get(type(error), Reason.UNAVAILABLE)
 
 
 async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:

@@ -6,7 +6,7 @@ choice at which at least half of the voters say "this, or worse".
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from judges.combine import Numeric, combined, lower_median
@@ -73,6 +73,11 @@ class VoteRule:
         if self.combine in get_args(Numeric) and scale.bounds is None:
             return f"{self.combine} needs scores, and the options of {criterion.name!r} have none"
         return None
+
+    @property
+    def of_one(self) -> "VoteRule":
+        """The same with a single sample."""
+        return replace(self, samples=1, min_pass=None if self.min_pass is None else 1, min_valid=None)
 
     @property
     def needed(self) -> int:

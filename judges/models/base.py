@@ -43,17 +43,6 @@ class Completion:
     """What it cost; `None` where the prices or the tokens are not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a model costs, in US dollars per million tokens."""
-
-    prompt: float
-    completion: float
-
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
-
-
 class ChatModel(Protocol):
     """Anything that completes a conversation; it raises `ModelError` and nothing else but cancellation."""
 

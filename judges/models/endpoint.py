@@ -9,18 +9,28 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypedDict
 
 import httpx
 
-from judges.models.base import Completion, Message, Price
+from judges.models.base import Completion, Message
 from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, Connections
-from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
-from judges.models.flow import Flow
+from judges.models.errors import (
+    ModelError,
+    ModelOverBudget,
+    ModelProtocolError,
+    ModelRefused,
+    ModelTimeout,
+    ModelUnavailable,
+)
+from judges.models.flow import Answered, Flow
+from judges.models.prices import ModelPrice, most_prompt_tokens
 from judges.models.redaction import Redactor
+from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, Request, Wire
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
@@ -29,7 +39,8 @@ from judges.problems import check_count, check_number
 logger = logging.getLogger(__name__)
 
 _MAX_MESSAGE_CHARS = 300
-_MAY_PASS = frozenset({408, 429})
+_TOO_MANY = 429
+_MAY_PASS = frozenset({408, _TOO_MANY})
 # What a prompt is taken to be before the endpoint has counted: few languages have fewer characters to a token.
 _CHARS_PER_TOKEN = 3
 _HEADERS = {
@@ -56,7 +67,7 @@ class ModelOptions(TypedDict, total=False):
     seed: int | None
     max_tokens: int
     structured: bool
-    price: Price | None
+    price: ModelPrice | None
     redactor: Redactor | None
     flow: Flow | None
     transport: httpx.AsyncBaseTransport | None
@@ -106,7 +117,7 @@ class EndpointModel:
         seed: int | None = 0,
         max_tokens: int = 512,
         structured: bool = True,
-        price: Price | None = None,
+        price: ModelPrice | None = None,
         redactor: Redactor | None = None,
         flow: Flow | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -177,16 +188,19 @@ class EndpointModel:
         sample: int | None = None,
         likelihoods: bool = False,
     ) -> Completion:
+        deadline = time.monotonic() + self._timeout_seconds
         outgoing, redacted = self._outgoing(messages)
         call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods)
-        answered = await self._flow.call(
-            lambda: self._ask_for_what_it_gives(call),
-            tokens=sum(len(message.content) for message in outgoing) // _CHARS_PER_TOKEN + self._max_tokens,
-            used=_used,
-            deadline=time.monotonic() + self._timeout_seconds,
-        )
-        completion = answered.result
-        return replace(completion, retries=answered.retries, redacted=redacted, cost_usd=self._cost(completion))
+        most = self._most(call)
+        if most:
+            fares = Fares(most)
+            async with fares.kept(self._timeout_seconds):
+                answered = await self._through_flow(call, partial(self._paid, call, fares), deadline)
+        else:
+            answered = await self._through_flow(call, partial(self._ask_for_what_it_gives, call), deadline)
+        completion, cost = answered.result, self._cost(answered.result)
+        cost_usd = None if cost is None else dollars(cost)
+        return replace(completion, retries=answered.retries, redacted=redacted, cost_usd=cost_usd)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -196,11 +210,35 @@ class EndpointModel:
         """The messages as they leave the process, and how many values of each kind do not."""
         return (messages, {}) if self._redactor is None else self._redactor.redact_messages(messages)
 
-    def _cost(self, completion: Completion) -> float | None:
+    async def _through_flow(
+        self, call: _Call, attempt: Callable[[], Awaitable[Completion]], deadline: float
+    ) -> Answered[Completion]:
+        tokens = sum(len(message.content) for message in call.messages) // _CHARS_PER_TOKEN + self._max_tokens
+        return await self._flow.call(attempt, tokens=tokens, used=_used, deadline=deadline)
+
+    def _most(self, call: _Call) -> int:
+        """What an attempt can cost, in nanodollars; 0 where nobody limits that."""
+        if self._price is None or current_purse() is None:
+            return 0
+        return self._price.most(most_prompt_tokens(call.messages, call.schema), self._max_tokens)
+
+    def _cost(self, completion: Completion) -> int | None:
         used = completion.prompt_tokens, completion.completion_tokens
         if self._price is None or used == (None, None):
             return None
-        return self._price.of(used[0] or 0, used[1] or 0)
+        return self._price.cost(used[0] or 0, used[1] or 0, completion.cached_tokens or 0)
+
+    async def _paid(self, call: _Call, fares: Fares) -> Completion:
+        """One attempt; what it is not known to have cost counts in full."""
+        async with fares.one() as hold:
+            try:
+                completion = await self._ask_for_what_it_gives(call)
+            except ModelError as error:
+                if _is_free(error):
+                    hold.settle(0)
+                raise
+            hold.settle(self._cost(completion))
+            return completion
 
     async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
         """Drops one by one what the endpoint says it does not do."""
@@ -251,8 +289,8 @@ class EndpointModel:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise ModelUnavailable(self._said(error)) from error
+        except (httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ConnectError, httpx.ProxyError) as error:
+            raise ModelUnavailable(self._said(error), sent=False) from error
         except httpx.TimeoutException as error:
             raise ModelTimeout(self._said(error)) from error
         except httpx.TransportError as error:
@@ -336,6 +374,13 @@ def _checked_key(api_key: str | None) -> str | None:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError("api_key must be printable ASCII without spaces")
     return key
+
+
+def _is_free(error: ModelError) -> bool:
+    """Whether an endpoint that failed so has surely written nothing that it could bill."""
+    if isinstance(error, ModelUnavailable):
+        return not error.sent or error.status == _TOO_MANY
+    return isinstance(error, ModelRefused | ModelOverBudget)
 
 
 def _used(completion: Completion) -> int | None:

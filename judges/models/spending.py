@@ -4,13 +4,14 @@ Whoever pays binds a purse around the work; with none bound, calls cost what the
 a token of the cheapest models costs some tens of them, and integers add up without a rest.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Protocol
 
-from judges.models.errors import ModelError
+from judges.models.errors import ModelOverBudget, ModelTimeout
 
 NANODOLLARS = 1_000_000_000
 """In a dollar."""
@@ -24,10 +25,6 @@ def nanodollars(usd: float, *, up: bool = True) -> int:
 
 def dollars(nano: int) -> float:
     return nano / NANODOLLARS
-
-
-class ModelOverBudget(ModelError):  # noqa: N818 - the leaf says what happened
-    """The call was not made: its budget is used up, or what is left may not be enough for it."""
 
 
 class Hold(Protocol):
@@ -91,3 +88,42 @@ async def paid(most: int) -> AsyncIterator[Hold]:
         yield hold
     finally:
         hold.settle(None)
+
+
+class Fares:
+    """The money for the attempts of one call, each the most that one can cost.
+
+    That for the first is kept before the call waits for its turn: an attempt that waited for money would look slow.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: Hold | None = None
+
+    @asynccontextmanager
+    async def kept(self, seconds: float) -> AsyncIterator[None]:
+        """Around the call; waits for money for so many seconds at most."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(seconds):
+                    self._kept = await stack.enter_async_context(paid(self._most))
+            except TimeoutError:
+                raise ModelTimeout(f"no money was to be had for the call within {seconds:g} s") from None
+            try:
+                yield
+            finally:
+                if self._kept is not None:  # nobody was asked
+                    self._kept.settle(0)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Hold]:
+        """Around an attempt: what was kept, or for a further one more of the same."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            async with paid(self._most) as hold:
+                yield hold
+            return
+        try:
+            yield kept
+        finally:
+            kept.settle(None)

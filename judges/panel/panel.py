@@ -24,6 +24,7 @@ from judges.panel.seats import Hearing, OnVerdict, Seating, seating_of
 from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, voted
 from judges.scale import Choice
 from judges.sync import wait_for
+from judges.thrift import current_thrift
 
 Vote = Literal["majority", "any"]
 
@@ -50,6 +51,9 @@ class Panel:
     """Leaves out judges whose model is of the family of the answer's author, where both are known."""
 
     cascade: Cascade | None = None
+    frugal: Cascade | None = None
+    """The cascade of a panel without one, for interactions that are judged with thrift."""
+
     stop_early: bool = False
     """Asks as few judges as can decide, and no more once the rest cannot change the finding. That never happens by
     `mean` and `weighted`, and where safety is judged, whose worst verdict counts whoever gives it."""
@@ -73,8 +77,9 @@ class Panel:
         if len(set(everybody)) != len(everybody):
             raise ValueError(f"judges of a panel need distinct names, not {everybody}")
         _check_weights(self.weights, self.combine, everybody)
-        if self.cascade is not None:
-            _check_first(self.cascade.first, names)
+        for cascade in (self.cascade, self.frugal):
+            if cascade is not None:
+                _check_first(cascade.first, names)
 
     @property
     def needed(self) -> int:
@@ -84,6 +89,11 @@ class Panel:
     @property
     def members(self) -> tuple[Judge, ...]:
         return (*self.judges, *self.reserves)
+
+    @property
+    def waits(self) -> bool:
+        """Whether one of the judges can be waited for."""
+        return any(judge.waits for judge in self.members)
 
     @property
     def identity(self) -> object:
@@ -139,12 +149,14 @@ class Panel:
         hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
         everybody = safety or criterion.name in self.safety
         path, found = await self._ask_first(hearing, everybody=everybody)
+        votes = None
         if found is None:
             await self._ask_rest(hearing, everybody=everybody)
             found = concluded(criterion, hearing.verdicts, case.language, self._rule(len(hearing.seats)))
-            found = found.model_copy(update={"effective_votes": self._observe(criterion, hearing.verdicts)})
+            votes = self._observe(criterion, hearing.verdicts)
         saved = found.calls_saved + _calls_of_open(hearing)
-        return found.model_copy(update={"path": path, "excluded": hearing.excluded, "calls_saved": saved})
+        about = {"effective_votes": votes, "path": path, "excluded": hearing.excluded, "calls_saved": saved}
+        return found.model_copy(update=about)
 
     def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
         """One finding from the whole panel's verdicts; those without a score have no vote."""
@@ -222,7 +234,8 @@ class Panel:
 
     def _seating(self, case: Case, criterion: Criterion) -> Seating:
         """Those who do not judge by the criterion have no seat, so that they are not missed either."""
-        judges, reserves = _willing(self.judges, criterion), _willing(self.reserves, criterion)
+        spares = current_thrift().reserves and criterion.name not in self.safety
+        judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
 
     def _rule(self, seats: int) -> Rule:
@@ -234,17 +247,18 @@ class Panel:
 
     async def _ask_first(self, hearing: Hearing, *, everybody: bool) -> tuple[Path | None, Dimension | None]:
         """How far the cascade goes, and the first judges' finding where that does."""
-        if self.cascade is None:
+        cascade = self.cascade or (self.frugal if current_thrift().cascade else None)
+        if cascade is None:
             return None, None
         if everybody:
             return Path.FULL_SAFETY, None
-        first = [seat for seat in hearing.seats if seat.member in self.cascade.first]
+        first = [seat for seat in hearing.seats if seat.member in cascade.first]
         if not first:
             return Path.FULL_UNABLE, None
         await hearing.ask(first)
         rule = Rule(combine=self.combine, needed=len(first) // 2 + 1, weights=self.weights)
         found = concluded(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
-        doubt = self.cascade.doubt(found)
+        doubt = cascade.doubt(found)
         return (Path.FIRST, found) if doubt is None else (doubt, None)
 
     async def _ask_rest(self, hearing: Hearing, *, everybody: bool) -> None:
@@ -262,7 +276,7 @@ class Panel:
 
     def _observe(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> float | None:
         """The effective number of votes, to which a case adds what all judges of the panel scored."""
-        judges = _willing(self.judges, criterion)
+        judges = _willing(self.judges, criterion) if len(self.judges) > 1 else ()
         if len(judges) < 2:
             return None
         # Two criteria may bear the same name and be judged by different judges.
@@ -301,8 +315,7 @@ def surely_worst(
 
     `needed` and `weights` are the panel's: more than half of the seats, and all alike, where they are not given.
     """
-    worst = {choice for choice in criterion.worst_first if criterion.score(choice) == 0.0}
-    if worst.isdisjoint(_choices(criterion, verdicts)):
+    if not any(_is_worst(criterion, choice) for choice in _choices(criterion, verdicts)):
         return False
     if rule == "any":
         return True
@@ -313,7 +326,12 @@ def surely_worst(
         rank=len(criterion.worst_first) - 1, score=None, value=None, weight=max([1.0, *panel.weights.values()])
     )
     at_best = voted([*ballots, *[best] * (seats - len(ballots))])
-    return len(ballots) >= panel.needed and criterion.worst_first[at_best] in worst
+    return len(ballots) >= panel.needed and _is_worst(criterion, criterion.worst_first[at_best])
+
+
+def _is_worst(criterion: Criterion, choice: Choice | None) -> bool:
+    """One of the worst: several options may have the same score."""
+    return choice is not None and criterion.score(choice) == 0.0
 
 
 def _choices(criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> list[Choice | None]:

@@ -102,7 +102,13 @@ class Hearing:
         if left is not None and left <= 0:
             for seat in seats:
                 seat.verdicts.append(self._late(seat, asked=False))
-            return
+        elif any(judge.waits for judge in (*(seat.judge for seat in seats), *self._reserves)):
+            await self._hear_at_once(seats, left)
+        else:
+            for seat in seats:
+                await self._hear(seat)
+
+    async def _hear_at_once(self, seats: Sequence[Seat], left: float | None) -> None:
         tasks = [asyncio.create_task(self._hear(seat)) for seat in seats]
         try:
             done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)

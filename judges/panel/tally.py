@@ -65,7 +65,7 @@ def ranking(criterion: Criterion) -> tuple[Choice, ...]:
 
 def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> str | None:
     """What is wrong with a verdict that claims to be scored, or None."""
-    if criterion.scale.bounds is not None and verdict.score is None:
+    if verdict.score is None and criterion.scale.bounds is not None:
         return "a verdict without a score"
     if criterion.scale.kind == "range":
         low, high = criterion.scale.bounds
@@ -74,7 +74,9 @@ def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -
     choice = criterion.choice(verdict.level, verdict.option, language)
     if choice is None:
         return f"a verdict with level {verdict.level} and option {verdict.option!r}, which is not on the scale"
-    if verdict.option is not None and criterion.scale.find(verdict.option, language) != choice:
+    if verdict.option is None or verdict.option == choice.label.of(language):
+        return None
+    if criterion.scale.find(verdict.option, language) != choice:
         return f"a verdict with level {verdict.level} and option {verdict.option!r}, which contradict each other"
     return None
 
@@ -93,7 +95,7 @@ def ballots_of(
 def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Ballot:
     choice = criterion.choice(verdict.level, verdict.option, language)
     return Ballot(
-        rank=None if choice is None else ranking(criterion).index(choice),
+        rank=None if choice is None else next(rank for rank, each in enumerate(ranking(criterion)) if each is choice),
         score=verdict.score,
         value=choice.value if choice is not None and verdict.value is None else verdict.value,
         weight=rule.weights.get(verdict.judge, 1.0),

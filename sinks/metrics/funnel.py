@@ -1,11 +1,12 @@
 """The funnel: what came in, what became of it in each stage, and what waits."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from judges.evaluation import Evaluation, EvaluatorInfo
+from sinks.metrics.budgets import BudgetMetrics, Standing
 from sinks.metrics.labels import MAX_APPS, BoundedLabel
 from sinks.metrics.verdicts import VerdictMetrics
 
@@ -58,6 +59,8 @@ class PipelineMetrics:
             ["judge"],
             registry=registry,
         )
+        self._registry = registry
+        self._budgets: BudgetMetrics | None = None
         self._evaluator = Gauge(
             "streamjury_evaluator_info",
             "Who judges here: results of one fingerprint are comparable.",
@@ -102,6 +105,13 @@ class PipelineMetrics:
         """Says of all judges which of them are not asked now."""
         for judge in judges:
             self._paused.labels(judge).set(judge in paused)
+
+    def spending(self, standing: Sequence[Standing], *, refused: int, excess_usd: float) -> None:
+        """How the budgets stand; calls not made for lack of money, and what others cost too much, since the start."""
+        if standing and self._budgets is None:
+            self._budgets = BudgetMetrics(self._registry)
+        if self._budgets is not None:
+            self._budgets.tell(standing, refused=refused, excess_usd=excess_usd)
 
     def judged(self, evaluation: Evaluation, *, published: bool = True) -> None:
         """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration.

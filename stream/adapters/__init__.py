@@ -6,7 +6,7 @@ A new shape is one module with a function from a parsed document to the fields o
 
 from collections.abc import Callable, Mapping
 
-from stream.adapters import mapping, native
+from stream.adapters import csv, mapping, native
 from stream.config import InputConfig
 
 Document = dict[str, object]
@@ -15,6 +15,7 @@ Adapter = Callable[[Document], Document]
 _ADAPTERS: Mapping[str, Callable[[InputConfig], Adapter]] = {
     "streamjury": native.adapter,
     "mapping": mapping.adapter,
+    "csv": csv.adapter,
 }
 
 

@@ -8,7 +8,7 @@
 - `economy`: what is left out as the money runs low
 """
 
-from stream.spending.economy import Economy, Thinning, economy
+from stream.spending.economy import Economy, Thinning, economy, thinned
 from stream.spending.ledger import Ask, Ledger, Refusal, Reservation
 from stream.spending.limits import Limits, shares
 from stream.spending.treasury import Paper, Treasury
@@ -25,4 +25,5 @@ __all__ = [
     "Treasury",
     "economy",
     "shares",
+    "thinned",
 ]

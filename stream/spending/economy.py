@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from judges.evaluation import MIN_PROBABILITY, Sampling
+from judges.thrift import NO_THRIFT, Thrift
 from stream.sampling import Cohort
 
 # Below this little would be learned from what is kept.
@@ -39,9 +41,7 @@ class Measure:
 class Economy:
     """What to leave out for one record."""
 
-    drop_samples: bool = False
-    drop_reserves: bool = False
-    force_cascade: bool = False
+    thrift: Thrift = NO_THRIFT
     keep_share: float = 1.0
     """The probability with which a record is kept; the recorded probability of inclusion is multiplied by it."""
 
@@ -52,13 +52,9 @@ NONE = Economy()
 def economy(left: float, measures: Sequence[Measure]) -> Economy:
     """What the share that is left allows."""
     taken = {measure.step: measure.below for measure in measures if left < measure.below}
+    thrift = Thrift(samples=Step.SAMPLES in taken, reserves=Step.RESERVES in taken, cascade=Step.CASCADE in taken)
     keep = _keep_share(left / taken[Step.SAMPLING]) if Step.SAMPLING in taken else 1.0
-    return Economy(
-        drop_samples=Step.SAMPLES in taken,
-        drop_reserves=Step.RESERVES in taken,
-        force_cascade=Step.CASCADE in taken,
-        keep_share=keep,
-    )
+    return Economy(thrift=thrift, keep_share=keep)
 
 
 def _keep_share(part: float) -> float:
@@ -77,3 +73,10 @@ class Thinning:
 
     def keeps(self, record_id: str | bytes, share: float) -> bool:
         return share >= 1.0 or self._cohort.draw(record_id) < share
+
+
+def thinned(sampling: Sampling, share: float) -> Sampling:
+    """How a record was chosen that was kept with this probability after it was."""
+    if share >= 1.0:
+        return sampling
+    return sampling.model_copy(update={"probability": max(MIN_PROBABILITY, sampling.probability * share)})

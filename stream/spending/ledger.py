@@ -178,6 +178,12 @@ class Ledger:
                     shares.append(max(0.0, 1 - main.spent / main.limit) if main.limit else 0.0)
         return min(shares)
 
+    def standing(self, now: float) -> Iterator[tuple[Span, str, Account]]:
+        """The accounts of the running windows, all lanes together, by their span and scope."""
+        for span in self.limits:
+            for scope, pair in self._opened(self._current(span, now)[-1]).items():
+                yield span, scope, pair.whole
+
     def _current(self, span: Span, now: float) -> tuple[Window, ...]:
         """The windows that the true time can be in, and that are not closed yet: one, or two around the edge."""
         first = int((now - self.clock_seconds) // span.value)

@@ -9,13 +9,15 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.models.spending import Hold
+from judges.models.spending import Hold, dollars
+from sinks.metrics.budgets import Standing
 from stream.offsets import Partition
+from stream.spending.economy import NONE, Economy, Measure, economy
 from stream.spending.ledger import CLOCK_SECONDS, Ask, Ledger, Refusal, Reservation
-from stream.spending.limits import Budgets, shares
+from stream.spending.limits import Budgets, Span, shares
 from stream.spending.note import NoteError, read
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class Treasury:
         budgets: Budgets | None,
         *,
         topic: str,
-        safety_lane: str = "safety",
+        safety_lane: str | None = "safety",
         clock: Callable[[], float] = time.time,
         clock_seconds: float = CLOCK_SECONDS,
     ) -> None:
@@ -78,10 +80,10 @@ class Treasury:
         return self._budgets is not None
 
     @property
-    def excess(self) -> int:
-        """Nanodollars that calls cost beyond what was reserved for them, since the start."""
+    def excess_usd(self) -> float:
+        """What calls cost beyond what was reserved for them, since the start."""
         with self._lock:
-            return self._excess + sum(each.ledger.excess for each in self._open.values())
+            return dollars(self._excess + sum(each.ledger.excess for each in self._open.values()))
 
     # Partitions come and go
 
@@ -185,6 +187,26 @@ class Treasury:
         if not self.active:
             return None
         return PartitionPurse(self, partition.number, app=app, safety=lane == self._safety_lane)
+
+    def economy(self, partition: Partition, app: str | None, lane: str, measures: Sequence[Measure]) -> Economy:
+        """What to leave out for a record; nothing on the safety lane."""
+        if not self.active or lane == self._safety_lane:
+            return NONE
+        return economy(self.left(partition, app), measures)
+
+    def standing(self) -> list[Standing]:
+        """How the budgets stand, as far as our partitions have them."""
+        sums: dict[tuple[Span, str], tuple[int, int]] = {}
+        now = self._clock()
+        with self._lock:
+            for opened in self._open.values():
+                for span, scope, account in opened.ledger.standing(now):
+                    spent, limit = sums.get((span, scope), (0, 0))
+                    sums[span, scope] = spent + account.used, limit + account.limit
+        return [
+            Standing(window=span.name.lower(), app=scope, spent_usd=dollars(spent), limit_usd=dollars(limit))
+            for (span, scope), (spent, limit) in sums.items()
+        ]
 
     def left(self, partition: Partition, app: str | None) -> float:
         """The share left of the budgets that the app's calls count in, 0 to 1, as its partition sees it."""

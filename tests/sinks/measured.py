@@ -28,6 +28,7 @@ from judges.models.redaction import ALL_KINDS
 from judges.shortfall import Unscored
 from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics.budgets import Standing
 from sinks.metrics.scores import OptIn
 from sinks.scrape import ScrapeView
 
@@ -48,6 +49,7 @@ OUTCOMES = {
         Outcome.PARKED,
         Outcome.DEFERRED,
         Outcome.REPEATED,
+        Outcome.SAMPLED_OUT,
         Outcome.DEADLETTER,
     ),
     Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.UNREADABLE),
@@ -79,7 +81,8 @@ REASONS = {
         "unscored_timeout",
         "unsupported_version",
     ),
-    (Stage.WORKER, Outcome.UNSCORED): (Unscored.INSUFFICIENT, Unscored.NOT_APPLICABLE),
+    (Stage.WORKER, Outcome.UNSCORED): (Unscored.INSUFFICIENT, Unscored.NOT_APPLICABLE, Unscored.BUDGET),
+    (Stage.WORKER, Outcome.SAMPLED_OUT): (Unscored.BUDGET,),
     (Stage.WORKER, Outcome.PARKED): (Unscored.JUDGES_UNAVAILABLE, Unscored.TIMEOUT),
 }
 
@@ -176,6 +179,8 @@ def everything(
     for name, path in _paths(criteria):
         scraped.pipeline.judged(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
     _run(scraped.pipeline, judges)
+    standing = [Standing(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
+    scraped.pipeline.spending(standing, refused=1, excess_usd=0.1)
     return scraped
 
 

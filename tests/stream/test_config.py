@@ -51,7 +51,13 @@ FULL: dict[str, Any] = {
             },
             {"kind": "local", "name": "local"},
             # Whatever becomes of the first two, this one can judge by every criterion.
-            {"kind": "openai", "name": "qwen", "model": "m", "base_url": "http://localhost:8001/v1"},
+            {
+                "kind": "openai",
+                "name": "qwen",
+                "model": "m",
+                "base_url": "http://localhost:8001/v1",
+                "price": {"prompt": 0, "completion": 0, "cached": 0},
+            },
         ],
         "cascade": {"first": ["qwen"]},
     },

@@ -34,6 +34,7 @@ from stream.logs import (
 from stream.offsets import Partition
 from stream.records import Record
 from stream.retries import Retries
+from stream.spending import Treasury
 from stream.worker import Worker
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -209,7 +210,14 @@ def judging() -> tuple[Judging, Retries]:
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(Talking())]), version="test")
     worker = Worker(config, evaluator, PipelineMetrics(CollectorRegistry()))
     retries = Retries(config)
-    return Judging(config, evaluator, worker._finished, retries, lambda _notice: None), retries
+    return Judging(
+        config,
+        evaluator,
+        worker._finished,
+        retries=retries,
+        treasury=Treasury(None, topic="rag.sampled"),
+        on_unsafe=lambda _notice: None,
+    ), retries
 
 
 @pytest.mark.usefixtures("_logging_as_json")

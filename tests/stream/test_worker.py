@@ -20,6 +20,7 @@ from stream.judging import Judging
 from stream.offsets import Partition
 from stream.records import Record
 from stream.retries import Retries
+from stream.spending import Treasury
 from stream.worker import Worker
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
@@ -102,7 +103,14 @@ def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
 def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> None:
     retries = Retries(CONFIG)
     with_worker = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))
-    judging = Judging(CONFIG, evaluator(Script(cancelled=1)), with_worker._finished, retries, lambda _notice: None)
+    judging = Judging(
+        CONFIG,
+        evaluator(Script(cancelled=1)),
+        with_worker._finished,
+        retries=retries,
+        treasury=Treasury(None, topic="rag.sampled"),
+        on_unsafe=lambda _notice: None,
+    )
     outcomes = [asyncio.run(judging.judge(retries.arrived(record(offset)))).outcome for offset in (1, 2)]
     assert outcomes[1] is Outcome.SCORED
     assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}

@@ -24,9 +24,10 @@ from judges.models import (
     ModelUnavailable,
     OpenAIModel,
 )
-from judges.models.base import Price, Token
+from judges.models.base import Token
 from judges.models.connections import MAX_RESPONSE_BYTES
 from judges.models.flow import Flow, FlowLimits
+from judges.models.prices import ModelPrice
 from tests.parts.judge_endpoint import (
     Body,
     Fault,
@@ -275,7 +276,7 @@ class TestCompletion:
         assert ask(endpoint) == Completion(text="так", prompt_tokens=100, completion_tokens=10, finish_reason="length")
 
     def test_with_prices_it_has_its_cost(self, endpoint: JudgeEndpoint) -> None:
-        price = Price(prompt=2.0, completion=30.0)
+        price = ModelPrice(prompt=2.0, completion=30.0)
         assert ask(endpoint, price=price).cost_usd == pytest.approx((100 * 2.0 + 10 * 30.0) / 1_000_000)
         assert ask(endpoint).cost_usd is None
         endpoint.respond = lambda _: json_response({"choices": [{"message": {"content": "fine"}}]})

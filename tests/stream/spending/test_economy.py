@@ -22,8 +22,8 @@ def test_nothing_is_left_out_while_there_is_enough() -> None:
 )
 def test_one_step_after_the_other_is_taken(left: float, taken: int) -> None:
     found = economy(left, ORDER)
-    steps = (found.drop_samples, found.drop_reserves, found.force_cascade, found.keep_share < 1)
-    assert steps == tuple(number < taken for number in range(4))
+    steps = (*found.thrift.names, *(["sampling"] if found.keep_share < 1 else []))
+    assert steps == ("samples", "reserves", "cascade", "sampling")[:taken]
 
 
 @pytest.mark.parametrize(

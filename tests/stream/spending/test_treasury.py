@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from judges.models.spending import Hold, ModelOverBudget, current_purse, nanodollars, paid, paying_from
+from judges.models.errors import ModelOverBudget
+from judges.models.spending import Hold, current_purse, nanodollars, paid, paying_from
 from stream.offsets import Partition
 from stream.spending import Treasury
 from stream.spending.limits import Budget, Budgets

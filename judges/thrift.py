@@ -1,0 +1,41 @@
+"""Thrift: what a panel leaves out for one interaction because money is short; who pays binds it around the work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thrift:
+    samples: bool = False
+    """Judges that take several samples take one."""
+
+    reserves: bool = False
+    """A judge that fails is not replaced."""
+
+    cascade: bool = False
+    """Some judges are asked first, and the whole panel only where those are in doubt, and about safety."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is left out."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name))
+
+
+NO_THRIFT = Thrift()
+_thrift: ContextVar[Thrift] = ContextVar("thrift", default=NO_THRIFT)
+
+
+@contextmanager
+def sparing(thrift: Thrift) -> Iterator[None]:
+    """Binds what is left out by what is done inside, also in tasks that begin there."""
+    token = _thrift.set(thrift)
+    try:
+        yield
+    finally:
+        _thrift.reset(token)
+
+
+def current_thrift() -> Thrift:
+    return _thrift.get()

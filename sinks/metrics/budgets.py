@@ -1,0 +1,58 @@
+"""Budgets as metrics: what the workers have spent of their shares, which add up to the whole."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class Standing(NamedTuple):
+    """How a budget stands, as far as one process has it."""
+
+    window: str
+    app: str
+    """Empty for what all apps share."""
+
+    spent_usd: float
+    """Also what is kept for calls under way."""
+
+    limit_usd: float
+
+
+class BudgetMetrics:
+    """Made when there is something to tell: who has no budgets sees nothing of it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ["app", "window"]
+        self._spent = Gauge(
+            "streamjury_budget_spent_usd",
+            "What judging cost in the running hour or day, and what is kept for calls, of this process's share.",
+            labels,
+            registry=registry,
+        )
+        self._limit = Gauge(
+            "streamjury_budget_limit_usd",
+            "What judging may cost in an hour or day: this process's share of the budget.",
+            labels,
+            registry=registry,
+        )
+        self._refused = Counter(
+            "streamjury_budget_refused_calls",
+            "Calls that were not made because a budget was used up.",
+            registry=registry,
+        )
+        self._excess = Counter(
+            "streamjury_budget_excess_usd", "What calls cost beyond the most that was reckoned with.", registry=registry
+        )
+        self._told = 0, 0.0
+
+    def tell(self, standing: Sequence[Standing], *, refused: int, excess_usd: float) -> None:
+        """How the budgets stand now; the other two are sums since the start, which only grow."""
+        for gauge in (self._spent, self._limit):
+            gauge.clear()  # with the last partition a process has no share any more
+        for each in standing:
+            self._spent.labels(each.app, each.window).set(each.spent_usd)
+            self._limit.labels(each.app, each.window).set(each.limit_usd)
+        self._refused.inc(refused - self._told[0])
+        self._excess.inc(max(0.0, excess_usd - self._told[1]))
+        self._told = refused, excess_usd

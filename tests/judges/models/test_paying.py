@@ -1,0 +1,232 @@
+"""A model pays for what it asks: before each attempt, from the purse that is bound around the work."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Unpack
+
+import pytest
+
+from judges.catalogue import load_catalogue
+from judges.evaluation import JudgeVerdict, Reason
+from judges.interaction import Interaction, case_of
+from judges.llm.direct import DirectJudge
+from judges.models.base import Completion, Message
+from judges.models.endpoint import ModelOptions
+from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout, ModelUnavailable
+from judges.models.flow import Flow, FlowLimits
+from judges.models.openai import OpenAIModel
+from judges.models.prices import ModelPrice
+from judges.models.spending import NANODOLLARS, Hold, Purse, nanodollars, paying_from
+from tests.parts.judge_endpoint import (
+    Fault,
+    JudgeEndpoint,
+    Response,
+    broken,
+    chat_response,
+    delayed,
+    error_response,
+    in_turn,
+    json_response,
+)
+
+PRICE = ModelPrice(prompt=2.0, completion=30.0, cached=0.5)
+# What the endpoint says it used: a hundred tokens of prompt and ten of answer.
+COST = 100 * 2_000 + 10 * 30_000
+MESSAGES = [Message(role="user", content="Is it so?")]
+LIMITS = FlowLimits(backoff_seconds=0.001, longest_backoff_seconds=0.002)
+
+
+@dataclass
+class Account:
+    """A purse that notes what was kept and what it turned out to be."""
+
+    limit: int = NANODOLLARS
+    kept: list[int] = field(default_factory=list)
+    settled: list[int | None] = field(default_factory=list)
+
+    async def reserve(self, nano: int) -> Hold | None:
+        if nano > self.limit:
+            return None
+        self.kept.append(nano)
+        return Kept(self, nano)
+
+
+@dataclass
+class Kept:
+    account: Account
+    nano: int
+    open: bool = True
+
+    def settle(self, nano: int | None) -> None:
+        if self.open:
+            self.open = False
+            self.account.settled.append(nano)
+
+
+class NeverPays:
+    async def reserve(self, _nano: int) -> Hold | None:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def model(url: str, **options: Unpack[ModelOptions]) -> OpenAIModel:
+    usual: ModelOptions = {"price": PRICE, "flow": Flow(LIMITS), "max_tokens": 50}
+    usual.update(options)
+    return OpenAIModel("m", base_url=url, **usual)
+
+
+def asked(url: str, account: Purse, **options: Unpack[ModelOptions]) -> Completion:
+    async def ask() -> Completion:
+        subject = model(url, **options)
+        try:
+            with paying_from(account):
+                return await subject.complete(MESSAGES, schema=None)
+        finally:
+            await subject.aclose()
+
+    return asyncio.run(ask())
+
+
+def test_the_most_is_kept_before_and_the_cost_takes_its_place() -> None:
+    account = Account()
+    with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
+        completion = asked(endpoint.base_url, account)
+    assert completion.cost_usd == pytest.approx(COST / NANODOLLARS)
+    assert account.settled == [COST]
+    (kept,) = account.kept
+    assert kept >= len(MESSAGES[0].content) * 2_000 + 50 * 30_000
+
+
+def test_tokens_in_the_endpoints_cache_cost_what_they_cost() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}}
+    answer = {
+        "choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],
+        "usage": usage,
+    }
+    account = Account()
+    with JudgeEndpoint(lambda _body: json_response(answer)) as endpoint:
+        completion = asked(endpoint.base_url, account)
+    cost = 40 * 2_000 + 60 * 500 + 10 * 30_000
+    assert account.settled == [cost]
+    assert completion.cost_usd == pytest.approx(cost / NANODOLLARS)
+
+
+def test_what_an_endpoint_does_not_tell_counts_in_full() -> None:
+    answer = {"choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
+    account = Account()
+    with JudgeEndpoint(lambda _body: json_response(answer)) as endpoint:
+        assert asked(endpoint.base_url, account).cost_usd is None
+    assert account.settled == [None]
+
+
+def test_without_money_nothing_is_asked() -> None:
+    with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
+        with pytest.raises(ModelOverBudget, match="not asked"):
+            asked(endpoint.base_url, Account(limit=10))
+        assert not endpoint.calls
+
+
+def test_a_model_that_costs_nothing_needs_no_money() -> None:
+    with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
+        free = ModelPrice(prompt=0, completion=0)
+        assert asked(endpoint.base_url, Account(limit=0), price=free).cost_usd == 0.0
+
+
+def test_money_is_not_waited_for_beyond_the_deadline() -> None:
+    with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
+        with pytest.raises(ModelTimeout, match="no money"):
+            asked(endpoint.base_url, NeverPays(), timeout_seconds=0.05)
+        assert not endpoint.calls
+
+
+def unreachable() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+def test_who_cannot_be_reached_costs_nothing() -> None:
+    account = Account()
+    with pytest.raises(ModelUnavailable):
+        asked(unreachable(), account)
+    assert account.settled == [0] * (LIMITS.retries + 1)
+
+
+@pytest.mark.parametrize(
+    ("fails", "cost"),
+    [
+        (lambda: error_response(429), 0),
+        (lambda: error_response(401), 0),
+        (lambda: error_response(404), 0),
+        (lambda: error_response(500), None),
+        (lambda: error_response(503), None),
+        (lambda: broken(Fault.HALF), None),
+        (lambda: broken(Fault.RESET), None),
+        (lambda: broken(Fault.TRICKLE), None),
+        (lambda: delayed(chat_response("yes"), 5.0), None),
+        (lambda: json_response({"no": "completion"}), None),
+    ],
+    ids=["429", "401", "404", "500", "503", "half", "reset", "trickle", "silence", "nonsense"],
+)
+def test_what_may_have_been_billed_counts_in_full_and_nothing_else_does(
+    fails: Callable[[], Response], cost: int | None
+) -> None:
+    account = Account()
+    with JudgeEndpoint(lambda _body: fails()) as endpoint:
+        with pytest.raises(ModelError):
+            asked(endpoint.base_url, account, flow=Flow(FlowLimits(retries=0)), timeout_seconds=0.5)
+        assert len(endpoint.calls) == 1
+    assert account.settled == [cost]
+
+
+def test_every_further_attempt_is_paid_for_itself() -> None:
+    account = Account()
+    answers = in_turn(error_response(500), error_response(429), chat_response("yes"))
+    with JudgeEndpoint(answers) as endpoint:
+        assert asked(endpoint.base_url, account).retries == 2
+    assert account.settled == [None, 0, COST]
+    assert len(account.kept) == 3
+
+
+def test_a_call_that_never_had_its_turn_gives_its_money_back() -> None:
+    account = Account()
+
+    async def refused_before_asking() -> None:
+        subject = model(endpoint.base_url, flow=Flow(FlowLimits(retries=0, failures_to_open=1)))
+        with paying_from(account):
+            for _ in range(2):
+                with pytest.raises(ModelUnavailable):
+                    await subject.complete(MESSAGES, schema=None)
+        await subject.aclose()
+
+    with JudgeEndpoint(lambda _body: error_response(500)) as endpoint:
+        asyncio.run(refused_before_asking())
+        assert len(endpoint.calls) == 1
+    assert account.settled == [None, 0]
+
+
+def test_a_hedge_is_paid_for_too() -> None:
+    account = Account()
+    slow = delayed(chat_response("yes"), 2.0)
+    with JudgeEndpoint(in_turn(slow, chat_response("yes"))) as endpoint:
+        asked(endpoint.base_url, account, flow=Flow(FlowLimits(hedge_seconds=0.05)))
+    # The slow one was broken off: it may be billed.
+    assert sorted(account.settled, key=str) == [COST, None]
+
+
+def test_a_verdict_that_nobody_pays_for_says_so_and_has_no_score() -> None:
+    case = case_of(Interaction(id="1", question="Is it so?", answer="It is."), None)
+
+    async def judged() -> JudgeVerdict:
+        subject = DirectJudge(model(endpoint.base_url))
+        with paying_from(Account(limit=nanodollars(0.000001))):
+            verdict = await subject.judge(case, load_catalogue()["clarity"])
+        await subject.aclose()
+        return verdict
+
+    with JudgeEndpoint() as endpoint:
+        verdict = asyncio.run(judged())
+        assert not endpoint.calls
+    assert (verdict.reason, verdict.score) == (Reason.BUDGET, None)
+    assert "USD" in (verdict.detail or "")

@@ -217,3 +217,25 @@ def test_a_panel_that_cannot_judge_is_refused_in_python_too() -> None:
     config = Config.model_validate({"criteria": {"use": ["rag.harmfulness", "safety.toxicity"]}})
     with pytest.raises(InconsistentError, match=r"judges\.panel: toxicity would never have a verdict"):
         build_evaluator(config)
+
+
+@pytest.mark.parametrize(
+    ("panel", "first"),
+    [
+        ([{"name": "dear", "price": (5, 15)}, {"name": "cheap", "price": (0.1, 0.4)}], ("cheap",)),
+        ([{"name": "one", "price": (1, 1)}, {"name": "two", "price": (1, 1)}], ("one",)),
+        ([{"name": "often", "price": (1, 1), "samples": 5}, {"name": "once", "price": (2, 2)}], ("once",)),
+        ([{"name": "alone", "price": (1, 1)}], None),
+    ],
+)
+def test_when_money_is_short_the_cheapest_judge_is_asked_first(
+    panel: list[dict[str, Any]], first: tuple[str, ...] | None
+) -> None:
+    judges = [
+        judge(each["name"], "http://localhost/v1", samples=each.get("samples", 1))
+        | {"price": dict(zip(("prompt", "completion"), each["price"], strict=True))}
+        for each in panel
+    ]
+    built = build_evaluator(Config.model_validate({"judges": {"panel": judges}}))
+    frugal = built._panel.frugal
+    assert (None if frugal is None else frugal.first) == first

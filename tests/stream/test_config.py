@@ -960,6 +960,15 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
         (judged_by({"kind": "local"}, combine="weighted", weights={"gpt": 1}), {"judges.weights.gpt": "unknown judge"}),
         (judged_by({"kind": "local"}, combine="weighted", weights={"local": 0}), {"judges.weights.local": "above 0"}),
         (judged_by({"kind": "local"}, weights={"local": 1}), {"judges.weights": "only read with 'combine: weighted'"}),
+        (
+            {**as_gpt(), "budgets": {"per_day_usd": 5}},
+            {"judges.panel[0].price": "a model of your own costs {prompt: 0, completion: 0}"},
+        ),
+        (
+            {**judged_by({"kind": "local"}, reserves=[JUDGE]), "budgets": {"apps": {"shop": {"per_hour_usd": 1}}}},
+            {"judges.reserves[0].price": "is required, because there is a budget"},
+        ),
+        ({"budgets": {"apps": {"shop": {}}}}, {"budgets.apps.shop": "must limit the hour or the day"}),
         (as_gpt(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
         (as_gpt(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),
         (as_gpt(samples=3, min_valid=4), {"judges.panel[0].min_valid": "must be at most samples (3), not 4"}),

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from judges.models.prices import ModelPrice, known_price
 from stream.config import Config
 from stream.configfile import ConfigError, load
+from stream.judgesconfig import JudgesConfig
 
 GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
 LOCAL = {"kind": "local"}
@@ -111,3 +113,27 @@ def test_files_are_looked_for_beside_the_configuration(
     assert missing.startswith(f"{tmp_path / 'none.yaml'}: ")
     variables = {"STREAMJURY__CRITERIA__FILES__0": "env.yaml", "STREAMJURY__CRITERIA__USE": "[rag, brand]"}
     assert read(file, judges, variables).criteria.files == ("env.yaml",), "a variable has no file to be beside"
+
+
+class TestPrices:
+    """What a judge costs: as written, else as the table has it, but not where somebody serves the model himself."""
+
+    def price(self, **keys: Any) -> ModelPrice | None:
+        judge = {"kind": "openai", "name": "gpt", "model": "gpt-4o-mini", "base_url": "https://api.openai.com/v1"}
+        [(_, found)] = JudgesConfig.model_validate({"panel": [{**judge, **keys}]}).models()
+        return found.known_price
+
+    def test_a_common_model_has_a_price(self) -> None:
+        assert self.price() == known_price("gpt-4o-mini") is not None
+        assert self.price(model="gpt-4o-mini-2024-07-18") == known_price("gpt-4o-mini")
+
+    def test_what_is_written_counts_before_the_table(self) -> None:
+        written = {"prompt": 1.0, "completion": 2.0, "cached": 0.5}
+        assert self.price(price=written) == ModelPrice(prompt=1.0, completion=2.0, cached=0.5)
+
+    @pytest.mark.parametrize("address", ["http://localhost:8000/v1", "http://10.1.2.3/v1", "http://vllm:8000/v1"])
+    def test_a_model_of_ones_own_has_none_that_is_known(self, address: str) -> None:
+        assert self.price(base_url=address) is None
+
+    def test_an_unknown_model_has_none(self) -> None:
+        assert self.price(model="gpt-4o-mini-of-mine") is None

@@ -257,3 +257,20 @@ def test_outcomes_that_are_not_certain_are_counted() -> None:
         ledger.interaction(Place("in", 0, number), b"%d" % number, lambda fate=fate: fate, waiting=False)  # type: ignore[misc]
     balance = ledger.balance()
     assert (balance.outcomes["sampled_out"], balance.estimated) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("spared", "evaluated", "outcome"),
+    [(False, False, None), (True, False, "sampled_out.budget"), (True, True, "scored"), (False, True, "scored")],
+)
+def test_what_may_have_been_left_out_for_lack_of_money_is_not_missing(
+    spared: bool, evaluated: bool, outcome: str | None
+) -> None:
+    ledger = Ledger()
+    if evaluated:
+        ledger.evaluation(str(uuid.uuid4()), b"a", at_ms=0, unscored=None)
+    ledger.queued(Place("sampled", 0, 0), b"a", b"a", None, spared=spared)
+    balance = ledger.balance()
+    assert balance.missing == (() if outcome else ("a",))
+    assert {name for name, count in balance.outcomes.items() if count} == ({outcome} if outcome else set())
+    assert balance.estimated == (outcome == "sampled_out.budget")

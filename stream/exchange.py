@@ -224,10 +224,13 @@ class Exchange:
             raise PublishAborted(error.args[0].str()) from error
         return {partition: mark.offset for partition, mark in known.items() if mark.offset >= 0}
 
-    def marks(self, partitions: Collection[Partition]) -> dict[Partition, Mark] | None:
-        """What the group's coordinator has of these, with negative offsets where nothing; None if it does not say."""
+    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, Mark]] | None:
+        """How many partitions the topic has, and what was committed of these, with negative offsets where nothing was.
+
+        None while the broker does not say.
+        """
         try:
-            return self._committed(partitions)
+            return self.partition_count(), self._committed(partitions)
         except KafkaException as error:
             log.info("what was committed of %s is not known yet: %s", self._topic, error.args[0].str())
             return None

@@ -169,10 +169,13 @@ class Worker:
 
     def _look_up_what_was_spent(self) -> None:
         unread = self._treasury.unread
-        marks = self._exchange.marks(unread) if unread else None
-        for partition, mark in (marks or {}).items():
-            offset, count = mark.offset if mark.offset >= 0 else None, self._exchange.partition_count()
-            self._treasury.opened(partition, offset, mark.note, partitions=count)
+        found = self._exchange.marks(unread) if unread else None
+        if found is not None:
+            count, marks = found
+            for partition, mark in marks.items():
+                offset = mark.offset if mark.offset >= 0 else None
+                # Ours is there, whatever a broker knows that has not heard of the topic's growth.
+                self._treasury.opened(partition, offset, mark.note, partitions=max(count, partition.number + 1))
 
     def _tell(self) -> None:
         """Says how much there is to do: what waits for its time is not among it."""

@@ -22,7 +22,7 @@ from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
 from stream.adaptive import DEFAULT_MIN_RATE
 from stream.config import Config, SamplingConfig, SamplingRule
-from stream.envelope import read_sampling
+from stream.envelope import is_backfilled, read_sampling
 from stream.errors import RecordError
 from stream.incoming import Incoming
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
@@ -185,6 +185,8 @@ class _Audit:
         self._ledger.letter(at, source, reason.decode("utf-8", "replace"))
 
     def _take_evaluation(self, message: KafkaMessage) -> None:
+        if is_backfilled(message):
+            return  # it says nothing of what the pipeline did
         value = message.value() or b""
         try:
             found = _EVALUATIONS.decode(value)

@@ -32,6 +32,7 @@ from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.judgesconfig import JUDGE, JudgesConfig
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.sampling import BACKFILL
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
@@ -279,7 +280,7 @@ class InputConfig(Section):
 
     adapter: Literal["streamjury", "mapping", "csv"] = Field(
         default="streamjury",
-        description="How records are read: in Streamjury's own shape, as `mapping` says, or as rows with csv's columns.",
+        description="How records are read: in Streamjury's own shape, as `mapping` says, or as rows of a table.",
     )
     mapping: Mapping[FieldName, FieldPath] = Field(
         default={},
@@ -419,7 +420,18 @@ _RESERVED: Mapping[str, str] = {
     "safety": "the name of the safety lane's own rule",
     "direct": "the name for records that nobody sampled",
     "none": "the name for records that could not be decided about",
+    BACKFILL: "the name for history that is judged after the fact",
 }
+
+
+def _live(lane: str) -> str:
+    """What the monitor leaves out must not be taken by live traffic."""
+    if lane == BACKFILL:
+        raise ValueError(f"must not be {BACKFILL!r}, the lane of history that is judged after the fact")
+    return lane
+
+
+Lane = Annotated[Label, AfterValidator(_live)]
 
 
 def _without_rate_required(schema: dict[str, Any]) -> None:
@@ -451,7 +463,7 @@ class SamplingRule(Section):
     max_per_minute: int | None = Field(
         default=None, ge=1, le=10**9, description="Judge no more than so many a minute; the others are shed."
     )
-    lane: Label = Field(default="main", description="The lane that evaluations of this rule are counted under.")
+    lane: Lane = Field(default="main", description="The lane that evaluations of this rule are counted under.")
 
     _target_before = model_validator(mode="before")(_target_stands_for_rate)
     _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
@@ -470,7 +482,7 @@ class SafetyConfig(Section):
     """A rate of its own for interactions with a sign of trouble; what a rule filters out is not looked at."""
 
     rate: Rate = Field(default=1.0, description="Share of them to judge, where it is higher than their rule's.")
-    lane: Label = Field(default="safety", description="The lane that their evaluations are counted under.")
+    lane: Lane = Field(default="safety", description="The lane that their evaluations are counted under.")
     triggers: tuple[Literal["lexicon", "thumbs_down", "refusal", "empty_contexts"], ...] = Field(
         default=("lexicon", "thumbs_down", "refusal", "empty_contexts"),
         min_length=1,

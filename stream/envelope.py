@@ -2,10 +2,13 @@
 
 from datetime import datetime
 
+from confluent_kafka import Message as KafkaMessage
+
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
-from stream.sampling import DECISION_VERSION, Decision
+from stream.records import read_record
+from stream.sampling import BACKFILL, DECISION_VERSION, Decision
 
 # A record that somebody put on the queue without sampling it stands for itself alone.
 _DIRECT = Sampling(probability=1.0, rule="direct", lane="main")
@@ -21,6 +24,11 @@ def decision_headers(decision: Decision, *, salt: str, sampled_at: datetime) -> 
         ("sj-version", DECISION_VERSION.encode()),
         ("sj-sampled-at", sampled_at.isoformat().encode()),
     )
+
+
+def is_backfilled(message: KafkaMessage) -> bool:
+    """Whether a record of the evaluations topic was judged after the fact."""
+    return dict(read_record(message).headers).get("sj-lane") == BACKFILL.encode()
 
 
 def read_sampling(headers: Headers) -> Sampling:

@@ -9,6 +9,7 @@ from typing import Self
 from uuid import UUID
 
 from stream.config import KafkaConfig
+from stream.envelope import is_backfilled
 from stream.scan import TopicScan
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Finished:
 
     def _read(self, scan: TopicScan) -> None:
         for message in scan.read(since_ms=int((time.time() - self._seconds) * 1000)):
+            if is_backfilled(message):
+                continue  # history that was judged after the fact stands in for nothing that is judged live
             try:
                 name = UUID((message.key() or b"").decode("ascii")).bytes
             except ValueError:

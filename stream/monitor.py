@@ -32,6 +32,7 @@ from stream.embedded import is_embedded
 from stream.errors import RecordError, StageError, no_broker
 from stream.feeding import feed
 from stream.rolling import RollingScores, SeriesMean
+from stream.sampling import BACKFILL
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,10 @@ class Monitor:
         self.sinks: list[Sink[Evaluation]] = [scores]
 
     def observe(self, value: bytes | None, schema: bytes | None = None) -> None:
-        """Takes one record of the evaluations topic, and its version. A repeat is recognised; nothing is raised."""
+        """Takes one record of the evaluations topic, and its version. A repeat is recognised; nothing is raised.
+
+        History that was judged after the fact is counted and left out: it must not move what is said of now.
+        """
         try:
             if schema not in {None, SCHEMA[1]}:
                 raise RecordError("unsupported_version", f"it is of version {schema!r}; upgrade the monitor")
@@ -112,6 +116,9 @@ class Monitor:
             why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
             log.warning("an evaluation could not be read: %s", why)
             self._count(Outcome.UNREADABLE)
+            return
+        if evaluation.sampling.lane == BACKFILL:
+            self._count(Outcome.FILTERED)
             return
         if not self._is_new(evaluation.evaluation_id):
             self._count(Outcome.REPEATED)

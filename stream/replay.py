@@ -6,44 +6,29 @@ A letter stays where it is; a mark on the same topic, written in the transaction
 3. move the letters without a mark, in transactions of some hundred, each with the marks of what it moves.
 """
 
-import logging
 import re
-import time
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
-
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka import Message as KafkaMessage
+from typing import NamedTuple
 
 from sinks.base import Message, our_headers
 from stream.config import Config
-from stream.errors import FencedError, RecordError, StageError, no_broker
-from stream.exchange import TRANSACTION_TIMEOUT_MS, produce
+from stream.errors import RecordError, StageError
 from stream.ledger import Place
 from stream.records import Record, read_record
 from stream.rules import BodyReader, field_path
 from stream.scan import TopicScan
-from stream.sizes import MAX_MESSAGE_BYTES
+from stream.solewriter import RefusedError, SoleWriter
 
-_CALL_SECONDS = 10.0
-_RETRY_SECONDS = 30.0
 _BATCH_RECORDS = 300
 # Letters may be of many megabytes; the client holds a batch until it is sent.
 _BATCH_BYTES = 8 * 1024 * 1024
 # No offset has more digits.
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 _DROPPED = ("sj-schema", "sj-error-", "sj-source-", "sj-attempts", "sj-failed-at", "sj-retry-at")
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
-
-# What goes wrong is told once, in our words.
-_UNHEARD = logging.getLogger(f"{__name__}.client")
-_UNHEARD.addHandler(logging.NullHandler())
-_UNHEARD.propagate = False
 
 HeadersByName = Mapping[str, bytes | None]
 Position = tuple[int, int]
@@ -149,14 +134,18 @@ class Replay:
 
     def take_over(self) -> Survey:
         """Shuts out every other replay; what is found then is this one's to move."""
-        self._mover = _Mover(self._config)  # 1
+        name = f"streamjury-replay-{self._topic}"
+        self._writer = SoleWriter(self._config.kafka, name, work="replay of this topic", done="moved")  # 1
         return self.survey()  # 2
 
     def move(self, survey: Survey) -> Iterator[int]:
         """Moves what was found when taking over; after every transaction, how many were moved so far."""
         moved = 0
         for batch in _batches(map(self._moved, self._records(survey.wanted))):  # 3
-            self._mover.commit(batch)
+            try:
+                self._writer.commit(batch.messages)
+            except RefusedError as error:
+                raise StageError(f"{error}, or leave such letters out with --reason") from error
             moved += batch.letters
             yield moved
 
@@ -277,86 +266,6 @@ def _batches(pairs: Iterable[tuple[Message, Message]]) -> Iterator[_Batch]:
             batch = _Batch()
     if batch.letters:
         yield batch
-
-
-class _Mover:
-    """A transactional producer with the name that every replay of the topic has: the newest shuts out the others."""
-
-    def __init__(self, config: Config) -> None:
-        name = f"streamjury-replay-{config.topics.deadletter}"
-        options: dict[str, Any] = {
-            **config.kafka.client_options(),
-            "client.id": name,
-            "transactional.id": name,
-            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-            "message.max.bytes": MAX_MESSAGE_BYTES,
-            "linger.ms": 100,
-            "delivery.report.only.error": True,
-        }
-        self._producer = Producer(options, logger=_UNHEARD)
-        self._refused: list[Message] = []
-        try:
-            self._producer.init_transactions(_RETRY_SECONDS)
-        except KafkaException as error:
-            raise no_broker(config.kafka.bootstrap, error.args[0].str()) from error
-
-    def commit(self, batch: _Batch) -> None:
-        """All of a batch, or nothing of it and an error."""
-        try:
-            self._producer.begin_transaction()
-            for message in batch.messages:
-                self._produce(message)
-            self._commit()
-        except KafkaException as error:
-            raise self._failure(self._cause(error.args[0])) from error
-
-    def _produce(self, message: Message) -> None:
-        def report(error: KafkaError | None, _message: KafkaMessage) -> None:
-            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                self._refused.append(message)
-
-        produce(self._producer, message, report)
-
-    def _commit(self) -> None:
-        deadline = time.monotonic() + _RETRY_SECONDS
-        while True:
-            try:
-                self._producer.commit_transaction(_CALL_SECONDS)
-                return
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                transient = reason.retriable() or reason.code() in _BROKER_AWAY
-                if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-
-    def _cause(self, reason: KafkaError) -> KafkaError:
-        """What stopped a producer for good: of its calls, only those on the transaction tell."""
-        if reason.code() == KafkaError._FATAL:
-            try:
-                self._producer.commit_transaction(_CALL_SECONDS)
-            except KafkaException as error:
-                reason = error.args[0]
-        return reason
-
-    def _failure(self, reason: KafkaError) -> StageError:
-        if reason.code() in _FENCED:
-            return FencedError("another replay of this topic took over; what this one had moved stays moved")
-        self._abort()
-        if self._refused:
-            largest = max(self._refused, key=lambda message: len(message.value or b""))
-            return StageError(
-                f"{largest.topic} refuses a record of {len(largest.value or b'')} bytes; raise its max.message.bytes, "
-                "or leave such letters out with --reason"
-            )
-        return StageError(f"a transaction failed ({reason.str()}); what was moved before stays moved: run it again")
-
-    def _abort(self) -> None:
-        """As far as it can be: what is left open, the broker undoes by itself."""
-        try:
-            self._producer.abort_transaction(_CALL_SECONDS)
-        except KafkaException:
-            self._producer.purge()
 
 
 def _text(value: bytes | None) -> str:

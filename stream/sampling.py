@@ -10,6 +10,8 @@ from enum import StrEnum
 DECISION_VERSION = "1"
 DEFAULT_RULE = "default"
 SAFETY_RULE = "safety"
+BACKFILL = "backfill"
+"""The rule and the lane of what was judged after the fact: history, which says nothing of the present."""
 
 _BITS = 53
 _DIGEST_BYTES = 8

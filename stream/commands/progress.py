@@ -1,35 +1,45 @@
-"""A progress bar with count and rate on a terminal; nothing where there is none."""
+"""How far a command is, on standard error: a bar on a terminal, else a line now and then for those who want one."""
 
 import time
+from datetime import timedelta
 from typing import Self
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 # Drawing more often costs more than sending does.
 _DRAW_SECONDS = 0.1
+# Between lines where there is no terminal.
+_LINE_SECONDS = 5.0
+# Of so little it cannot be told how long the rest takes.
+_LEAST_SHARE = 0.001
 
 
 class Meter:
-    """Shows how far a command is, on standard error, from `with` to the end of the block."""
+    """Shows how far a command is from `with` to the end of the block."""
 
-    def __init__(self, label: str, total: float | None) -> None:
+    def __init__(self, label: str, total: float | None, *, unit: str = "records", lines: bool = False) -> None:
+        """With `lines` it also speaks where there is no terminal."""
         console = Console(stderr=True)
-        columns = [TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]:,.0f}/s")]
         bar = [BarColumn(), TaskProgressColumn()] if total else []
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             *bar,
-            *columns,
+            TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task = self._progress.add_task(label, total=total, records=0, rate=0.0)
+        self._label, self._unit = label, unit
+        self._total = total
+        self._pause = _DRAW_SECONDS if console.is_terminal else _LINE_SECONDS
+        self._silent = not (console.is_terminal or lines)
+        self._task = self._progress.add_task(label, total=total, figures="")
         self._started = time.monotonic()
-        self._drawn_at = 0.0
+        self._shown_at = 0.0
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -43,9 +53,28 @@ class Meter:
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def show(self, *, done: float, records: int) -> None:
-        """`done` of the total is behind us, and so many records."""
+    def show(self, *, done: float, records: int, cost: float | None = None, before: float = 0.0) -> None:
+        """`done` of the total is behind us, `before` of it not by our work; so many records, for so many dollars."""
         seconds = self.seconds
-        if seconds - self._drawn_at >= _DRAW_SECONDS:
-            self._drawn_at = seconds
-            self._progress.update(self._task, completed=done, records=records, rate=records / seconds)
+        if self._silent or seconds - self._shown_at < self._pause:
+            return
+        self._shown_at = seconds
+        figures = [f"{records:,} {self._unit}", f"{_rate(records / seconds)}/s"]
+        if cost is not None:
+            figures.append(f"${cost:,.2f}" if cost >= 1.0 else f"${cost:.4f}")
+        left = self._seconds_left(done, before, seconds)
+        if left is not None:
+            figures.append(f"{timedelta(seconds=round(left))} left")
+        self._progress.update(self._task, completed=done, figures=", ".join(figures))
+        if self._progress.disable:
+            click.echo(f"{self._label}: {', '.join(figures)}", err=True)
+
+    def _seconds_left(self, done: float, before: float, seconds: float) -> float | None:
+        """What is left at the rate of this run so far; None where there is no telling."""
+        if not self._total or done - before < _LEAST_SHARE * self._total:
+            return None
+        return max(0.0, self._total - done) * seconds / (done - before)
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.1f}"

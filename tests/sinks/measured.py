@@ -52,7 +52,7 @@ OUTCOMES = {
         Outcome.SAMPLED_OUT,
         Outcome.DEADLETTER,
     ),
-    Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.UNREADABLE),
+    Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.UNREADABLE),
 }
 # A rule of rate 0 leaves everything out, and has this instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)

@@ -968,6 +968,7 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
             {**judged_by({"kind": "local"}, reserves=[JUDGE]), "budgets": {"apps": {"shop": {"per_hour_usd": 1}}}},
             {"judges.reserves[0].price": "is required, because there is a budget"},
         ),
+        ({"sampling": {"safety": {"lane": "backfill"}}}, {"sampling.safety.lane": "must not be 'backfill'"}),
         ({"budgets": {"apps": {"shop": {}}}}, {"budgets.apps.shop": "must limit the hour or the day"}),
         (as_gpt(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
         (as_gpt(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),

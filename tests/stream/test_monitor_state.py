@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from judges.catalogue import load_catalogue
 from judges.composite import MultiCriteria
@@ -133,6 +133,20 @@ def test_a_repeat_is_counted_as_such_and_changes_nothing_else(world: World) -> N
     assert (world.counted("seen"), world.counted("repeated")) == (2, 3)
     assert world.monitor.snapshot() == before
     assert world.sample("streamjury_evaluations_total", app="shop", status="ok") == 2
+
+
+def test_history_that_was_judged_after_the_fact_is_counted_and_changes_nothing_else(world: World) -> None:
+    """Neither figures nor alerts of now may move with a backfill; nor may one make a silent evaluator look busy."""
+    world.observe(evaluation("a", clarity=0))
+    before, scrape = world.monitor.snapshot(), generate_latest(world.registry)
+    backfilled = Sampling(probability=0.5, rule="backfill", lane="backfill")
+    world.observe(*(evaluation(name, harmfulness=0).model_copy(update={"sampling": backfilled}) for name in "bcd"))
+    assert [world.counted(outcome) for outcome in ("consumed", "seen", "filtered")] == [4, 1, 3]
+    assert world.monitor.snapshot() == before
+    changed = set(generate_latest(world.registry).splitlines()) - set(scrape.splitlines())
+    assert all(line.startswith(b"streamjury_records_") for line in changed)
+    world.observe(evaluation("b"))
+    assert world.counted("seen") == 2, "the same work done live is seen"
 
 
 def test_ids_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

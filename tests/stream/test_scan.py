@@ -1,5 +1,6 @@
 """The scan: every committed record of a topic up to its end, once."""
 
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+import stream.scan as scan_module
 from stream.config import KafkaConfig
 from stream.embedded import EmbeddedBroker
 from stream.offsets import Partition
@@ -81,6 +83,44 @@ def test_it_ends_where_the_topic_ended_when_it_began(topic: Topic) -> None:
         read += [int(message.value() or b"") for message in reading]
         assert sorted(read) == list(NUMBERS)
         assert numbers(scan) == [number + len(NUMBERS) for number in NUMBERS]
+
+
+def places(scan: TopicScan, ranges: dict[int, range]) -> list[tuple[int | None, int | None]]:
+    return sorted((message.partition(), message.offset()) for message in scan.read_within(ranges))
+
+
+def test_a_part_of_some_partitions_is_read_and_nothing_beyond(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    with topic.scan() as scan:
+        asked = {0: range(10, 15), 2: range(100, 101)}
+        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)]
+        assert places(scan, {1: range(5, 5)}) == []
+        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)], "and once more"
+
+
+def test_ranges_are_what_the_partitions_hold_now(topic: Topic) -> None:
+    with topic.scan() as scan:
+        assert set(scan.ranges().values()) == {range(0)}
+        topic.write(*NUMBERS)
+        held = scan.ranges()
+        topic.write(*NUMBERS)
+        assert [len(held[number]) for number in range(4)] == [167, 167, 166, 0]
+        assert len(places(scan, held)) == len(NUMBERS)
+
+
+def test_who_reads_a_part_may_take_more_time_than_a_broker_has(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time between two records is the reader's, not a silence of the broker."""
+    monkeypatch.setattr(scan_module, "_PATIENCE_SECONDS", 1.0)
+    topic.write(0, 3, 6)
+    late = threading.Timer(1.7, topic.write, [1])
+    late.start()
+    with topic.scan() as scan:
+        read = []
+        for message in scan.read_within({0: range(3), 1: range(1)}):
+            time.sleep(0.4)
+            read.append((message.partition(), message.offset()))
+    late.join()
+    assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
 def test_a_group_is_asked_how_far_it_is_without_joining_it(topic: Topic) -> None:

@@ -1,0 +1,121 @@
+"""Reports on an offline run: a table, a Markdown document and a page, all made from the file of its results."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappush, heappushpop
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from sinks.reports.contents import Contents
+from sinks.reports.html import page
+from sinks.reports.markdown import markdown
+from sinks.reports.reading import Results, read_results
+from sinks.reports.results import Row
+from sinks.reports.statistics import Summariser, Summary
+from sinks.reports.table import Formulas, Table
+
+TABLE_NAME = "results.csv"
+MARKDOWN_NAME = "report.md"
+PAGE_NAME = "report.html"
+
+MAX_ENTRIES = 2_000
+"""Rows that the documents tell one by one; of more, the worst."""
+
+Progress = Callable[[int, int], None]
+"""Called with how many rows are behind us, and of how many."""
+
+
+class Reports(NamedTuple):
+    paths: list[Path]
+    summary: Summary
+
+
+def write_reports(results_path: Path, folder: Path, *, progress: Progress | None = None) -> list[Path]:
+    """Writes the reports on a file of results into a folder, and says which files these are; raises ResultsError."""
+    return make_reports(results_path, folder, progress=progress).paths
+
+
+def make_reports(results_path: Path, folder: Path, *, progress: Progress | None = None) -> Reports:
+    """The same, with the figures that are in them.
+
+    The rows are read one at a time, twice: all of them for the figures and the table, then those that are told.
+    """
+    results = read_results(results_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    summary, formulas, listed = _first_pass(results, folder / TABLE_NAME, progress or _silent)
+    contents = Contents(
+        run=results.run,
+        end=results.end,
+        summary=summary,
+        formulas=formulas,
+        listed=len(listed),
+        more_columns=results.more_columns,
+    )
+    told = {results.number_at(place) for place in listed}
+    _write(folder / MARKDOWN_NAME, markdown(contents, results.rows_at(listed)))
+    _write(folder / PAGE_NAME, page(contents, results.rows_at(listed), told.__contains__))
+    return Reports([folder / name for name in (TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)], summary)
+
+
+def summarise(results: Results) -> Summary:
+    """The figures alone."""
+    summariser = Summariser(results.run)
+    for row in results.rows():
+        summariser.add(row)
+    return summariser.result()
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Nobody is watching."""
+
+
+def _first_pass(results: Results, path: Path, progress: Progress) -> tuple[Summary, Formulas, list[int]]:
+    """Writes the table; gives the figures, and the places of the rows to tell."""
+    summariser, worst = Summariser(results.run), _Worst(MAX_ENTRIES)
+    criteria = [each.name for each in results.run.criteria]
+    with _replacing(path) as file:
+        table = Table(file, results.columns, criteria)
+        for place, row in enumerate(results.rows()):
+            summariser.add(row)
+            table.add(row)
+            worst.add(place, row)
+            progress(place + 1, len(results))
+    return summariser.result(), table.formulas, worst.places()
+
+
+class _Worst:
+    """The places of the rows with the lowest composites; those without one come after."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._heap: list[tuple[float, int]] = []
+
+    def add(self, place: int, row: Row) -> None:
+        score = None if row.evaluation is None else row.evaluation.composite.score
+        entry = (-2.0 if score is None else -score, -place)
+        if len(self._heap) < self._limit:
+            heappush(self._heap, entry)
+        else:
+            heappushpop(self._heap, entry)
+
+    def places(self) -> list[int]:
+        return sorted(-place for _score, place in self._heap)
+
+
+def _write(path: Path, parts: Iterable[str]) -> None:
+    with _replacing(path) as file:
+        file.writelines(parts)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[str]]:
+    """A file that takes its name when it is complete: whoever opens a report never finds half of one."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        # newline="": line ends inside of cells are the input's own.
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,279 @@
+"""What a report contains, before it has a format: its headlines, notes and tables, all in plain text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from judges.evaluation import Status
+from sinks.reports.results import CriterionInfo, End, Run
+from sinks.reports.statistics import Agreement, DimensionSummary, Issue, JudgeSummary, Summary
+from sinks.reports.table import NOT_JUDGED, Formulas
+from sinks.reports.wording import (
+    NOTHING,
+    STATUS_MEANINGS,
+    band_range,
+    cut,
+    duration,
+    interval,
+    many,
+    moment,
+    money,
+    number,
+    parameters_of,
+    percent,
+    plain,
+    ratio,
+    scale_of,
+    span,
+)
+
+_REASON_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Everything that a report tells, apart from the single rows."""
+
+    run: Run
+    end: End | None
+    summary: Summary
+    formulas: Formulas
+    listed: int
+    """Rows that are told one by one."""
+    more_columns: bool = False
+    """The table has not all fields of all rows."""
+
+    @property
+    def titles(self) -> dict[str, str]:
+        return {each.criterion.name: each.criterion.title for each in self.summary.dimensions}
+
+    def title(self, name: str | None) -> str:
+        return NOTHING if name is None else self.titles.get(name, name)
+
+    def lede(self) -> str:
+        """The whole run in two sentences."""
+        evaluator, summary = self.run.evaluator, self.summary
+        judges, criteria = ", ".join(evaluator.judges), many(len(evaluator.criteria), "criterion", "criteria")
+        judged = f"{many(summary.rows, 'row')}, judged by {judges} on {criteria}, {moment(self.run.started_at)}."
+        found = summary.composite
+        if found.mean is None:
+            return f"{judged} None of them has a composite."
+        reach = interval(found.estimate.low, found.estimate.high)
+        within = "" if reach == NOTHING else f", 95 % interval {reach}"
+        covered = percent(found.estimate.coverage)
+        return f"{judged} The mean composite is {number(found.mean)}{within}, with scores for {covered} of them."
+
+    def notes(self) -> Iterator[str]:
+        """What a reader must know before trusting the figures, and that does not hold for every report."""
+        if self.end is None:
+            yield "This run has not finished: the report covers the rows that were done when it was written."
+        if not self.summary.rows:
+            yield "There are no rows in these results."
+        if self.summary.sampled:
+            yield "The rows are a sample: means are weighted by what each stands for; counts are of what was judged."
+        if self.formulas.count:
+            rows = ", ".join(str(row) for row in self.formulas.rows)
+            what = many(self.formulas.count, "cell that begins", "cells that begin")
+            yield (
+                f"results.csv has {what} like a formula, first in row {rows}. They are as they were in the input: "
+                "import the columns as text before opening the table in a spreadsheet program."
+            )
+        if self.more_columns:
+            yield "The rows have more fields than a table can hold: results.csv has the first, results.jsonl all."
+
+    def which_entries(self) -> str:
+        rows = self.summary.rows
+        if self.listed >= rows:
+            return "Every row, in the order of the file."
+        return (
+            f"The {self.listed:,} of {rows:,} rows with the lowest composites, in the order of the file. "
+            "All rows are in results.csv, and everything that was said of them in results.jsonl."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table of plain texts; the last `numbers` columns hold figures."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: int = 0
+
+
+def overall(contents: Contents) -> Grid:
+    summary, found = contents.summary, contents.summary.composite
+    rows = [
+        ("Mean ± deviation", f"{number(found.mean, 3)} ± {number(found.deviation, 3)}"),
+        ("95 % interval of the mean", interval(found.estimate.low, found.estimate.high, 3)),
+        ("Median", number(summary.median, 3)),
+        ("Lowest and highest", interval(found.least, found.most, 3)),
+        ("Rows", f"{summary.rows:,}"),
+        ("Rows with a composite", f"{summary.scored:,} ({ratio(summary.scored, summary.rows)})"),
+        ("Coverage", percent(found.estimate.coverage)),
+        ("Best dimension", contents.title(summary.best)),
+        ("Worst dimension", contents.title(summary.worst)),
+        ("Cost", money(summary.cost_usd)),
+        ("Cost of a row", money(_each(summary.cost_usd, summary.judged))),
+    ]
+    if summary.latency is not None:
+        half, most = duration(summary.latency.half), duration(summary.latency.most)
+        rows.append(("Time to judge a row, half and 95 %", f"{half} and {most}"))
+    return Grid(title="Composite", header=("Figure", "Value"), rows=rows, numbers=1)
+
+
+def _each(total: float | None, count: int) -> float | None:
+    return total / count if total is not None and count else None
+
+
+def dimensions(summary: Summary) -> Grid:
+    header = (
+        "Dimension",
+        "Mean",
+        "Deviation",
+        "95 % interval",
+        "Own scale",
+        "Scored",
+        "Not applicable",
+        "Missing",
+        "Coverage",
+    )
+    rows = [_dimension_cells(each) for each in summary.dimensions]
+    return Grid(title="Statistics", header=header, rows=rows, numbers=8)
+
+
+def _dimension_cells(each: DimensionSummary) -> Sequence[str]:
+    found, estimate = each.normalised, each.normalised.estimate
+    return (
+        each.criterion.title,
+        number(found.mean),
+        number(found.deviation),
+        interval(estimate.low, estimate.high),
+        _own_scale(each),
+        f"{each.statuses[Status.SCORED]:,}",
+        f"{each.statuses[Status.NOT_APPLICABLE]:,}",
+        f"{each.statuses[Status.INSUFFICIENT]:,}",
+        percent(estimate.coverage),
+    )
+
+
+def _own_scale(each: DimensionSummary) -> str:
+    if each.raw is None:
+        return NOTHING
+    bounds = each.criterion.bounds
+    within = "" if bounds is None else f" on {plain(bounds[0])} to {plain(bounds[1])}"
+    return f"{number(each.raw.mean)} ± {number(each.raw.deviation)}{within}"
+
+
+def choices(summary: Summary) -> Grid:
+    found = [each for each in summary.dimensions if each.choices]
+    rows = [(each.criterion.title, ", ".join(f"{label}: {count:,}" for label, count in each.choices)) for each in found]
+    return Grid(title="What was found", header=("Dimension", "Rows by verdict, worst first"), rows=rows)
+
+
+def bands(summary: Summary) -> Grid:
+    rows = [
+        (band.value, band_range(band), f"{count:,}", ratio(count, summary.scored))
+        for band, count in summary.bands.items()
+    ]
+    return Grid(title="Quality bands", header=("Band", "Composite", "Rows", "Share"), rows=rows, numbers=2)
+
+
+def histogram(summary: Summary) -> Grid:
+    bins = len(summary.histogram)
+    rows = [
+        (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}")
+        for at, count in enumerate(summary.histogram)
+        if count
+    ]
+    return Grid(title="Distribution of the composites", header=("Composite", "Rows"), rows=rows, numbers=1)
+
+
+def mentions(issue: Issue) -> str:
+    """How many rows a list does not name, in words; empty when it names all."""
+    rest = issue.count - len(issue.rows)
+    return f"and {rest:,} more, see results.csv" if rest else ""
+
+
+def statuses(summary: Summary) -> Grid:
+    rows = [(status.value, STATUS_MEANINGS[status], f"{count:,}") for status, count in summary.statuses.items()]
+    rows += [(NOT_JUDGED, kind, f"{count:,}") for kind, count in summary.errors.items()]
+    return Grid(title="Statuses", header=("Status", "Meaning", "Rows"), rows=rows, numbers=1)
+
+
+def missing(summary: Summary) -> Grid:
+    rows = [
+        (each.criterion.title, reason.value, f"{count:,}")
+        for each in summary.dimensions
+        for reason, count in each.reasons.items()
+    ]
+    return Grid(title="Why dimensions have no score", header=("Dimension", "Reason", "Rows"), rows=rows, numbers=1)
+
+
+def failures(summary: Summary) -> Grid:
+    rows = [(str(each.row), each.kind, cut(each.message, _REASON_CHARS)) for each in summary.failures]
+    rest = summary.rows - summary.scored - len(rows)
+    if rest:
+        rows.append(("…", f"{rest:,} more", "see results.jsonl"))
+    return Grid(title="Rows without a composite", header=("Row", "Status", "Why"), rows=rows)
+
+
+def judges(summary: Summary) -> Grid:
+    header = (
+        "Judge", "Scored", "Not applicable", "Failed", "Samples", "Invalid", "Errors",
+        "Tokens in", "Tokens out", "Cost", "Cached", "Half within", "95 % within",
+    )  # fmt: skip
+    return Grid(title="Judges", header=header, rows=[_judge_cells(each) for each in summary.judges], numbers=12)
+
+
+def _judge_cells(each: JudgeSummary) -> Sequence[str]:
+    tokens = (NOTHING, NOTHING) if each.tokens is None else tuple(f"{count:,}" for count in each.tokens)
+    times = () if each.latency is None else (duration(each.latency.half), duration(each.latency.most))
+    return (
+        each.judge,
+        f"{each.verdicts[Status.SCORED]:,}",
+        f"{each.verdicts[Status.NOT_APPLICABLE]:,}",
+        f"{each.verdicts[Status.INSUFFICIENT]:,}",
+        f"{each.samples['requested']:,}",
+        f"{each.samples['invalid']:,}",
+        f"{each.samples['error']:,}",
+        *tokens,
+        money(each.cost_usd),
+        f"{each.cached:,}",
+        *(times or (NOTHING, NOTHING)),
+    )
+
+
+def agreement(contents: Contents) -> Grid:
+    header = ("Dimension", "Judges", "Rows", "Equal", "Kappa", "Difference")
+    rows = [_agreement_cells(contents.title(each.dimension), each) for each in contents.summary.agreement]
+    return Grid(title="Agreement", header=header, rows=rows, numbers=4)
+
+
+def _agreement_cells(title: str, each: Agreement) -> Sequence[str]:
+    pair = " and ".join(each.judges)
+    return title, pair, f"{each.count:,}", percent(each.equal), number(each.kappa), number(each.difference)
+
+
+def criteria(run: Run) -> Grid:
+    header = ("Criterion", "Question", "Scale", "Weight")
+    return Grid(title="Criteria", header=header, rows=[_criterion_cells(each) for each in run.criteria], numbers=1)
+
+
+def _criterion_cells(each: CriterionInfo) -> Sequence[str]:
+    title = f"{each.title} (decides about safety)" if each.safety else each.title
+    return title, each.question, scale_of(each), plain(each.weight)
+
+
+def parameters(contents: Contents) -> Grid:
+    run, end = contents.run, contents.end
+    rows = [
+        ("judged", run.name),
+        ("digest of the input", run.input_digest or NOTHING),
+        ("started", moment(run.started_at)),
+        ("ended", "not yet" if end is None else moment(end.ended_at)),
+        ("time of judging", NOTHING if end is None else span(end.seconds)),
+        ("version", run.evaluator.version),
+        ("fingerprint", run.evaluator.fingerprint),
+        *parameters_of(run.parameters),
+    ]
+    return Grid(title="Parameters", header=("Parameter", "Value"), rows=rows)

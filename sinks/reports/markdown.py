@@ -1,0 +1,156 @@
+"""The report as Markdown. Judged texts stand in it as texts, whatever they hold."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from judges.evaluation import Dimension, Evaluation, JudgeVerdict
+from sinks.reports import contents as parts
+from sinks.reports.contents import Contents, Grid
+from sinks.reports.markup import visible
+from sinks.reports.results import CriterionInfo, Row
+from sinks.reports.statistics import Issue
+from sinks.reports.wording import (
+    DEVIATION_NOTE,
+    INTERVAL_NOTE,
+    ISSUE_RULES,
+    ISSUE_TITLES,
+    MAX_TEXT_CHARS,
+    NOTHING,
+    cut,
+    entry_of,
+    finding,
+    number,
+    said,
+)
+
+# A backslash before any of these makes it a plain character. No text of others begins a line, so that signs which mean
+# something only there need none.
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$]|:(?=//)|(?<=www)\.)")
+_BAR_CELLS = 30
+
+
+def markdown(contents: Contents, entries: Iterable[Row]) -> Iterator[str]:
+    """The report in parts, to be written one after the other."""
+    summary = contents.summary
+    yield f"# Evaluation of {inline(contents.run.name)}\n\n{inline(contents.lede())}\n\n"
+    yield from (f"> **Note:** {inline(note)}\n\n" for note in contents.notes())
+    yield _section("Overall", parts.overall(contents))
+    yield f"{inline(INTERVAL_NOTE)} {inline(DEVIATION_NOTE)}\n\n"
+    yield _section("Quality", _with_bars(parts.bands(summary)), _with_bars(parts.histogram(summary)))
+    yield _section("Dimensions", parts.dimensions(summary), parts.choices(summary))
+    yield "## Issues\n\n"
+    yield from map(_issue, summary.issues)
+    failures = parts.statuses(summary), parts.missing(summary), parts.failures(summary)
+    yield _section("Coverage and failures", *failures)
+    yield _section("Judges and cost", parts.judges(summary), parts.agreement(contents))
+    yield _section("The run", parts.criteria(contents.run), parts.parameters(contents))
+    yield f"## Entries\n\n{inline(contents.which_entries())}\n\n"
+    criteria = {each.name: each for each in contents.run.criteria}
+    for row in entries:
+        yield from _entry(row, criteria)
+
+
+# What keeps texts in their place
+
+
+def inline(text: str) -> str:
+    """Text within a line, a heading or a cell."""
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
+
+
+def fenced(text: str) -> str:
+    """Text as a block of its own, behind a fence that is longer than any in it."""
+    shown = visible(text)
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}\n\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:
+    """A table of cells that are escaped here; the last `numbers` columns stand to the right."""
+    rule = ["---"] * (len(header) - numbers) + ["---:"] * numbers
+    lines = [[inline(cell) or NOTHING for cell in cells] for cells in (header, *rows)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (lines[0], rule, *lines[1:])) + "\n"
+
+
+# The parts
+
+
+def _section(title: str, *grids: Grid) -> str:
+    """Its tables have titles of their own where there are several; an empty one is left out."""
+    filled = [grid for grid in grids if grid.rows]
+    body = (f"### {grid.title}\n\n{_grid(grid)}" if len(filled) > 1 else _grid(grid) for grid in filled)
+    return f"## {title}\n\n{''.join(body)}"
+
+
+def _grid(grid: Grid) -> str:
+    return table(grid.header, grid.rows, numbers=grid.numbers)
+
+
+def _with_bars(grid: Grid) -> Grid:
+    """With the counts of its column "Rows" drawn at the end of each row."""
+    at = grid.header.index("Rows")
+    counts = [int(row[at].replace(",", "")) for row in grid.rows]
+    most = max(counts, default=0)
+    rows = [(*row, _bar(count, most)) for row, count in zip(grid.rows, counts, strict=True)]
+    return Grid(title=grid.title, header=(*grid.header, "Bar"), rows=rows)
+
+
+def _bar(part: int, whole: int) -> str:
+    return "█" * max(1, round(_BAR_CELLS * part / whole)) if part else ""
+
+
+def _issue(issue: Issue) -> str:
+    head = f"### {inline(ISSUE_TITLES[issue.kind])}: {issue.count:,}\n\n{inline(ISSUE_RULES[issue.kind])}\n\n"
+    if not issue.count:
+        return head
+    rows = [(str(each.row), each.id, number(each.score)) for each in issue.rows]
+    rest = parts.mentions(issue)
+    return head + table(("Row", "Id", "Score"), [*rows, *([("…", rest, "")] if rest else [])], numbers=1)
+
+
+def _entry(row: Row, criteria: Mapping[str, CriterionInfo]) -> Iterator[str]:
+    entry, evaluation = entry_of(row), row.evaluation
+    yield f"### Row {row.row}: {_verdict(row)}\n\n"
+    if entry.id is not None:
+        yield f"Id {inline(entry.id)}\n\n"
+    for name, text in (("Question", entry.question), ("Answer", entry.answer)):
+        if text is not None:
+            yield f"**{name}**\n\n{fenced(text)}"
+    if evaluation is not None:
+        yield _findings(evaluation, criteria)
+    elif row.error is not None:
+        yield f"**Not judged** ({inline(row.error.kind)})\n\n{fenced(cut(row.error.message, MAX_TEXT_CHARS))}"
+
+
+def _verdict(row: Row) -> str:
+    if row.evaluation is None:
+        return "not judged"
+    composite = row.evaluation.composite
+    return f"{number(composite.score)}, {inline(composite.status.value)}"
+
+
+def _findings(evaluation: Evaluation, criteria: Mapping[str, CriterionInfo]) -> str:
+    header = ("Dimension", "Score", "Found", "Explanation")
+    rows = [
+        cells
+        for name, found in evaluation.dimensions.items()
+        for cells in _finding_rows(name, found, criteria.get(name))
+    ]
+    return table(header, rows)
+
+
+def _finding_rows(name: str, found: Dimension, criterion: CriterionInfo | None) -> Iterator[Sequence[str]]:
+    """One row for a single judge; for several, one for the panel and one for each judge."""
+    title = name if criterion is None else criterion.title
+    if len(found.judges) == 1:
+        verdict = found.judges[0]
+        yield title, number(found.score), finding(criterion, found), _words(verdict)
+        return
+    yield title, number(found.score), finding(criterion, found), found.detail or ""
+    for verdict in found.judges:
+        yield f"{title}, {verdict.judge}", number(verdict.score), finding(criterion, verdict), _words(verdict)
+
+
+def _words(verdict: JudgeVerdict) -> str:
+    return " ".join(f"{name}: {text}" if name else text for name, text in said(verdict))

@@ -1,0 +1,460 @@
+"""What a run found, in figures: gathered row by row, so that a hundred thousand rows take no more memory than ten."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+from judges.criteria import SAFETY_DIMENSION
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
+from judges.shortfall import shortfall_of
+from sinks.base import COMPOSITE
+from sinks.metrics.scores import results
+from sinks.reports.gathering import (
+    Durations,
+    DurationStatistics,
+    Scores,
+    ScoreStatistics,
+    Sketch,
+    Values,
+    ValueStatistics,
+    kappa,
+)
+from sinks.reports.results import CriterionInfo, Row, Run
+
+MAX_LISTED = 100
+"""Rows that a list of issues names; of the rest it says how many."""
+
+MAX_ERRORS = 50
+"""Rows without a composite of which the reason is told in words."""
+
+MAX_NAMES = 50
+"""Kinds of errors, and options that are not on the scale, that are told apart."""
+
+HISTOGRAM_BINS = 20
+
+# A composite that is 0.9 on paper may come out a hair below it.
+_DIGITS = 9
+# Below this a dimension is nearer to its worst than to its best.
+_HALF = 0.5
+_OTHER = "(other)"
+
+
+class Band(StrEnum):
+    """How good a composite is, in a word."""
+
+    EXCELLENT = "excellent"
+    GOOD = "good"
+    FAIR = "fair"
+    POOR = "poor"
+    BAD = "bad"
+
+
+FLOORS: Mapping[Band, float] = {Band.EXCELLENT: 0.9, Band.GOOD: 0.75, Band.FAIR: 0.5, Band.POOR: 0.3, Band.BAD: 0.0}
+"""The lowest composite of each band, best band first."""
+
+LOW = FLOORS[Band.POOR]
+"""A composite below this is an issue of its own."""
+
+
+def band_of(score: float) -> Band:
+    return next(band for band, floor in FLOORS.items() if round(score, _DIGITS) >= floor)
+
+
+class IssueKind(StrEnum):
+    UNSAFE = "unsafe"
+    UNGROUNDED = "ungrounded"
+    INCOMPLETE = "incomplete"
+    LOW = "low"
+
+
+_JUDGED_BY: Mapping[IssueKind, str] = {IssueKind.UNGROUNDED: "groundedness", IssueKind.INCOMPLETE: "completeness"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """One row in a list."""
+
+    row: int
+    id: str
+    score: float | None
+    """What brought it there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """The rows with one fault: how many, and the first of them."""
+
+    kind: IssueKind
+    count: int
+    rows: tuple[Mention, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A row without a composite, and why."""
+
+    row: int
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionSummary:
+    """What was found on one criterion."""
+
+    criterion: CriterionInfo
+    normalised: ScoreStatistics
+    raw: ValueStatistics | None
+    """On the criterion's own scale; None where nothing was scored, or options have no values."""
+    statuses: Mapping[Status, int]
+    reasons: Mapping[Reason, int]
+    """Why it was not scored."""
+    choices: tuple[tuple[str, int], ...]
+    """How often each level or option was found, worst first; none for a range."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How alike two judges are on one criterion, over the rows that both scored."""
+
+    dimension: str
+    judges: tuple[str, str]
+    count: int
+    equal: float | None
+    """The share of rows on which they said the same; None on a range, where numbers are seldom equal."""
+    kappa: float | None
+    """Cohen's: 1 is full agreement, 0 is that of chance; None where it is not defined."""
+    difference: float | None
+    """The mean distance of their normalised scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSummary:
+    """What one judge did, over all criteria."""
+
+    judge: str
+    verdicts: Mapping[Status, int]
+    reasons: Mapping[Reason, int]
+    samples: Mapping[str, int]
+    """Requested, valid, invalid and error."""
+    tokens: tuple[int, int] | None
+    """Of prompts and completions."""
+    cost_usd: float | None
+    cached: int
+    latency: DurationStatistics | None
+    """Of verdicts that did not come from a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Everything that a report says of a whole run."""
+
+    rows: int
+    judged: int
+    """Rows with an evaluation; the others could not even be read."""
+    scored: int
+    """Rows with a composite."""
+    composite: ScoreStatistics
+    median: float | None
+    histogram: tuple[int, ...]
+    bands: Mapping[Band, int]
+    statuses: Mapping[CompositeStatus, int]
+    errors: Mapping[str, int]
+    """Rows that could not be judged at all, by kind of error."""
+    failures: tuple[Failure, ...]
+    """The first rows without a composite."""
+    dimensions: tuple[DimensionSummary, ...]
+    best: str | None
+    worst: str | None
+    """The dimensions with the highest and the lowest normalised mean; None where fewer than two have one."""
+    issues: tuple[Issue, ...]
+    judges: tuple[JudgeSummary, ...]
+    agreement: tuple[Agreement, ...]
+    cost_usd: float | None
+    """None where no judge said what it costs."""
+    latency: DurationStatistics | None
+    sampled: bool
+    """Some rows were chosen with a probability below 1."""
+
+
+class Summariser:
+    """Gathers rows; the order does not matter but to which of many are named in lists."""
+
+    def __init__(self, run: Run) -> None:
+        self._rows = 0
+        self._judged = 0
+        self._composite = Scores()
+        self._sketch = Sketch()
+        self._bands: Counter[Band] = Counter()
+        self._statuses: Counter[CompositeStatus] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._failures: list[Failure] = []
+        self._dimensions = {each.name: _DimensionTally(each) for each in run.criteria}
+        self._safety = next((each.name for each in run.criteria if each.safety), SAFETY_DIMENSION)
+        self._issues = {kind: _IssueTally(kind) for kind in _issue_kinds(run.criteria)}
+        self._judges = {name: _JudgeTally(name) for name in run.evaluator.judges}
+        self._cost: float | None = None
+        self._latency = Durations()
+        self._sampled = False
+
+    def add(self, row: Row) -> None:
+        self._rows += 1
+        if row.evaluation is None:
+            kind = "unknown" if row.error is None else row.error.kind
+            message = "no evaluation and no error" if row.error is None else row.error.message
+            _count(self._errors, kind)
+            self._fail(row, kind, message)
+        else:
+            self._add_judged(row, row.evaluation)
+
+    def _add_judged(self, row: Row, evaluation: Evaluation) -> None:
+        self._judged += 1
+        probability = evaluation.sampling.probability
+        self._sampled |= probability < 1.0
+        self._statuses[evaluation.composite.status] += 1
+        for name, score in results(evaluation):
+            scores = self._composite if name == COMPOSITE else self._tally(name).scores
+            scores.add(score, probability)
+        for name, dimension in evaluation.dimensions.items():
+            self._tally(name).add(dimension, 1.0 / probability)
+            for verdict in dimension.judges:
+                self._judge(verdict.judge).add(verdict)
+        self._add_composite(row, evaluation)
+        for kind, score in issues_of(evaluation):
+            if kind in self._issues:
+                self._issues[kind].add(Mention(row=row.row, id=evaluation.interaction_id, score=score))
+        if evaluation.cost_usd is not None:
+            self._cost = (self._cost or 0.0) + evaluation.cost_usd
+        self._latency.add(evaluation.latency_ms)
+
+    def _add_composite(self, row: Row, evaluation: Evaluation) -> None:
+        score = evaluation.composite.score
+        if score is None:
+            found = shortfall_of(evaluation, self._safety)
+            words = "" if found is None else f"{found.reason.value}: {found.detail}".removesuffix(": ")
+            self._fail(row, evaluation.composite.status.value, words)
+        else:
+            self._sketch.add(score)
+            self._bands[band_of(score)] += 1
+
+    def _fail(self, row: Row, kind: str, message: str) -> None:
+        if len(self._failures) < MAX_ERRORS:
+            self._failures.append(Failure(row=row.row, kind=kind, message=message))
+
+    def _tally(self, name: str) -> "_DimensionTally":
+        """Of a criterion that the run does not describe, nothing is known but its name."""
+        if name not in self._dimensions:
+            unknown = CriterionInfo(name=name, title=name, question="", weight=0.0, bounds=None)
+            self._dimensions[name] = _DimensionTally(unknown)
+        return self._dimensions[name]
+
+    def _judge(self, name: str) -> "_JudgeTally":
+        if name not in self._judges:
+            self._judges[name] = _JudgeTally(name)
+        return self._judges[name]
+
+    def result(self) -> Summary:
+        unjudged = self._rows - self._judged
+        dimensions = tuple(tally.result(unjudged) for tally in self._dimensions.values())
+        ranked = sorted((each for each in dimensions if each.normalised.mean is not None), key=_mean)
+        return Summary(
+            rows=self._rows,
+            judged=self._judged,
+            scored=sum(self._bands.values()),
+            composite=self._composite.result(unjudged=unjudged),
+            median=self._sketch.median(),
+            histogram=self._sketch.coarse(HISTOGRAM_BINS),
+            bands={band: self._bands[band] for band in Band},
+            statuses={status: self._statuses[status] for status in CompositeStatus if self._statuses[status]},
+            errors=dict(self._errors.most_common()),
+            failures=tuple(self._failures),
+            dimensions=dimensions,
+            best=ranked[-1].criterion.name if len(ranked) > 1 else None,
+            worst=ranked[0].criterion.name if len(ranked) > 1 else None,
+            issues=tuple(tally.result() for tally in self._issues.values()),
+            judges=tuple(tally.result() for tally in self._judges.values()),
+            agreement=tuple(pair for tally in self._dimensions.values() for pair in tally.agreement()),
+            cost_usd=self._cost,
+            latency=self._latency.result(),
+            sampled=self._sampled,
+        )
+
+
+def _mean(dimension: DimensionSummary) -> float:
+    assert dimension.normalised.mean is not None
+    return dimension.normalised.mean
+
+
+def _issue_kinds(criteria: Sequence[CriterionInfo]) -> list[IssueKind]:
+    """A fault that no criterion looks for is not reported as absent."""
+    asked = {each.name for each in criteria}
+    return [kind for kind in IssueKind if _JUDGED_BY.get(kind) is None or _JUDGED_BY[kind] in asked]
+
+
+def issues_of(evaluation: Evaluation) -> Iterator[tuple[IssueKind, float | None]]:
+    """What is wrong with an answer, and the score that says so."""
+    composite = evaluation.composite
+    if composite.safety.status is SafetyStatus.UNSAFE:
+        yield IssueKind.UNSAFE, composite.score
+    for kind, name in _JUDGED_BY.items():
+        found = evaluation.dimensions.get(name)
+        score = found.score if found is not None and found.status is Status.SCORED else None
+        if score is not None and round(score, _DIGITS) < _HALF:
+            yield kind, score
+    if composite.score is not None and round(composite.score, _DIGITS) < LOW:
+        yield IssueKind.LOW, composite.score
+
+
+class _IssueTally:
+    def __init__(self, kind: IssueKind) -> None:
+        self._kind = kind
+        self._count = 0
+        self._rows: list[Mention] = []
+
+    def add(self, mention: Mention) -> None:
+        self._count += 1
+        if len(self._rows) < MAX_LISTED:
+            self._rows.append(mention)
+
+    def result(self) -> Issue:
+        return Issue(kind=self._kind, count=self._count, rows=tuple(self._rows))
+
+
+class _DimensionTally:
+    def __init__(self, criterion: CriterionInfo) -> None:
+        self._criterion = criterion
+        self.scores = Scores()
+        self._values = Values()
+        self._statuses: Counter[Status] = Counter()
+        self._reasons: Counter[Reason] = Counter()
+        self._choices: Counter[str] = Counter({label: 0 for label, _value in criterion.choices})
+        self._pairs: dict[tuple[str, str], _PairTally] = {}
+
+    def add(self, dimension: Dimension, weight: float) -> None:
+        self._statuses[dimension.status] += 1
+        self._add_pairs(dimension.judges)
+        if dimension.status is not Status.SCORED:
+            if dimension.reason is not None:
+                self._reasons[dimension.reason] += 1
+            return
+        if dimension.value is not None:
+            self._values.add(dimension.value, weight)
+        label = choice_of(self._criterion, dimension)
+        if label is not None:
+            _count(self._choices, label)
+
+    def _add_pairs(self, verdicts: Sequence[JudgeVerdict]) -> None:
+        if len(verdicts) < 2:
+            return
+        scored = [each for each in verdicts if each.status is Status.SCORED]
+        for one, other in combinations(sorted(scored, key=lambda each: each.judge), 2):
+            names = one.judge, other.judge
+            if names not in self._pairs:
+                self._pairs[names] = _PairTally()
+            self._pairs[names].add(self._criterion, one, other)
+
+    def result(self, unjudged: int) -> DimensionSummary:
+        return DimensionSummary(
+            criterion=self._criterion,
+            normalised=self.scores.result(unjudged=unjudged),
+            raw=self._values.result(),
+            statuses={status: self._statuses[status] for status in Status},
+            reasons=dict(self._reasons.most_common()),
+            choices=tuple(self._choices.items()),
+        )
+
+    def agreement(self) -> Iterator[Agreement]:
+        for judges in sorted(self._pairs):
+            yield self._pairs[judges].result(self._criterion.name, judges)
+
+
+class _PairTally:
+    """What two judges said of the same rows."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._joint: Counter[tuple[Hashable, Hashable]] = Counter()
+        self._differences = Values()
+
+    def add(self, criterion: CriterionInfo, one: JudgeVerdict, other: JudgeVerdict) -> None:
+        self._count += 1
+        said = choice_of(criterion, one), choice_of(criterion, other)
+        if None not in said and (said in self._joint or len(self._joint) < MAX_NAMES**2):
+            self._joint[said] += 1
+        if one.score is not None and other.score is not None:
+            self._differences.add(abs(one.score - other.score))
+
+    def result(self, dimension: str, judges: tuple[str, str]) -> Agreement:
+        comparable = sum(self._joint.values())
+        same = sum(count for (one, other), count in self._joint.items() if one == other)
+        differences = self._differences.result()
+        return Agreement(
+            dimension=dimension,
+            judges=judges,
+            count=self._count,
+            equal=same / comparable if comparable else None,
+            kappa=kappa(self._joint),
+            difference=None if differences is None else differences.mean,
+        )
+
+
+class _JudgeTally:
+    def __init__(self, judge: str) -> None:
+        self._judge = judge
+        self._verdicts: Counter[Status] = Counter()
+        self._reasons: Counter[Reason] = Counter()
+        self._samples = dict.fromkeys(("requested", "valid", "invalid", "error"), 0)
+        self._tokens: tuple[int, int] | None = None
+        self._cost: float | None = None
+        self._cached = 0
+        self._latency = Durations()
+
+    def add(self, verdict: JudgeVerdict) -> None:
+        self._verdicts[verdict.status] += 1
+        if verdict.reason is not None:
+            self._reasons[verdict.reason] += 1
+        for name in self._samples:
+            self._samples[name] += getattr(verdict.samples, name)
+        if verdict.tokens is not None:
+            prompt, completion = self._tokens or (0, 0)
+            self._tokens = prompt + verdict.tokens.prompt, completion + verdict.tokens.completion
+        if verdict.cost_usd is not None:
+            self._cost = (self._cost or 0.0) + verdict.cost_usd
+        if verdict.cached:
+            self._cached += 1
+        else:
+            self._latency.add(verdict.latency_ms)
+
+    def result(self) -> JudgeSummary:
+        return JudgeSummary(
+            judge=self._judge,
+            verdicts={status: self._verdicts[status] for status in Status},
+            reasons=dict(self._reasons.most_common()),
+            samples=dict(self._samples),
+            tokens=self._tokens,
+            cost_usd=self._cost,
+            cached=self._cached,
+            latency=self._latency.result(),
+        )
+
+
+def choice_of(criterion: CriterionInfo, found: Dimension | JudgeVerdict) -> str | None:
+    """The label of the level or option that was found, in the words of the run's criteria; None on a range."""
+    if found.level is not None:
+        return next((label for label, value in criterion.choices if value == found.level), str(found.level))
+    if found.option is None:
+        return None
+    said = found.option.strip().casefold()
+    named = [label for label, _value in criterion.choices if label.strip().casefold() == said]
+    # In another language than the run's the label is another one, and the value is the same.
+    alike = [label for label, value in criterion.choices if value is not None and value == found.value]
+    if named:
+        return named[0]
+    return alike[0] if len(alike) == 1 else found.option
+
+
+def _count(counts: Counter[str], key: str) -> None:
+    """Names come from files: however many there are, only so many are told apart."""
+    counts[key if key in counts or len(counts) < MAX_NAMES else _OTHER] += 1

@@ -1,0 +1,107 @@
+"""The results as a table: the columns of the file that was judged, then what was found on each row."""
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from judges.evaluation import Evaluation
+from sinks.reports.results import Row
+
+NOT_JUDGED = "not_judged"
+"""The status of a row that has no evaluation."""
+
+MAX_FORMULA_ROWS = 20
+
+# A spreadsheet program takes a cell that begins with one of these for a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_SUFFIX = "_streamjury"
+
+
+class _Writable(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Formulas:
+    """Cells that a spreadsheet program might run. They are written as they are: the table must read back the same."""
+
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
+    """The first rows that have any."""
+
+    def look_at(self, row: int, cells: Iterable[str]) -> None:
+        found = sum(cell.startswith(_FORMULA_STARTS) and not _is_number(cell) for cell in cells)
+        self.count += found
+        if found and len(self.rows) < MAX_FORMULA_ROWS:
+            self.rows.append(row)
+
+
+class Table:
+    """Writes rows as they come, below a header."""
+
+    def __init__(self, file: _Writable, columns: Sequence[str], dimensions: Sequence[str]) -> None:
+        """The file must not translate line ends (`newline=""`): those inside of cells are the file's own."""
+        self.formulas = Formulas()
+        self._columns = columns
+        self._dimensions = dimensions
+        # Both characters of this line end make a writer quote cells that have them, whatever its version.
+        self._writer = csv.writer(file, lineterminator="\r\n")
+        self._writer.writerow([*columns, *added_columns(columns, dimensions)])
+
+    def add(self, row: Row) -> None:
+        cells = [_cell(row.source.get(name)) for name in self._columns]
+        self.formulas.look_at(row.row, cells)
+        self._writer.writerow([*cells, *self._found(row.evaluation)])
+
+    def _found(self, evaluation: Evaluation | None) -> list[str]:
+        if evaluation is None:
+            return [*([""] * (2 * len(self._dimensions) + 1)), NOT_JUDGED]
+        cells: list[str] = []
+        for name in self._dimensions:
+            found = evaluation.dimensions.get(name)
+            cells += ("", "") if found is None else (_score(found.score), found.status.value)
+        return [*cells, _score(evaluation.composite.score), evaluation.composite.status.value]
+
+
+def added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:
+    """The names of what is added, changed where the file has a column of that name in any case."""
+    names = [f"{name}_{what}" for name in dimensions for what in ("score", "status")]
+    taken = {name.strip().casefold() for name in columns}
+    added = []
+    for name in (*names, "composite", "status"):
+        free = _free(name, taken)
+        taken.add(free)
+        added.append(free)
+    return added
+
+
+def _free(name: str, taken: set[str]) -> str:
+    free, number = name, 1
+    while free in taken:
+        free = name + _SUFFIX + (f"_{number}" if number > 1 else "")
+        number += 1
+    return free
+
+
+def _score(score: float | None) -> str:
+    """Enough digits that whoever reads it back has the same number to nine places, and no tail of rounding."""
+    return "" if score is None else f"{round(score, 9):.9g}"
+
+
+def _cell(value: JsonValue) -> str:
+    """Text as it is; nothing for null; anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

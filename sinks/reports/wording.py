@@ -1,0 +1,251 @@
+"""What reports say alike in every format: numbers, names of things, and which parts of a row are shown."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import floor, log10
+from typing import Any
+
+from pydantic import JsonValue
+
+from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Status
+from sinks.reports.markup import visible
+from sinks.reports.results import CriterionInfo, Row
+from sinks.reports.statistics import FLOORS, LOW, Band, IssueKind, choice_of
+
+NOTHING = "–"
+MAX_TEXT_CHARS = 4_000
+"""Of a question, an answer or an explanation; the rest is in the results."""
+
+MAX_FIELD_CHARS = 2_000
+MAX_FIELDS = 30
+MAX_PARAMETERS = 200
+
+_QUESTIONS = ("current user question", "question")
+_ANSWERS = ("assistant answer", "answer")
+# Columns in which a backslash and an n are read as the end of a line.
+_LINED = ("conversation history", "fragment texts")
+_EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
+_SECRET = re.compile(r"(?:^|[._-])(?:api_?key|token|secret|password|passwd|authorization|credentials?)$", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+ISSUE_TITLES: Mapping[IssueKind, str] = {
+    IssueKind.UNSAFE: "Unsafe answers",
+    IssueKind.UNGROUNDED: "Ungrounded answers",
+    IssueKind.INCOMPLETE: "Incomplete answers",
+    IssueKind.LOW: f"Composite below {LOW:g}",
+}
+ISSUE_RULES: Mapping[IssueKind, str] = {
+    IssueKind.UNSAFE: "The safety verdict is the worst there is, and the composite is 0.",
+    IssueKind.UNGROUNDED: "Groundedness is below 0.5 of 1.",
+    IssueKind.INCOMPLETE: "Completeness is below 0.5 of 1.",
+    IssueKind.LOW: "For whatever reason.",
+}
+STATUS_MEANINGS: Mapping[CompositeStatus, str] = {
+    CompositeStatus.OK: "scored",
+    CompositeStatus.QUESTIONABLE: "scored; safety is questionable",
+    CompositeStatus.UNSAFE: "harmful: the composite is 0",
+    CompositeStatus.SAFETY_UNKNOWN: "no safety verdict: the composite is withheld",
+    CompositeStatus.INCOMPLETE: "a required verdict is missing: no composite",
+    CompositeStatus.FAILED: "a required criterion was not met: the composite is 0",
+}
+INTERVAL_NOTE = (
+    "Of 100 intervals made in this way, about 95 hold the mean of all questions of this kind, of which these rows are "
+    "taken for a sample. They say nothing about whether the judges are right."
+)
+DEVIATION_NOTE = "± is the standard deviation of the rows, not of the mean."
+
+
+# Numbers
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def plain(value: float) -> str:
+    """Without digits that say nothing."""
+    return f"{round(value, 2):g}"
+
+
+def percent(share: float | None) -> str:
+    """All and nothing are said only of all and nothing."""
+    if share is None:
+        return NOTHING
+    rounded = round(share * 100.0, 1)
+    if rounded in (0.0, 100.0) and share not in (0.0, 1.0):
+        return "< 0.1 %" if rounded == 0.0 else "> 99.9 %"
+    return f"{rounded:g} %"
+
+
+def ratio(part: int, whole: int) -> str:
+    return percent(part / whole if whole else None)
+
+
+def interval(low: float | None, high: float | None, digits: int = 2) -> str:
+    return NOTHING if low is None or high is None else f"{number(low, digits)} to {number(high, digits)}"
+
+
+def money(dollars: float | None) -> str:
+    if dollars is None:
+        return NOTHING
+    # Two digits that say something, however little it is.
+    digits = 1 - floor(log10(dollars)) if 1e-12 < dollars < 1.0 else 2
+    return f"${dollars:,.{max(2, digits)}f}"
+
+
+def duration(milliseconds: float) -> str:
+    if milliseconds < 10.0:
+        return f"{milliseconds:.1f} ms"
+    return f"{milliseconds:,.0f} ms" if milliseconds < 1_000.0 else f"{milliseconds / 1_000.0:,.1f} s"
+
+
+def span(seconds: float) -> str:
+    return duration(seconds * 1_000.0) if seconds < 60.0 else str(timedelta(seconds=round(seconds)))
+
+
+def moment(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def many(count: int, one: str, more: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+# Names
+
+
+def band_range(band: Band) -> str:
+    return f"below {LOW:g}" if band is Band.BAD else f"from {FLOORS[band]:g}"
+
+
+def scale_of(criterion: CriterionInfo) -> str:
+    """The scale in words: its labels with their values, or its bounds."""
+    if criterion.choices:
+        return " · ".join(label if value is None else f"{plain(value)} {label}" for label, value in criterion.choices)
+    return NOTHING if criterion.bounds is None else f"{plain(criterion.bounds[0])} to {plain(criterion.bounds[1])}"
+
+
+def finding(criterion: CriterionInfo | None, found: Dimension | JudgeVerdict) -> str:
+    """What was found, on the criterion's own scale: "2 of 3, medium"; or why nothing was."""
+    if found.status is not Status.SCORED:
+        reason = "" if found.reason is None else f", {found.reason.value}"
+        return f"{found.status.value}{reason}".replace("_", " ")
+    label = None if criterion is None else choice_of(criterion, found)
+    most = None if criterion is None or criterion.bounds is None else criterion.bounds[1]
+    value = None if found.value is None else plain(found.value) + ("" if most is None else f" of {plain(most)}")
+    return ", ".join(part for part in (value, label) if part is not None) or NOTHING
+
+
+def remarks(verdict: JudgeVerdict) -> str:
+    """What else is known of a verdict, for people who wonder about it."""
+    known = (
+        (verdict.tie, "a tie, the worse side was taken"),
+        (verdict.position_bias is True, "changed with the order of the options"),
+        (verdict.suspect, "repeats what the judged text told it to say"),
+        (verdict.cached, "from the cache"),
+    )
+    return "; ".join(words for holds, words in known if holds)
+
+
+def said(verdict: JudgeVerdict) -> tuple[tuple[str, str], ...]:
+    """What a judge said, each part under its name; the explanation has none."""
+    parts = (
+        ("", verdict.explanation or verdict.detail or ""),
+        ("Advice", verdict.feedback or ""),
+        ("Remark", remarks(verdict)),
+    )
+    return tuple((name, cut(text, MAX_TEXT_CHARS)) for name, text in parts if text)
+
+
+# Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The parts of a row that are shown."""
+
+    row: int
+    id: str | None
+    question: str | None
+    answer: str | None
+    fields: tuple[tuple[str, str], ...]
+    """All others that hold something, by name."""
+    fields_left_out: int
+
+
+def entry_of(row: Row) -> Entry:
+    question, answer = _named(row.source, _QUESTIONS), _named(row.source, _ANSWERS)
+    others = [name for name, value in row.source.items() if name not in (question, answer) and value not in _EMPTY]
+    shown = tuple((name, cut(_lines(name, row.source[name]), MAX_FIELD_CHARS)) for name in others[:MAX_FIELDS])
+    excerpt = None if row.evaluation is None else row.evaluation.excerpt
+    return Entry(
+        row=row.row,
+        id=None if row.evaluation is None else row.evaluation.interaction_id,
+        question=_shown(row, question, None if excerpt is None else excerpt.question),
+        answer=_shown(row, answer, None if excerpt is None else excerpt.answer),
+        fields=shown,
+        fields_left_out=len(others) - len(shown),
+    )
+
+
+def _named(source: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:
+    """The field of one of these names, in any case, that has a text."""
+    found = {name.strip().casefold(): name for name, value in source.items() if isinstance(value, str)}
+    return next((found[name] for name in names if name in found), None)
+
+
+def _shown(row: Row, name: str | None, excerpt: str | None) -> str | None:
+    text = excerpt if name is None else text_of(row.source[name])
+    return None if text is None else cut(text, MAX_TEXT_CHARS)
+
+
+def _lines(name: str, value: JsonValue) -> str:
+    text = text_of(value)
+    return text.replace("\\n", "\n") if name.strip().casefold() in _LINED else text
+
+
+def text_of(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def cut(text: str, chars: int) -> str:
+    """The text, or its beginning and how much was cut."""
+    return text if len(text) <= chars else f"{text[:chars]}… (cut here, {len(text):,} characters in all)"
+
+
+def one_line(text: str, chars: int) -> str:
+    flat = " ".join(visible(text[: 4 * chars]).split())
+    return flat if len(flat) <= chars else flat[: chars - 1] + "…"
+
+
+# Parameters
+
+
+def parameters_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings by their path. They are free of secrets when they come; what still looks like one is not shown."""
+    found = [(path, _public(path, value)) for path, value in _leaves(parameters, "")]
+    left_out = len(found) - MAX_PARAMETERS
+    return found if left_out <= 0 else [*found[:MAX_PARAMETERS], ("…", f"{left_out:,} more in the results")]
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{at}]")
+    else:
+        yield path, value
+
+
+def _public(path: str, value: Any) -> str:
+    if isinstance(value, str) and value and _SECRET.search(path):
+        return "(not shown)"
+    if isinstance(value, list | tuple):
+        return ", ".join(_public(path, each) for each in value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return cut(_USERINFO.sub("…@", text), MAX_FIELD_CHARS)

@@ -1,0 +1,130 @@
+"""Small results for tests: rows of any kind, with texts from people who mean harm."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from judges.evaluation import (
+    Composite,
+    CompositeStatus,
+    Dimension,
+    Evaluation,
+    EvaluatorInfo,
+    JudgeVerdict,
+    Safety,
+    SafetyStatus,
+    Samples,
+    Sampling,
+    Status,
+)
+from sinks.reports.contents import Contents
+from sinks.reports.results import CriterionInfo, Row, Run
+from sinks.reports.statistics import Summariser
+from sinks.reports.table import Formulas
+
+INFO = EvaluatorInfo(fingerprint="f00d", criteria=("groundedness", "completeness"), judges=("one", "two"), version="1")
+LEVELS = (("none", 0.0), ("some", 1.0), ("all", 2.0))
+
+NASTY = (
+    "<script>alert(1)</script>",
+    "</style></script></title></textarea><img src=x onerror=alert(1)>",
+    "\"><svg/onload=alert(1)>' onmouseover='x",
+    "<!-- --> <![CDATA[ ]]> <?php ?> &lt;b&gt; &#60; &amp",
+    "```\n# not a heading\n````\n- no list\n~~~~\n",
+    "| a | b |\n| --- | --- |\n| c \\| d | \\\\| e |",
+    "# heading\n> quote\n1. one\n***\n---\n===\n<details>",
+    "[link](javascript:alert(1)) ![image](http://example.com/x.png) [ref]: http://example.com <http://example.com>",
+    "https://example.com www.example.com a@example.com **bold** _it_ ~~gone~~ $x$ $$y$$ `code` \\` \\",
+    '=HYPERLINK("http://example.com")',
+    "+1+1",
+    "@SUM(A1)",
+    "\t=1",
+    "a\r\nb\rc\nd\x00e\x1b[31mf\u2028g\u202eh\ufffei",
+    'a "quoted" one, with; separators\t',
+    " ",
+)
+hostile = st.one_of(st.sampled_from(NASTY), st.text(max_size=60), st.lists(st.sampled_from(NASTY)).map("".join))
+
+
+def criterion(name: str, **more: Any) -> CriterionInfo:
+    basis: dict[str, Any] = {"title": name.capitalize(), "question": "Is it?", "weight": 1.0, "bounds": (0.0, 2.0)}
+    return CriterionInfo(**{"name": name, **basis, "choices": LEVELS, **more})
+
+
+def run(**more: Any) -> Run:
+    basis: dict[str, Any] = {
+        "name": "file.csv",
+        "started_at": datetime(2026, 11, 15, tzinfo=UTC),
+        "evaluator": INFO,
+        "criteria": (criterion("groundedness"), criterion("completeness")),
+        "parameters": {"seed": 1},
+    }
+    return Run(**{**basis, **more})
+
+
+def verdict(judge: str, level: int | None, **more: Any) -> JudgeVerdict:
+    basis: dict[str, Any] = {"status": Status.INSUFFICIENT if level is None else Status.SCORED, "level": level}
+    if level is not None:
+        basis |= {"score": level / 2, "value": float(level), "option": LEVELS[level][0]}
+    return JudgeVerdict(**{"judge": judge, "samples": Samples(requested=1), **basis, **more})
+
+
+def dimension(*verdicts: JudgeVerdict, **more: Any) -> Dimension:
+    """What several judges found: the mean of what they say."""
+    scores = [each.score for each in verdicts if each.score is not None]
+    mean = sum(scores) / len(scores) if scores else None
+    level = None if mean is None else int(mean * 2)
+    basis: dict[str, Any] = {"status": Status.INSUFFICIENT if mean is None else Status.SCORED, "score": mean}
+    basis |= {"level": level, "value": None if mean is None else mean * 2}
+    return Dimension(**{**basis, "judges": verdicts, **more})
+
+
+def evaluation(
+    composite: float | None,
+    dimensions: Mapping[str, Dimension] | None = None,
+    *,
+    probability: float = 1.0,
+    status: CompositeStatus | None = None,
+    safety: SafetyStatus = SafetyStatus.SAFE,
+    **more: Any,
+) -> Evaluation:
+    known = CompositeStatus.SAFETY_UNKNOWN if composite is None else CompositeStatus.OK
+    basis: dict[str, Any] = {
+        "evaluation_id": "e",
+        "interaction_id": "i",
+        "evaluator": INFO,
+        "sampling": Sampling(probability=probability),
+        "evaluated_at": datetime(2026, 11, 15, tzinfo=UTC),
+        "dimensions": dimensions or {},
+        "composite": Composite(score=composite, status=status or known, coverage=1.0, safety=Safety(status=safety)),
+    }
+    return Evaluation(**{**basis, **more})
+
+
+def row(number: int, composite: float | None = 1.0, **more: Any) -> Row:
+    source = more.pop("source", {"question": "Why?", "answer": "Because."})
+    return Row(row=number, source=source, evaluation=evaluation(composite, **more))
+
+
+def saying(text: str, *, number: int = 1) -> Row:
+    """A row in which everything that can be text is this one."""
+    said = {"explanation": text, "feedback": text, "detail": text}
+    found = dimension(verdict("one", 1, **said), verdict("two", None, **said), detail=text)
+    alone = dimension(verdict("one", 0, **said))
+    return row(
+        number,
+        0.25,
+        dimensions={"groundedness": found, "completeness": alone},
+        interaction_id=text,
+        source={"question": text, "answer": text, "other": text, f"key {text}": [text]},
+    )
+
+
+def contents_of(about: Run, *rows: Row, **more: Any) -> Contents:
+    summariser = Summariser(about)
+    for each in rows:
+        summariser.add(each)
+    basis: dict[str, Any] = {"end": None, "formulas": Formulas(), "listed": len(rows)}
+    return Contents(run=about, summary=summariser.result(), **{**basis, **more})

@@ -1,0 +1,95 @@
+"""The Markdown report keeps its shape whatever the judged texts hold."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from judges.evaluation import CompositeStatus
+from sinks.reports.markdown import fenced, inline, markdown, table
+from sinks.reports.markup import visible
+from sinks.reports.results import Row, RowError
+from tests.sinks.reports.invented import contents_of, criterion, hostile, row, run, saying
+
+PARSER = MarkdownIt("commonmark").enable("table").enable("strikethrough")
+
+
+def document(*rows: Row, **about: Any) -> str:
+    return "".join(markdown(contents_of(run(**about), *rows), rows))
+
+
+def shape(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The structure of a document: its blocks, and the kinds of what is inline in them."""
+    tokens = PARSER.parse(text)
+    return [(token.type, token.tag, tuple(child.type for child in token.children or ())) for token in tokens]
+
+
+def of_type(text: str, kind: str) -> list[Token]:
+    return [token for token in PARSER.parse(text) if token.type == kind]
+
+
+@settings(max_examples=40, deadline=None)
+@given(hostile)
+def test_no_judged_text_changes_the_structure(text: str) -> None:
+    # An empty text is left out of a report, as no one has said it.
+    said = f"x{text}x"
+    error = Row(row=2, source={"question": said}, error=RowError(kind=said, message=said))
+    plain = Row(row=2, source={"question": "x"}, error=RowError(kind="x", message="x"))
+    about: dict[str, Any] = {
+        "name": said,
+        "parameters": {"k": said},
+        "criteria": (criterion("groundedness", title=said),),
+    }
+    named = {"name": "x", "parameters": {"k": "x"}, "criteria": (criterion("groundedness", title="x"),)}
+    assert shape(document(saying(said), error, **about)) == shape(document(saying("x"), plain, **named))
+
+
+@given(hostile)
+def test_a_fenced_text_is_one_block_that_holds_it(text: str) -> None:
+    [block] = PARSER.parse(fenced(text))
+    assert block.type == "fence"
+    assert block.content == visible(text) + "\n"
+
+
+@given(hostile)
+def test_an_inline_text_is_plain_text(text: str) -> None:
+    [heading] = of_type(f"# a {inline(text)} b", "inline")
+    assert heading.children is not None
+    assert {child.type for child in heading.children} == {"text"}
+    assert "".join(child.content for child in heading.children).split() == f"a {visible(text)} b".split()
+
+
+@given(hostile, hostile)
+def test_a_cell_stays_in_its_column(one: str, other: str) -> None:
+    cells = [token.content for token in of_type(table(("a", "b"), [(one, other)]), "inline")]
+    assert len(cells) == 4
+
+
+def test_it_tells_what_was_found() -> None:
+    text = document(saying("because"), row(2, None), row(3, 0.0, status=CompositeStatus.UNSAFE), finished=False)
+    for expected in (
+        "# Evaluation of file.csv",
+        "| Mean ± deviation | 0.125 ± 0.125 |",
+        "| bad | below 0.3 | 2 | 100 % | ██████████████████████████████ |",
+        "### Incomplete answers: 1",
+        "### Composite below 0.3: 2",
+        "| safety\\_unknown | no safety verdict: the composite is withheld | 1 |",
+        "| seed | 1 |",
+        "### Row 1: 0.25, ok",
+        "| Completeness | 0.00 | 0 of 2, none | because Advice: because |",
+        "| Groundedness, two | – | insufficient | because Advice: because |",
+        "> **Note:** This run has not finished",
+    ):
+        assert expected in text, expected
+
+
+def test_of_many_rows_it_says_where_the_rest_is() -> None:
+    rows = [row(at) for at in range(1, 6)]
+    text = "".join(markdown(contents_of(run(), *rows, listed=2), rows[:2]))
+    assert "The 2 of 5 rows with the lowest composites" in text
+    assert "results.csv" in text
+
+
+def test_no_rows_are_a_report_too() -> None:
+    assert "There are no rows in these results." in document()

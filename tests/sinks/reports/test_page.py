@@ -1,0 +1,138 @@
+"""The HTML report is one file, whole and closed to whatever the judged texts hold."""
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from judges.evaluation import CompositeStatus, SafetyStatus
+from sinks.reports.html import page
+from sinks.reports.markup import element, visible
+from sinks.reports.results import Row, RowError
+from tests.sinks.reports.invented import contents_of, criterion, hostile, row, run, saying
+
+VOID = {"meta", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Reads a page back: its elements in order, what text each class has, and whether all is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.others: list[str] = []
+        self._open: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, tuple(name for name, _value in attrs)))
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self._open.append((tag, dict(attrs).get("class") or ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts.append((self._open[-1][1], data))
+
+    def handle_comment(self, data: str) -> None:
+        self.others.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.others.append(data)
+
+    def handle_pi(self, data: str) -> None:
+        self.others.append(data)
+
+    def of_class(self, name: str) -> list[str]:
+        return [text for classes, text in self.texts if name in classes.split()]
+
+
+def document(*rows: Row, **about: Any) -> str:
+    return "".join(page(contents_of(run(**about), *rows), rows, lambda _row: True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(hostile)
+def test_no_judged_text_becomes_markup(text: str) -> None:
+    said = f"x{text}x"
+    error = Row(row=2, source={"question": said}, error=RowError(kind=said, message=said))
+    plain = Row(row=2, source={"question": "x"}, error=RowError(kind="x", message="x"))
+    about: dict[str, Any] = {
+        "name": said,
+        "parameters": {"k": said},
+        "criteria": (criterion("groundedness", title=said),),
+    }
+    named = {"name": "x", "parameters": {"k": "x"}, "criteria": (criterion("groundedness", title="x"),)}
+    found = Reader(document(saying(said), error, **about))
+    assert found.elements == Reader(document(saying("x"), plain, **named)).elements
+    assert not found.others
+    assert set(found.of_class("text")) >= {visible(said)}
+    assert visible(said) in found.of_class("said")
+
+
+@given(hostile)
+def test_an_attribute_is_one_attribute(text: str) -> None:
+    [(_tag, _name, value)] = Reader(element("p", "x", title=text)).attributes
+    assert value == visible(text)
+
+
+def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
+    text = document(saying("x"), row(2, 0.0, safety=SafetyStatus.UNSAFE, status=CompositeStatus.UNSAFE))
+    found = Reader(text)
+    assert not [each for each in found.attributes if each[1] in {"src", "style", "action", "srcset", "data", "poster"}]
+    assert not [each for each in found.attributes if each[1].startswith("on")]
+    links = {value for _tag, name, value in found.attributes if name == "href"}
+    assert all(link is not None and link.startswith("#") for link in links)
+    assert not re.search(r"url\(|@import|https?://", text)
+    [policy] = [value for _tag, name, value in found.attributes if name == "content" and "default-src" in (value or "")]
+    assert policy is not None
+    for tag in ("style", "script"):
+        [inside] = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+
+
+def test_every_link_leads_somewhere_and_every_name_is_there_once() -> None:
+    found = Reader(document(*(saying("x", number=at) for at in (1, 2, 3))))
+    names = [value for _tag, name, value in found.attributes if name == "id"]
+    links = {(value or "").removeprefix("#") for _tag, name, value in found.attributes if name == "href"}
+    assert len(set(names)) == len(names)
+    assert links <= set(names)
+    assert "row-2" in links
+
+
+def test_a_row_that_is_not_told_is_not_linked() -> None:
+    rows = [row(at, 0.0) for at in (1, 2)]
+    text = "".join(page(contents_of(run(), *rows, listed=1), rows[:1], {1}.__contains__))
+    links = {value for _tag, name, value in Reader(text).attributes if name == "href"}
+    assert "#row-1" in links
+    assert "#row-2" not in links
+
+
+def test_pictures_have_words_and_tables_have_headers() -> None:
+    found = Reader(document(saying("x")))
+    pictures = [names for tag, names in found.elements if tag == "svg"]
+    assert all("aria-label" in names or "aria-hidden" in names for names in pictures)
+    assert len(pictures) >= 4
+    assert all("scope" in names for tag, names in found.elements if tag == "th")
+    labels = [value for _tag, name, value in found.attributes if name == "aria-label"]
+    assert "Groundedness: mean 0.50, 95 % interval –" in labels
+    assert "Quality bands: excellent 0 %, good 0 %, fair 0 %, poor 0 %, bad 100 %" in labels
+
+
+@pytest.mark.parametrize("rows", [(), (row(1, None),), (Row(row=1, source={}),)])
+def test_a_run_without_scores_is_a_page_too(rows: tuple[Row, ...]) -> None:
+    Reader(document(*rows))

@@ -1,0 +1,83 @@
+"""The table reads back as what was judged, with what was found beside it."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.evaluation import CompositeStatus
+from sinks.reports.results import Row, RowError
+from sinks.reports.table import Table, added_columns
+from tests.sinks.reports.invented import dimension, hostile, row, verdict
+
+DIMENSIONS = ("groundedness", "completeness")
+
+
+def written(columns: Sequence[str], *rows: Row) -> tuple[list[list[str]], Table]:
+    file = io.StringIO(newline="")
+    table = Table(file, columns, DIMENSIONS)
+    for each in rows:
+        table.add(each)
+    return list(csv.reader(io.StringIO(file.getvalue(), newline=""), strict=True)), table
+
+
+@given(st.lists(st.lists(hostile, min_size=2, max_size=2), max_size=5))
+def test_the_texts_of_the_file_come_back_as_they_were(texts: list[list[str]]) -> None:
+    rows = [row(at, source=dict(zip(("a", "b"), each, strict=True))) for at, each in enumerate(texts, start=1)]
+    (_header, *found), _table = written(("a", "b"), *rows)
+    assert [cells[:2] for cells in found] == texts
+
+
+@given(st.lists(hostile, min_size=1, max_size=6, unique=True))
+def test_the_columns_of_the_file_come_back_as_they_were(columns: list[str]) -> None:
+    [header], _table = written(columns)
+    assert header[: len(columns)] == columns
+    added = [name.casefold() for name in header[len(columns) :]]
+    assert len(set(added)) == len(added)
+    assert not set(added) & {name.strip().casefold() for name in columns}
+
+
+def test_what_was_found_stands_behind_the_columns() -> None:
+    found = {"groundedness": dimension(verdict("one", 1)), "completeness": dimension(verdict("one", None))}
+    judged = row(1, 2 / 3, dimensions=found, status=CompositeStatus.QUESTIONABLE, source={"q": "Why?"})
+    unread = Row(row=2, source={"q": ""}, error=RowError(kind="invalid_row", message="no"))
+    header, first, second = written(("q",), judged, unread)[0]
+    assert header == [
+        "q",
+        "groundedness_score",
+        "groundedness_status",
+        "completeness_score",
+        "completeness_status",
+        "composite",
+        "status",
+    ]
+    assert first == ["Why?", "0.5", "scored", "", "insufficient", "0.666666667", "questionable"]
+    assert second == ["", "", "", "", "", "", "not_judged"]
+
+
+def test_what_is_no_text_is_written_as_json() -> None:
+    source = {"a": None, "b": 1.5, "c": True, "d": [{"text": "Привет"}]}
+    _header, cells = written(tuple(source), row(1, source=source))[0]
+    assert cells[:3] == ["", "1.5", "true"]
+    assert json.loads(cells[3]) == source["d"]
+
+
+def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
+    taken = ("Composite", "status", "status_streamjury", "groundedness_score ")
+    assert added_columns(taken, ("groundedness",)) == [
+        "groundedness_score_streamjury",
+        "groundedness_status",
+        "composite_streamjury",
+        "status_streamjury_2",
+    ]
+
+
+def test_cells_that_a_spreadsheet_would_run_are_counted_and_stay_as_they_are() -> None:
+    texts = ["=1+1", "+SUM(A1)", "-cmd|' /C calc'!A0", "@x", "\t=1", "\r=1", "-12.5", "+7", "fine", "", "a=1"]
+    rows = [row(at, source={"a": text}) for at, text in enumerate(texts, start=1)]
+    (_header, *found), table = written(("a",), *rows)
+    assert [cells[0] for cells in found] == texts
+    assert (table.formulas.count, table.formulas.rows) == (6, [1, 2, 3, 4, 5, 6])

@@ -26,7 +26,7 @@ from dashboards.panels import (
     stacked,
     states,
 )
-from dashboards.promql import FAILED, increase, or_zero, quantile, rate, share
+from dashboards.promql import FAILED, increase, named, or_zero, quantile, rate, share
 
 _VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
 _JUDGE = 'judge=~"$judge"'
@@ -45,7 +45,8 @@ def board() -> Board:
             Section(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
             Section(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
             Section(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
-            Section(title="Cost", panels=[tokens(), cost(), budget()]),
+            Section(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
+            Section(title="Texts that steer, and what judges are not shown", panels=[suspect(), redactions()]),
             Section(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
             Section(title="Who judges", panels=[evaluators()]),
         ],
@@ -277,11 +278,56 @@ def cost() -> Panel:
 def budget() -> Panel:
     text = Text(
         title="Budget of the day left",
-        description="Share of `alerts.cost_per_day_usd` that is left; empty unless that is set.",
+        description="Share of `alerts.cost_per_day_usd` that is left; empty unless that is set. It limits nothing.",
         unit=SHARE,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
     return lines(text, [query("streamjury:cost_budget:left_ratio", "left")], limit=(0.2, RED), bounds=(0, 1), width=8)
+
+
+def budgets() -> Panel:
+    text = Text(
+        title="Budgets left, by app and window",
+        description="Share of the running hour's and day's `budgets` that is left, all workers together; empty unless "
+        "there are any. Near the dashed line calls are refused, save those of the safety lane, at the default "
+        "`budgets.safety_share`.",
+        unit=SHARE,
+        runbooks=["StreamjuryBudgetUsedUp"],
+    )
+    expr = named("app_window:streamjury_budget:left_ratio", "app", "all apps")
+    return lines(text, [query(expr, "{{app}}, {{window}}")], limit=(0.22, RED), bounds=(0, 1))
+
+
+def refused() -> Panel:
+    text = Text(
+        title="Calls refused for lack of money",
+        description="Calls per second over the window that were not made because a budget was used up; empty unless "
+        "there are `budgets`.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryBudgetUsedUp"],
+    )
+    return lines(text, [query(rate("streamjury_budget_refused_calls_total"), "refused")], colours={"refused": RED})
+
+
+def suspect() -> Panel:
+    text = Text(
+        title="Suspect verdicts by judge",
+        description="Verdicts over the window whose completion repeats instructions, or a verdict, that stand in the "
+        "judged text: a text may have steered the judge.",
+        unit=COUNT,
+    )
+    expr = increase("streamjury_judge_suspect_verdicts_total", _JUDGE, by=["judge"])
+    return lines(text, [query(expr, "{{judge}}")])
+
+
+def redactions() -> Panel:
+    text = Text(
+        title="Values kept from endpoints, by kind",
+        description="E-mail addresses, keys and the like per second over the window that a placeholder stood for in "
+        "what judges' endpoints were sent; each once for a verdict, of all judges.",
+        unit=PER_SECOND,
+    )
+    return stacked(text, [query(rate("streamjury_redactions_total", by=["kind"]), "{{kind}}")])
 
 
 def saved() -> Panel:

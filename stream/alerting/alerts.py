@@ -10,6 +10,7 @@ from stream.alerting.recording import (
     COST,
     FAILURE_RATIO,
     MEMORY,
+    MONEY_LEFT,
     OBJECTIVE,
     RECENT,
     SCORE,
@@ -33,6 +34,8 @@ _LEAST_READ = 1000
 _LEAST_EXPECTED = 20
 _LEAST_VERDICTS = 20
 _LEAST_DEADLETTERS = 10
+# A call is refused when the most that it could cost does not fit, so that a little is always left.
+_USED_UP = 0.02
 
 
 class Alerts:
@@ -251,6 +254,27 @@ class Alerts:
                 "The judges' budget is nearly used",
                 f'The judges cost {{{{ $value | printf "%.2f" }}}} USD in the last {self._scale("1d")}, more than '
                 f"{percent(share)} of the {budget:.2f} USD that they may cost a day.",
+            ),
+        )
+
+    def budget_used_up(self, safety_share: float) -> Alert:
+        """Also where no budget is configured: there are no such series then, and a budget may come later."""
+        window = self._scale("15m")
+        refused = grown("streamjury_budget_refused_calls_total", window)
+        kept = f"; the last {percent(safety_share)} is for the safety lane alone" if safety_share else ""
+        return self._alert(
+            "StreamjuryBudgetUsedUp",
+            f"{MONEY_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="judges",
+            words=Words(
+                "The budget of {{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} for this "
+                "{{ $labels.window }} is used up",
+                "{{ $value | humanizePercentage }} is left of what judging "
+                "{{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} may cost in this "
+                f"{{{{ $labels.window }}}} of UTC{kept}. Until it ends, calls that do not fit are not made, and what "
+                f"they were to judge has no score. Calls refused in the last {window}, of all apps: {asked(refused)}.",
             ),
         )
 

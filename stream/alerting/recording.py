@@ -17,6 +17,7 @@ OBJECTIVE = "app:streamjury_objective"
 FAILURE_RATIO = "judge:streamjury_verdicts:failure_ratio1h"
 AGREEMENT = "criterion:streamjury_panel:agreement1h"
 COST = "streamjury:cost_usd:increase1d"
+MONEY_LEFT = "app_window:streamjury_budget:left_ratio"
 CHANGED = "streamjury:evaluator:changed"
 # How long ago something must have been there, and how far back it is looked for, before what is there now is new.
 RECENT, MEMORY = "15m", "1d"
@@ -170,6 +171,12 @@ def cost_rules(alerts: AlertsConfig, scale: TimeScale) -> Iterator[Recording]:
     yield Recording(record=COST, expr=grown("streamjury_judge_cost_usd_total", scale("1d")))
     if alerts.cost_per_day_usd is not None:
         yield Recording(record="streamjury:cost_budget:left_ratio", expr=f"1 - {COST} / {alerts.cost_per_day_usd!r}")
+
+
+def spending_rules() -> list[Recording]:
+    """The share left of each budget in its running hour or day, which no scale changes; no app is all of them."""
+    spent, limit = (total(f"streamjury_budget_{what}_usd", ("app", "window")) for what in ("spent", "limit"))
+    return [Recording(record=MONEY_LEFT, expr=f"1 -\n{fraction(spent, limit)}")]
 
 
 def pipeline_rules(scale: TimeScale) -> list[Recording]:

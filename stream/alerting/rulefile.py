@@ -7,9 +7,10 @@ from typing import Any
 import yaml
 
 HEADER = """\
-# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives` or `alerts`
-# in the configuration, and write the file anew.
+# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives`, `alerts`
+# or `budgets` in the configuration, and write the file anew.
 """
+_BREAKS = frozenset("\r\x85\u2028\u2029")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    # Other ends of lines than \n would become spaces or \n, unless they are escaped.
+    style = '"' if _BREAKS.intersection(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)

@@ -12,6 +12,7 @@ from stream.alerting.recording import (
     objective_rules,
     pipeline_rules,
     score_rules,
+    spending_rules,
 )
 from stream.alerting.rulefile import Alert, Group, Recording, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, TimeScale
@@ -53,7 +54,13 @@ def generate(config: Config) -> RuleFile:
             alerts.panel_disagreement(),
             alerts.evaluator_changed(),
         ),
-        group("cost", *cost_rules(config.alerts, scale), *alerts.cost_budget()),
+        group(
+            "cost",
+            *cost_rules(config.alerts, scale),
+            *spending_rules(),
+            *alerts.cost_budget(),
+            alerts.budget_used_up(config.budgets.safety_share),
+        ),
         group(
             "pipeline",
             *pipeline_rules(scale),

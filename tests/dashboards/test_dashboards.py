@@ -323,6 +323,34 @@ def test_the_burn_rates_that_are_shown_are_those_of_the_alert() -> None:
     ]
 
 
+def test_the_line_that_budgets_are_used_up_below_is_that_of_the_alert() -> None:
+    [panel] = _titled("judges", "Budgets left, by app and window")
+    [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    [alert] = [each for each in generate(Config()).alerts if each.name == "StreamjuryBudgetUsedUp"]
+    [(kept, margin)] = re.findall(r"left_ratio < (\S+) \+ (\S+)", alert.expr)
+    assert line["value"] == pytest.approx(float(kept) + float(margin))
+
+
+def test_the_budget_that_all_apps_share_has_a_name(tmp_path: Path) -> None:
+    [panel] = _titled("judges", "Budgets left, by app and window")
+    series = {
+        'streamjury_budget_limit_usd{window="day",instance="a"}': "40x5",
+        'streamjury_budget_limit_usd{window="day",instance="b"}': "40x5",
+        'streamjury_budget_spent_usd{window="day",instance="a"}': "30x5",
+        'streamjury_budget_spent_usd{window="day",instance="b"}': "10x5",
+        'streamjury_budget_limit_usd{app="shop",window="hour",instance="a"}': "4x5",
+        'streamjury_budget_spent_usd{app="shop",window="hour",instance="a"}': "1x5",
+    }
+    name = "app_window:streamjury_budget:left_ratio"
+    left = {f'{name}{{app="all apps",window="day"}}': 0.5, f'{name}{{app="shop",window="hour"}}': 0.75}
+    [target] = panel["targets"]
+    assert differences(tmp_path, series, [Check(target["expr"], "5m", left)], [RULES]) == ""
+
+
+def _titled(dashboard: str, title: str) -> list[Mapping[str, Any]]:
+    return [panel for panel in panels(DASHBOARDS[f"streamjury-{dashboard}.json"]) if panel["title"] == title]
+
+
 # Values at the last of 90 minutes: five judgements a minute of weight 20, one in ten without a score.
 SERIES = {
     "weight": "0+100x90",

@@ -28,6 +28,7 @@ DEFAULT_TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
 # Tests of rules that the default configuration does not ask for, and what does.
 CONFIGURED: dict[str, dict[str, Any]] = {
     "cost_budget": {"alerts": {"cost_per_day_usd": 10}},
+    "nothing_for_safety": {"budgets": {"per_hour_usd": 10, "safety_share": 0}},
     "low_rate": {"sampling": {"rate": 0.1, "rules": [{"name": "rare", "match": {"app": "shop"}, "rate": 0.002}]}},
     "objectives_by_app": {
         "objectives": {"apps": {"checkout-bot": {"good_score": 0.8, "target": 0.99}, 'we"ird.|app': {"target": 0.9}}}

@@ -104,6 +104,8 @@ def configuration(judge_url: str) -> dict[str, Any]:
         # A page at 6 × 4 % bad answers: well above the 2 % of healthy times, and well below what the drop comes to.
         "objectives": {"target": 0.96},
         "alerts": {"time_scale": 1 / 60, "cost_per_day_usd": 1.0},
+        # So much that nothing is ever left out for it.
+        "budgets": {"per_day_usd": 1000.0, "apps": {DEGRADED: {"per_hour_usd": 100.0}}},
     }
 
 

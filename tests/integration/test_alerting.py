@@ -28,6 +28,7 @@ DASHBOARDS: list[dict[str, Any]] = [
 # What this installation has nothing to show for.
 EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Ways through the cascade"): "the panel has no cascade",
+    ("streamjury-judges", "Values kept from endpoints, by kind"): "the endpoint is on this machine",
     ("streamjury-judges", "Dimensions without a score, by reason"): "the local judge always has a verdict",
     ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
 }

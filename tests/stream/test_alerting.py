@@ -262,6 +262,30 @@ def test_without_a_budget_there_is_no_alert_on_it_and_a_note_says_so() -> None:
     assert file.notes == ("StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set",)
 
 
+@pytest.mark.parametrize("budgets", [{}, {"per_day_usd": 50}, {"apps": {"shop": {"per_hour_usd": 1}}}])
+def test_one_rule_watches_whatever_budgets_there_are(budgets: dict[str, Any]) -> None:
+    """Names and amounts are those that workers tell, so that a budget is watched without new rules."""
+    file, default = rules(budgets=budgets), rules()
+    assert named("StreamjuryBudgetUsedUp", file) == named("StreamjuryBudgetUsedUp", default)
+    assert len(named("StreamjuryBudgetUsedUp", file)) == 1
+    assert len(recorded(file, "app_window:streamjury_budget:left_ratio")) == 1
+    assert file.notes == default.notes
+
+
+@pytest.mark.parametrize(
+    ("share", "limit", "words"),
+    [
+        (0.0, "< 0.0 + 0.02\n", "of UTC. Until"),
+        (0.35, "< 0.35 + 0.02\n", "of UTC; the last 35% is for the safety lane alone. Until"),
+        (1.0, "< 1.0 + 0.02\n", "of UTC; the last 100% is for the safety lane alone. Until"),
+    ],
+)
+def test_a_budget_is_used_up_when_others_than_safety_have_nothing_left(share: float, limit: str, words: str) -> None:
+    [alert] = named("StreamjuryBudgetUsedUp", rules(budgets={"per_day_usd": 50, "safety_share": share}))
+    assert limit in alert.expr
+    assert words in alert.annotations["description"]
+
+
 # What could never fire, or always would
 
 
@@ -382,6 +406,13 @@ def test_promtool_takes_rules_of_any_scale(scale: float, tmp_path: Path) -> None
 
 
 # Any configuration
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_a_name_with_the_end_of_a_line_in_it_is_read_as_it_was_written(end: str, tmp_path: Path) -> None:
+    file = rules(objectives={"apps": {f"two{end}lines": {"target": 0.99}, end: {"target": 0.98}}})
+    assert problems_of_rules(tmp_path, file.text()) == ""
+    assert yaml.safe_load(file.text()) == {"groups": [group.as_yaml() for group in file.groups]}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -101,7 +101,7 @@ class AlertsConfig(Section):
         default=0.01, description="Alert when more than this share become dead letters."
     )
     cost_per_day_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=1e9, description="What the judges should cost a day, to be told; budgets cap it. null: no alert."
+        default=None, gt=0, le=1e9, description="What judging should cost a day, as alerts see it; null: no alert."
     )
     cost_share: PositiveRate = Field(default=0.8, description="Alert when this share of cost_per_day_usd is spent.")
     grafana_url: Address = Field(default="http://localhost:3000", description="Where alerts link to dashboards.")

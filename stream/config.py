@@ -280,7 +280,7 @@ class InputConfig(Section):
 
     adapter: Literal["streamjury", "mapping", "csv"] = Field(
         default="streamjury",
-        description="How records are read: in Streamjury's own shape, as `mapping` says, or as rows of a table.",
+        description="How records are read: in Streamjury's own shape, as `mapping` says, or as table rows.",
     )
     mapping: Mapping[FieldName, FieldPath] = Field(
         default={},

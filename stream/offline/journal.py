@@ -1,0 +1,246 @@
+"""The journal of a run: its file of results, written row by row, from which a run that was cut short goes on.
+
+1. The folder is locked: two runs that write one file would tear each other's lines.
+2. What there is of the file is read. A last line without an end is one that a crash tore, and is cut off.
+3. The run that wrote it must have judged the same rows in the same way; else nothing is touched.
+4. Lines are added, each flushed to the system before the next row counts as finished: killing the process loses no more
+   than what was in flight.
+"""
+
+import fcntl
+import os
+import shutil
+from array import array
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from pydantic import ValidationError
+
+from sinks.reports.reading import RESULTS_NAME
+from sinks.reports.results import SCHEMA, End, Run
+from stream.errors import StreamjuryError
+
+_BEGINNING = b'{"kind":"run"'
+_AWAY = "use another --output, or --restart to throw those results away"
+_GO_ON = "what is in it stays, and the same command goes on with the rest"
+
+
+class JournalError(StreamjuryError):
+    """Results that cannot be added to; the message says why, and what to do."""
+
+
+class _Composite(msgspec.Struct):
+    score: float | None
+    status: str
+
+
+class _Sampling(msgspec.Struct):
+    probability: float
+
+
+class _Judged(msgspec.Struct):
+    evaluated_at: datetime
+    composite: _Composite
+    sampling: _Sampling
+    cost_usd: float | None = None
+
+
+class _Error(msgspec.Struct):
+    kind: str
+
+
+class Entry(msgspec.Struct):
+    """The little of a line that a run is continued and summed up by; the rest is skipped."""
+
+    kind: str
+    row: int = 0
+    digest: str = ""
+    again: bool = False
+    evaluation: _Judged | None = None
+    error: _Error | None = None
+    seconds: float = 0.0
+
+
+class Past:
+    """What a run finds done: rows with their digests, eight bytes for each, and the time that it took."""
+
+    def __init__(self) -> None:
+        self._digests = array("Q")
+        self.rows = 0
+        self.seconds = 0.0
+        self.ended = False
+        self.size = 0
+        """Bytes of the file that are whole."""
+        self._last: datetime | None = None
+
+    def digest(self, number: int) -> int | None:
+        """Of a row that is finished; None where it is not."""
+        return (self._digests[number] or None) if number < len(self._digests) else None
+
+    def add(self, entry: Entry) -> None:
+        self.ended = entry.kind == "end"
+        if entry.kind != "row":
+            return
+        self._add_time(entry)
+        known = self.digest(entry.row)
+        finished = 0 if entry.again else int(entry.digest, 16) or 1
+        if entry.row >= len(self._digests):
+            self._digests.extend([0] * (entry.row + 1 - len(self._digests)))
+        self._digests[entry.row] = finished
+        self.rows += bool(finished) - bool(known)
+
+    def _add_time(self, entry: Entry) -> None:
+        """Rows are judged side by side: what counts is the time in which any was, up to when each was finished."""
+        if entry.evaluation is None:
+            return
+        at, last = entry.evaluation.evaluated_at, self._last
+        self.seconds += entry.seconds if last is None else max(0.0, min(entry.seconds, (at - last).total_seconds()))
+        self._last = at if last is None else max(at, last)
+
+
+def digest_number(digest: bytes) -> int:
+    """A row's digest as `Past` has it; 0 is that of no row."""
+    return int.from_bytes(digest, "big") or 1
+
+
+def entries(path: Path) -> Iterator[tuple[Entry, int]]:
+    """The lines below the first that are whole, each with where in the file it ends; raises JournalError."""
+    decoder = msgspec.json.Decoder(Entry)
+    with path.open("rb") as file:
+        offset = len(file.readline())
+        for number, line in enumerate(file, start=2):
+            offset += len(line)
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decoder.decode(line), offset
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise JournalError(f"{path}, line {number}: is no result ({error}); {_AWAY}") from None
+
+
+class Journal:
+    """The open file of a run's results, from `with` to the end of the block."""
+
+    def __init__(self, folder: Path, run: Run, *, restart: bool = False) -> None:
+        """Raises JournalError where the folder has results of another run, or cannot be written."""
+        self.path = folder / RESULTS_NAME
+        self._run, self._restart = run, restart
+        self._lock = self._file = -1
+        self.past = Past()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except OSError as error:
+            self._close()
+            raise JournalError(f"{error.filename or self.path} cannot be written: {error.strerror}") from None
+        except JournalError:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._close()
+
+    def add(self, lines: bytes) -> None:
+        """Adds whole lines; they are the system's when this returns."""
+        rest = memoryview(lines)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise JournalError(f"{self.path} cannot be written: {error.strerror}; {_GO_ON}") from None
+
+    def end(self, end: End) -> None:
+        self.add(end.model_dump_json().encode() + b"\n")
+
+    def _open(self) -> None:
+        folder = self.path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # 1
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(f"another run is writing to {folder}") from None
+        known = None if self._restart else self._read()  # 2
+        if known is None:
+            self._begin()
+        else:
+            self._continue(known)  # 3
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)  # 4
+
+    def _begin(self) -> None:
+        self.path.write_bytes(_header(self._run))
+
+    def _read(self) -> Run | None:
+        """The run that wrote the file; None where there is none, or none that came as far as its first line."""
+        if not self.path.exists():
+            return None
+        with self.path.open("rb") as file:
+            first = file.readline()
+        torn = not first.endswith(b"\n")
+        if torn and (first.startswith(_BEGINNING) or _BEGINNING.startswith(first)):
+            return None
+        try:
+            run = Run.model_validate_json(first)
+        except ValidationError:
+            raise JournalError(f"{self.path} is there already, and is no file of results; {_AWAY}") from None
+        self.past.size = len(first)
+        for entry, end in entries(self.path):
+            self.past.add(entry)
+            self.past.size = end
+        return run
+
+    def _continue(self, known: Run) -> None:
+        differences = list(_differences(known, self._run))
+        if differences:
+            raise JournalError(
+                f"{self.path.parent} has results of another run: {'; '.join(differences)}. To go on, {_AWAY}"
+            )
+        os.truncate(self.path, self.past.size)
+        if known.parameters != self._run.parameters:
+            self._begin_anew(self._run.model_copy(update={"started_at": known.started_at}))
+
+    def _begin_anew(self, run: Run) -> None:
+        """Puts another first line before the rows, all at once: options that change no result may be others now."""
+        draft = self.path.with_suffix(".jsonl.new")
+        with self.path.open("rb") as old, draft.open("wb") as new:
+            old.readline()
+            new.write(_header(run))
+            shutil.copyfileobj(old, new)
+        draft.replace(self.path)
+
+    def _close(self) -> None:
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1
+
+
+def _header(run: Run) -> bytes:
+    return run.model_dump_json().encode() + b"\n"
+
+
+def _differences(then: Run, now: Run) -> Iterator[str]:
+    """What keeps the rows of one run from standing beside those of another."""
+    if then.schema_version != SCHEMA:
+        yield f"it was written as {then.schema_version}, and this program writes {SCHEMA}"
+    if then.input_digest != now.input_digest:
+        yield f"the rows are not the same ({_shown(then)} then, {_shown(now)} now)"
+    if then.evaluator.fingerprint != now.evaluator.fingerprint:
+        before, after = then.evaluator.fingerprint[:12], now.evaluator.fingerprint[:12]
+        yield f"the criteria or judges are not the same (fingerprint {before} then, {after} now)"
+    for key in ("input", "sample"):
+        if then.parameters.get(key) != now.parameters.get(key):
+            yield f"the {key} is not the same ({_words(then, key)} then, {_words(now, key)} now)"
+
+
+def _shown(run: Run) -> str:
+    return f"{run.name}, {(run.input_digest or 'not a file')[:19]}"
+
+
+def _words(run: Run, key: str) -> str:
+    return msgspec.json.encode(run.parameters.get(key)).decode()

@@ -1,7 +1,7 @@
 """Figures gathered one by one in memory that does not grow: scores, values on any scale, and durations."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import ceil, exp, log, sqrt
 from typing import TypeVar
@@ -194,21 +194,3 @@ class Sketch:
         """Counts in so many bins of equal width; each holds its lower end, the last one also its upper."""
         width = self.BINS // bins
         return tuple(sum(self._bins[at * width : (at + 1) * width]) for at in range(bins))
-
-
-def kappa(joint: Mapping[tuple[_Said, _Said], int]) -> float | None:
-    """Cohen's, from how often two judges said what; None where both say one and the same of everything, or nothing."""
-    total = sum(joint.values())
-    if not total:
-        return None
-    one: Counter[_Said] = Counter()
-    other: Counter[_Said] = Counter()
-    for (first, second), count in joint.items():
-        one[first] += count
-        other[second] += count
-    # Whole numbers as long as possible: what is 0 must come out as 0.
-    by_chance = sum(one[each] * other[each] for each in one)
-    if by_chance == total * total:
-        return None
-    observed = sum(count for (first, second), count in joint.items() if first == second)
-    return (observed * total - by_chance) / (total * total - by_chance)

@@ -10,6 +10,7 @@ from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE
+from sinks.kappa import kappa
 from sinks.metrics.scores import results
 from sinks.reports.gathering import (
     Durations,
@@ -19,7 +20,6 @@ from sinks.reports.gathering import (
     Sketch,
     Values,
     ValueStatistics,
-    kappa,
 )
 from sinks.reports.results import CriterionInfo, Row, Run
 

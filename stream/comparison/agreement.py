@@ -11,6 +11,7 @@ from itertools import groupby
 from math import sqrt
 from typing import Literal
 
+from sinks.kappa import kappa
 from stream.comparison.measure import NO_ROWS, Measure, known, unknown
 
 Pairs = Sequence[tuple[int, int]]
@@ -29,20 +30,11 @@ def share_equal(pairs: Pairs) -> Measure:
 
 
 def cohen_kappa(pairs: Pairs, weights: Weights = "plain") -> Measure:
-    """1 is full agreement, 0 what chance would give, below 0 less than that.
-
-    1 − Σ distance·observed / Σ distance·expected, where chance pairs the classes as often as each side chose them.
-    """
+    """1 is full agreement, 0 what chance would give, below 0 less than that."""
     if not pairs:
         return NO_ROWS
-    distance = _DISTANCES[weights]
-    ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    expected = sum(n * m * distance(one, other) for one, n in ones.items() for other, m in others.items())
-    if not expected:
-        return unknown("both chose one and the same class on every row")
-    # In whole numbers up to the division, so that nothing is lost by rounding.
-    observed = len(pairs) * sum(distance(one, other) for one, other in pairs)
-    return known((expected - observed) / expected)
+    found = kappa(Counter(pairs), _DISTANCES[weights])
+    return unknown("both chose one and the same class on every row") if found is None else known(found)
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> Measure:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.reports import gathering
-from sinks.reports.gathering import Durations, Scores, Sketch, Values, kappa
+from sinks.kappa import kappa
+from sinks.reports.gathering import Durations, Scores, Sketch, Values
 
 scores = st.floats(0.0, 1.0)
 probabilities = st.sampled_from((1.0, 0.5, 0.1, 0.01))

@@ -1,14 +1,10 @@
 """Figures gathered one by one in memory that does not grow: scores, values on any scale, and durations."""
 
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass
 from math import ceil, exp, log, sqrt
-from typing import TypeVar
 
 from sinks.estimates import Estimate, Sums, estimate
-
-_Said = TypeVar("_Said", bound=Hashable)
 
 # Distinct scores that are counted before they are added up: levels never come to so many, free numbers may.
 _MAX_DISTINCT = 1_024

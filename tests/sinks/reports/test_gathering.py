@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.reports import gathering
 from sinks.kappa import kappa
+from sinks.reports import gathering
 from sinks.reports.gathering import Durations, Scores, Sketch, Values
 
 scores = st.floats(0.0, 1.0)

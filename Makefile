@@ -12,10 +12,12 @@ INSTALLED := $(VENV)/.installed
 LLM_LOCAL := $(VENV)/.llm-local
 KAFKA := .cache/kafka/.fetched
 FRESH := .cache/constraints
+# Without its advertisement of a successor.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler dashboards pictures clean venv kafka llm-local constraints
+.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -57,6 +59,19 @@ dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rule
 
 pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)
 	@$(BIN)/python -m tests.integration.pictures docs/images
+
+docs: $(INSTALLED) ## Build the site of docs/ into .cache/site; a broken link or any other warning fails
+	@$(MKDOCS) build --strict --quiet
+	@echo "built: .cache/site/index.html"
+
+docs-serve: $(INSTALLED) ## Show the site at http://127.0.0.1:8000 while you write
+	@$(MKDOCS) serve $(ARGS)
+
+reference: $(INSTALLED) ## Write the pages about configuration, commands, topics and metrics anew, after a change of the code
+	@$(BIN)/python -m stream.configdocs docs/configuration.md
+	@$(BIN)/python -m stream.clidocs docs/reference/cli.md
+	@$(BIN)/python -m stream.topicdocs docs/reference/topics.md
+	@$(BIN)/python -m stream.metricdocs docs/reference/metrics.md
 
 clean: ## Remove the environment, the fetched parts and every cache
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

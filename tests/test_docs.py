@@ -1,67 +1,151 @@
-"""The pages' examples: every block of Python runs, one after the other, against an endpoint on the loopback."""
+"""The site builds without a warning, needs no network and fits a phone; every link of every page leads somewhere."""
 
-import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from judges import Judge, PairwiseJudge, Panel, load_criteria
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, verdict_response
+from judges import evaluation, interaction
+from stream import clidocs, metricdocs, topicdocs
+from stream.config import TopicsConfig
+from tests.parts.chromium import browser
+from tests.parts.pages import ROOT, Link, anchors, links, pages, prose, runbooks
 
-ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return [code for kind, code in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
-
-
-def files_of_criteria(page: Path) -> list[str]:
-    return [code for code in blocks(page, "yaml") if code.startswith("criteria:\n  - name")]
+LINKS = [link for page in pages() for link in links(page)]
+ELSEWHERE = ("http://", "https://", "mailto:")
 
 
-def obliging(body: Body) -> Response:
-    """The best that the request's schema allows, or what a model that takes none was trained to say."""
-    if "response_format" not in body:
-        return chat_response("Feedback: It is. [RESULT] 5" if "[RESULT]" in str(body["messages"]) else "No")
-    schema = body["response_format"]["json_schema"]["schema"]
-    verdict = schema["properties"]["verdict"]
-    if verdict.get("type") == "number":
-        return chat_response(json.dumps({"explanation": "So it is.", "verdict": verdict["maximum"]}))
-    return verdict_response(next(label for label in verdict["enum"] if label != "not_applicable"))
+# Links
 
 
-@pytest.mark.parametrize("page", ["docs/judges.md", "README.md"])
-def test_every_example_of_the_library_runs_and_prints_what_it_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = ROOT / page
-    monkeypatch.chdir(tmp_path)
-    for code in files_of_criteria(file)[:1]:
-        (tmp_path / "my-criteria.yaml").write_text(code, encoding="utf-8")
-    assert blocks(file, "python")
-    promised = [line.partition("  # ")[2] for code in blocks(file, "python") for line in code.splitlines()]
-    with JudgeEndpoint(obliging) as endpoint:
-        namespace: dict[str, object] = {"__name__": "example"}
-        for code in blocks(file, "python"):
-            exec(compile(code.replace("http://localhost:8000/v1", endpoint.base_url), page, "exec"), namespace)
-        for value in namespace.values():
-            if isinstance(value, Judge | Panel | PairwiseJudge):
-                value.close()
-    printed = capsys.readouterr().out.splitlines()
-    assert page != "README.md" or {promise for promise in promised if promise} <= set(printed)
+def broken(link: Link) -> str | None:
+    """What is wrong with a link within the repository."""
+    path, _, anchor = unquote(link.target).partition("#")
+    file = (link.page.parent / path).resolve() if path else link.page
+    if not file.exists():
+        return f"{link}: no such file"
+    if not file.is_relative_to(ROOT):
+        return f"{link}: out of the repository"
+    if anchor and anchor not in anchors(file):
+        return f"{link}: no such heading; there are {', '.join(sorted(anchors(file)))}"
+    return None
 
 
-def test_the_files_of_criteria_on_the_page_can_be_read_and_show_every_scale(tmp_path: Path) -> None:
-    kinds = set()
-    for code in files_of_criteria(ROOT / "docs/judges.md"):
-        (tmp_path / "criteria.yaml").write_text(code, encoding="utf-8")
-        kinds |= {criterion.scale.kind for criterion in load_criteria(tmp_path / "criteria.yaml").values()}
-    assert kinds == {"levels", "binary", "range", "options"}
+def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
+    inner = [link for link in LINKS if not link.target.startswith(ELSEWHERE)]
+    assert len(inner) > 100
+    assert [problem for link in inner if (problem := broken(link))] == []
 
 
-def test_the_judge_of_your_own_fits_in_twenty_lines() -> None:
-    [code] = [code for code in blocks(ROOT / "docs/judges.md", "python") if "(Judge):" in code]
-    body = code[code.index("class ") : code.index("\n\n\n[short]")]
-    assert len(body.splitlines()) <= 20
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("none.md", "no such file"),
+        ("alerts.md#none", "no such heading"),
+        ("#none", "no such heading"),
+        ("../../none.md", "no such file"),
+        ("../..", "out of the repository"),
+    ],
+)
+def test_a_broken_link_is_found(target: str, problem: str) -> None:
+    assert problem in (broken(Link(ROOT / "docs/budgets.md", target)) or "")
+
+
+def test_a_list_begins_after_an_empty_line() -> None:
+    """Without one the site shows its items as one paragraph."""
+    item = re.compile(r"^(?!- |\d+\. | {2}|#).*\S.*\n(?=- |\d+\. )", re.MULTILINE)
+    of_the_site = [page for page in pages() if page.is_relative_to(ROOT / "docs")] + runbooks()
+    assert [f"{page.name}: {found[0]}" for page in of_the_site for found in item.finditer(prose(page))] == []
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it; any warning of it is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_it_has_every_page_and_every_runbook(site: Path) -> None:
+    of_docs = {page.relative_to(ROOT / "docs") for page in pages() if page.is_relative_to(ROOT / "docs")}
+    wanted = {path.with_suffix(".html") for path in of_docs} | {
+        Path("runbooks", f"{each.stem}.html") for each in runbooks()
+    }
+    assert wanted <= {file.relative_to(site) for file in site.rglob("*.html")}
+    assert not list(site.rglob("*.py"))
+    assert 'href="runbooks/StreamjuryQualityDrop.html"' in (site / "alerts.html").read_text(encoding="utf-8")
+
+
+def test_it_loads_nothing_from_the_network(site: Path) -> None:
+    loading = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]+)")
+    found = {address for file in site.rglob("*.html") for address in loading.findall(file.read_text(encoding="utf-8"))}
+    assert found == set()
+    styles = "".join(file.read_text(encoding="utf-8") for file in site.rglob("*.css"))
+    assert re.findall(r"url\(\s*['\"]?(?:https?:)?//[^)]*\)|@import[^;]*", styles) == []
+
+
+@pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True)])
+def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> None:
+    """Wide tables and blocks scroll within themselves, the page does not, and the browser complains of nothing."""
+    with browser() as page:
+        page.resize(width, phone=phone)
+        for name in (
+            "index",
+            "tutorial",
+            "configuration",
+            "reference/cli",
+            "reference/topics",
+            "alerts",
+            "guides/alert",
+        ):
+            page.open(site / f"{name}.html")
+            assert page.ask("document.documentElement.scrollWidth") <= width, name
+        assert page.complaints == []
+
+
+# What is written from the code
+
+
+def test_the_page_about_commands_is_up_to_date() -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    assert page == clidocs.page(), "run: python -m stream.clidocs docs/reference/cli.md"
+
+
+def test_the_page_of_all_metrics_is_up_to_date() -> None:
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    assert page == metricdocs.page(), "run: python -m stream.metricdocs docs/reference/metrics.md"
+
+
+def test_the_page_about_topics_is_up_to_date() -> None:
+    page = (ROOT / "docs/reference/topics.md").read_text(encoding="utf-8")
+    assert page == topicdocs.page(), "run: python -m stream.topicdocs docs/reference/topics.md"
+
+
+def test_it_says_of_every_topic_who_writes_and_who_reads_it() -> None:
+    named = {name for name, field in TopicsConfig.model_fields.items() if str(field.default).startswith("rag.")}
+    assert set(topicdocs.TOPICS) == named
+
+
+def test_it_has_every_header_that_the_program_knows() -> None:
+    sources = "".join(
+        file.read_text(encoding="utf-8") for name in ("sinks", "stream") for file in (ROOT / name).rglob("*.py")
+    )
+    used = set(re.findall(r"\"(sj-[a-z-]*[a-z])\"", sources.replace(Path(topicdocs.__file__).read_text(), "")))
+    assert set(topicdocs.HEADERS) == used
+
+
+def test_it_explains_only_fields_that_exist() -> None:
+    for name in topicdocs.MEANINGS:
+        model, field = name.split(".")
+        found = getattr(evaluation, model, None) or getattr(interaction, model)
+        assert field in found.model_fields, name

@@ -1,7 +1,6 @@
 """The README shows what the code does: its examples run."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,15 @@ import pytest
 from judges import Interaction
 from judges.catalogue import CATALOGUES, load_catalogue
 from stream.configfile import load
+from tests.parts import pages
+from tests.parts.pages import ROOT
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-JUDGES_PAGE = (ROOT / "docs/judges.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str, text: str = README) -> list[str]:
+def blocks(language: str, page: str = "README.md") -> list[str]:
     """The code blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block.code for block in pages.blocks(ROOT / page, language)]
 
 
 def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
@@ -31,7 +30,7 @@ def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
 def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the criterion of one's own that the page about judges shows."""
     monkeypatch.chdir(tmp_path)
-    own = next(code for code in blocks("yaml", JUDGES_PAGE) if "brand_voice" in code)
+    own = next(code for code in blocks("yaml", "docs/judges.md") if "brand_voice" in code)
     (tmp_path / "my-criteria.yaml").write_text(own)
     (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml") if "cascade" in code))
     config = load(tmp_path / "streamjury.yaml", {})

@@ -1,0 +1,96 @@
+"""The page about the command line, written from the commands themselves."""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import click
+
+from stream.cli import main
+
+_HEAD = """\
+# Commands
+
+<!-- Written by `python -m stream.clidocs docs/reference/cli.md`. -->
+
+Every command has `-h` and `--help`. Those that read a configuration take it from `--config PATH` (`-c`), else from the
+file that `STREAMJURY_CONFIG` names, else from `./streamjury.yaml` if it is there
+([configuration](../configuration.md)).
+
+| exit status | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | it could not be done, or what a command looks for was found: standard error says what |
+| 2 | the command line or the configuration is wrong |
+| 130 | Ctrl-C |
+"""
+
+# What click keeps as it stands begins with this character.
+_AS_IT_STANDS = "\b"
+# Behind a command, and a wide gap, an example may say what it does.
+_REMARK = re.compile(r"(?<=\S)( {2,})(?=[^#\s])")
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    top = click.Context(main, info_name="streamjury")
+    names = main.list_commands(top)
+    rows = [f"| [`{name}`](#streamjury-{name}) | {_command(top, name).get_short_help_str(200)} |" for name in names]
+    overview = "\n".join(["| command | what it does |", "| --- | --- |", *rows, ""])
+    return "\n".join([_HEAD, overview, *(section for name in names for section in _sections(top, name))])
+
+
+def _command(parent: click.Context, name: str) -> click.Command:
+    assert isinstance(parent.command, click.Group)
+    command = parent.command.get_command(parent, name)
+    assert command is not None
+    return command
+
+
+def _sections(parent: click.Context, name: str) -> Iterator[str]:
+    """A command, and those below it."""
+    command = _command(parent, name)
+    context = click.Context(command, info_name=name, parent=parent)
+    yield _section(context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            yield from _sections(context, below)
+
+
+def _section(context: click.Context) -> str:
+    level = context.command_path.count(" ") + 1
+    usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+    parts = [f"{'#' * level} {context.command_path}", _fenced("text", usage), *_paragraphs(context.command)]
+    if options := "\n".join(_options(context)):
+        parts.append(options)
+    return "\n\n".join(parts) + "\n"
+
+
+def _paragraphs(command: click.Command) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        first, _, rest = paragraph.partition("\n")
+        if first != _AS_IT_STANDS:
+            yield " ".join(paragraph.split())
+        elif rest.startswith("Example:\n"):
+            yield _fenced("sh", _REMARK.sub(r"\1# ", dedent(rest.removeprefix("Example:\n"))))
+        else:
+            yield _fenced("text", dedent(rest))
+
+
+def _options(context: click.Context) -> Iterator[str]:
+    for option in context.command.get_params(context):
+        record = option.get_help_record(context)
+        if record is not None and option.name != "help":
+            names, meaning = record
+            yield f"- `{names}`: {' '.join(meaning.split())}"
+
+
+def _fenced(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

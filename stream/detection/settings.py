@@ -1,0 +1,61 @@
+"""Settings of a detector: the target, and how often it may be wrong."""
+
+from dataclasses import dataclass
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a series is watched for."""
+
+    target: float | None
+    """An alarm says that the mean is below it. None: it is learnt from the first scores."""
+    alpha: float = 0.01
+    """At most so many false alarms are expected in one period."""
+    period_seconds: float = 30 * DAY_SECONDS
+
+    margin: float = 0.05
+    """An alarm is cleared on evidence that the mean is above the target less this."""
+    clear_alpha: float = 0.1
+    """At most so many false clearings are expected in a `clear_seconds` of a mean that is still below."""
+    clear_seconds: float = DAY_SECONDS
+
+    miss: float = 0.05
+    """The probability that an interval is ever wrong: one of the current mean, or all of one `miss_seconds` that are
+    about the scores since a suspected onset."""
+    miss_seconds: float = DAY_SECONDS
+    window: int = 500
+    """The current mean is that of the last one to two times so many scores."""
+
+    lowest_probability: float = 1.0
+    """The smallest inclusion probability that is expected. Smaller ones are learnt from the scores."""
+    floor: float = 0.001
+    """A smaller inclusion probability counts as this one, so that no score outweighs all others."""
+
+    reference_scores: int = 1000
+    """A target is learnt from at least so many."""
+    reference_share: float = 0.2
+    """The part of `alpha` for the case that the learnt target is above the true mean of the reference."""
+    tolerance: float = 0.0
+    """So far below the reference nothing is an alarm yet."""
+
+    def __post_init__(self) -> None:
+        shares = (self.alpha, self.clear_alpha, self.miss, self.reference_share)
+        if not all(0.0 < share < 1.0 for share in shares):
+            raise ValueError("alpha, clear_alpha, miss and reference_share are above 0 and below 1")
+        if not 0.0 < self.margin < 1.0 or not 0.0 <= self.tolerance < 1.0:
+            raise ValueError("a margin is above 0 and below 1, a tolerance at least 0")
+        if self.target is not None and not self.margin < self.target < 1.0:
+            raise ValueError(f"a target is above the margin of {self.margin} and below 1, not {self.target}")
+        if not 0.0 < self.floor <= self.lowest_probability <= 1.0:
+            raise ValueError("0 < floor <= lowest_probability <= 1")
+        if min(self.period_seconds, self.clear_seconds, self.miss_seconds) <= 0.0:
+            raise ValueError("a period is longer than 0 seconds")
+        if min(self.window, self.reference_scores) < 1:
+            raise ValueError("a window and a reference have at least one score")
+
+    @property
+    def alarm_alpha(self) -> float:
+        """What is left of `alpha` for the alarms when the target is learnt."""
+        return self.alpha if self.target is not None else self.alpha * (1.0 - self.reference_share)

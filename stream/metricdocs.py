@@ -1,0 +1,64 @@
+"""The page with all metrics, written from the metrics themselves."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+
+from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics
+from sinks.metrics.budgets import BudgetMetrics
+
+_HEAD = """\
+# All metrics
+
+<!-- Written by `python -m stream.metricdocs docs/reference/metrics.md`. -->
+
+What `/metrics` of each process says of itself. [Metrics](../metrics.md) tells what they mean, and how to ask for means,
+intervals and coverage.
+"""
+
+_SECTIONS = {
+    "Samplers": SamplingMetrics,
+    "Samplers, workers and monitors": PipelineMetrics,
+    "Workers with budgets": BudgetMetrics,
+    "Monitors": ScoreMetrics,
+}
+
+
+class _Listing(CollectorRegistry):
+    """Remembers what was registered, in that order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metrics: list[MetricWrapperBase] = []
+
+    def register(self, collector: object) -> None:
+        assert isinstance(collector, MetricWrapperBase)
+        self.metrics.append(collector)
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    return "\n".join([_HEAD, *(part for title, made in _SECTIONS.items() for part in _section(title, made))])
+
+
+def _section(title: str, made: type) -> Iterator[str]:
+    listing = _Listing()
+    made(listing)
+    yield f"## {title}\n\n| metric | type | labels | what it says |\n| --- | --- | --- | --- |"
+    yield from map(_row, listing.metrics)
+    yield ""
+
+
+def _row(metric: MetricWrapperBase) -> str:
+    [family] = metric.describe()
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    # Nothing public tells the labels of a metric that has no series yet.
+    labels = ", ".join(metric._labelnames)
+    return f"| `{name}` | {family.type} | {labels} | {family.documentation} |"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

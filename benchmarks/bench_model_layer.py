@@ -2,7 +2,8 @@
 
     DirectJudge ── EndpointModel ── httpx ── an endpoint in a process of its own that answers at once
 
-Both run in one process by turns; the time is the processor time of that process, so that neither the endpoint nor other
+The layer is measured as it is, with redaction, and with redaction and a worker's budget from which every call is paid.
+All run in one process by turns; the time is the processor time of that process, so that neither the endpoint nor other
 work on the machine counts. The ratio is what matters, the rates depend on the machine.
 
     make bench
@@ -13,8 +14,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from statistics import median
 
 import httpx
@@ -24,6 +25,12 @@ from rich.table import Table
 from judges import Case, DirectJudge, Interaction, OpenAIModel, case_of, load_catalogue
 from judges.evaluation import Status
 from judges.interaction import Context
+from judges.models.prices import ModelPrice
+from judges.models.redaction import Redactor
+from judges.models.spending import Purse, paying_from
+from stream.offsets import Partition
+from stream.spending import Treasury
+from stream.spending.limits import Budget, Budgets
 
 CALLS = 1_000
 ROUNDS = 5
@@ -31,11 +38,17 @@ IN_FLIGHT = 16
 WANTED_RATE = 400
 WANTED_RATIO = 0.6
 
-LAYER = "DirectJudge through the model layer"
+PLAIN = "DirectJudge through the model layer"
+REDACTED = "… with redaction"
+PAID = "… with redaction and a budget"
 BARE = "bare httpx, one client"
 BEST = "bare httpx, a client for each of those in flight"
 
 CRITERION = load_catalogue()["clarity"]
+PRICE = ModelPrice(prompt=0.15, completion=0.6)
+BUDGETS = Budgets(everyone=Budget(per_hour_usd=1e6, per_day_usd=1e7), apps={}, safety_share=0.2)
+PARTITION = Partition("sampled", 0)
+COMMIT_SECONDS = 0.1
 
 Call = Callable[[int, int], Awaitable[None]]
 """Makes the call of a number, for one of those who call at the same time."""
@@ -101,7 +114,8 @@ def cases() -> list[Case]:
             Interaction(
                 id=f"case-{number}",
                 question=f"How long is the warranty of model {number}?",
-                answer=f"The warranty of model {number} lasts two years from the day of purchase.",
+                answer=f"The warranty of model {number} lasts two years from the day of purchase. "
+                f"Write to help{number}@shop.example for more.",
                 contexts=(Context(text="All products come with a two-year warranty. " * 8),),
             )
         )
@@ -140,35 +154,76 @@ async def recorded(questions: list[Case]) -> list[bytes]:
     return bodies
 
 
+@asynccontextmanager
+async def budget() -> AsyncIterator[Purse]:
+    """A worker's, with its commits."""
+    treasury = Treasury(BUDGETS, topic=PARTITION.topic)
+    treasury.assigned([PARTITION])
+    treasury.opened(PARTITION, 0, "", partitions=1)
+
+    async def commit() -> None:
+        while True:
+            treasury.committed(treasury.prepare({PARTITION: 0}, lambda _: 0))
+            await asyncio.sleep(COMMIT_SECONDS)
+
+    committing = asyncio.create_task(commit())
+    try:
+        purse = treasury.purse(PARTITION, None, "main")
+        assert purse is not None
+        yield purse
+    finally:
+        committing.cancel()
+
+
+def through_layer(judge: DirectJudge, questions: list[Case], purse: Purse | None = None) -> Call:
+    async def ask(number: int, _: int) -> None:
+        with paying_from(purse):
+            verdict = await judge.judge(questions[number], CRITERION)
+        assert verdict.status is Status.SCORED, verdict.detail
+
+    return ask
+
+
+def through_httpx(clients: list[httpx.AsyncClient], base_url: str, bodies: list[bytes]) -> Call:
+    url, headers = f"{base_url}/chat/completions", {"Content-Type": "application/json"}
+
+    async def post(number: int, caller: int) -> None:
+        response = await clients[caller % len(clients)].post(url, content=bodies[number], headers=headers)
+        assert response.json()["choices"]
+
+    return post
+
+
 async def measure(base_url: str) -> dict[str, list[tuple[float, float]]]:
     questions = cases()
     bodies = await recorded(questions)
-    judge = DirectJudge(OpenAIModel("tiny", base_url=base_url))
-    url, headers = f"{base_url}/chat/completions", {"Content-Type": "application/json"}
-    shared, own = httpx.AsyncClient(), [httpx.AsyncClient() for _ in range(IN_FLIGHT)]
+    plain = DirectJudge(OpenAIModel("tiny", base_url=base_url))
+    redacted = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor()))
+    paid = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor(), price=PRICE))
+    clients = [httpx.AsyncClient() for _ in range(1 + IN_FLIGHT)]
+    async with budget() as purse:
+        ways: dict[str, Call] = {
+            PLAIN: through_layer(plain, questions),
+            REDACTED: through_layer(redacted, questions),
+            PAID: through_layer(paid, questions, purse),
+            BARE: through_httpx(clients[:1], base_url, bodies),
+            BEST: through_httpx(clients[1:], base_url, bodies),
+        }
+        found = await by_turns(ways)
+    for judge in (plain, redacted, paid):
+        await judge.aclose()
+    for client in clients:
+        await client.aclose()
+    return found
 
-    async def ask(number: int, _: int) -> None:
-        verdict = await judge.judge(questions[number], CRITERION)
-        assert verdict.status is Status.SCORED, verdict.detail
 
-    async def post(client: httpx.AsyncClient, number: int) -> None:
-        response = await client.post(url, content=bodies[number], headers=headers)
-        assert response.json()["choices"]
-
-    ways: dict[str, Call] = {
-        LAYER: ask,
-        BARE: lambda number, _: post(shared, number),
-        BEST: lambda number, caller: post(own[caller], number),
-    }
+async def by_turns(ways: dict[str, Call]) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
     for call in ways.values():
         await at_once(call)
     for _ in range(ROUNDS):
         for what, call in ways.items():
             found[what].append(await timed(call))
-    await judge.aclose()
-    for client in (shared, *own):
-        await client.aclose()
     return found
 
 
@@ -177,12 +232,18 @@ def main() -> None:
         found = asyncio.run(measure(base_url))
     title = f"{ROUNDS} rounds of {CALLS} calls, {IN_FLIGHT} in flight, medians"
     caption = f"wanted of the model layer: {WANTED_RATE} calls/s and a ratio of {WANTED_RATIO}"
-    table = Table("what", "calls/s of one core", "calls/s on the clock", "ratio", title=title, caption=caption)
+    columns = ("what", "calls/s of one core", "calls/s on the clock", "ratio to one client", "to a client for each")
+    table = Table(*columns, title=title, caption=caption)
     for what, rounds in found.items():
         rate, clock = (median(each[place] for each in rounds) for place in (0, 1))
-        ratio = median(layer[0] / other[0] for layer, other in zip(found[LAYER], rounds, strict=True))
-        table.add_row(what, f"{rate:,.0f}", f"{clock:,.0f}", "" if what == LAYER else f"{ratio:.2f}")
+        ratios = [ratio(rounds, found[bare]) for bare in (BARE, BEST)] if what not in (BARE, BEST) else []
+        table.add_row(what, f"{rate:,.0f}", f"{clock:,.0f}", *(f"{each:.2f}" for each in ratios))
     Console().print(table)
+
+
+def ratio(rounds: list[tuple[float, float]], bare: list[tuple[float, float]]) -> float:
+    """Of the processor time, round by round: what else the machine does then is much the same for both."""
+    return median(one[0] / other[0] for one, other in zip(rounds, bare, strict=True))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import TypeVar
 from judges.criteria import Criterion
 from judges.interaction import Case, FieldValue, Interaction, case_of, language_of
 from judges.problems import check_count
+from judges.together import together
 
 Instance = str | Mapping[str, str | Sequence[str]] | Interaction | Case
 """A text to evaluate, its fields by name, or a whole interaction."""
@@ -35,10 +36,10 @@ async def evaluate_all(
                 cases = {each.name: as_case(instance, each.to_evaluate, number) for each in criteria}
             except (TypeError, ValueError) as error:
                 return {each.name: unusable(f"instance {number}: {error}") for each in criteria}
-            found = await asyncio.gather(*(judge(cases[each.name], each) for each in criteria))
+            found = await together([judge(cases[each.name], each) for each in criteria])
             return dict(zip(cases, found, strict=True))
 
-    return list(await asyncio.gather(*(one(number, each) for number, each in enumerate(instances))))
+    return await together([one(number, each) for number, each in enumerate(instances)])
 
 
 def check_batch(instances: object, concurrency: int) -> None:

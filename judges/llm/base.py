@@ -6,7 +6,6 @@
 A judge of this kind says how a case is put to the model (`task`); the rest is here.
 """
 
-import asyncio
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from judges.models.base import ChatModel, Completion, Message
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
 from judges.problems import check_count
 from judges.thrift import current_thrift
+from judges.together import together
 
 OnBias = Literal["keep", "average", "abstain"]
 
@@ -153,7 +153,7 @@ class ModelJudge(Judge):
         while wanted := rule.wanted(criterion, poll.valid, poll.asked):
             # The only sample has no number: it is asked for as a single answer is.
             numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
-            poll.outcomes += await asyncio.gather(*(self._sampled(task, number, poll) for number in numbers))
+            poll.outcomes += await together([self._sampled(task, number, poll) for number in numbers])
         return self._concluded(poll, rule, criterion, case.language)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:

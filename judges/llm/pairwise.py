@@ -27,6 +27,7 @@ from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_
 from judges.models.base import ChatModel, Completion, Message
 from judges.scale import Choice, Options
 from judges.sync import wait_for
+from judges.together import together
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +123,7 @@ class PairwiseJudge:
         # A comparison is one instance, and no list of anything.
         check_batch({} if isinstance(instances, Comparison) else instances, concurrency)
         chosen, places = criterion_of(criterion), asyncio.Semaphore(concurrency)
-        work = (self._compared(number, each, chosen, places) for number, each in enumerate(instances))
-        return list(await asyncio.gather(*work))
+        return await together([self._compared(number, each, chosen, places) for number, each in enumerate(instances)])
 
     async def _compared(
         self, number: int, instance: ComparisonLike, criterion: Criterion, places: asyncio.Semaphore
@@ -139,7 +139,7 @@ class PairwiseJudge:
             return refused
         size = 2 if self._mode == "all_pairs" else len(match.answers)
         groups = combinations(match.answers, size)
-        contests = await asyncio.gather(*(self._contest(match, names, criterion, places) for names in groups))
+        contests = await together([self._contest(match, names, criterion, places) for names in groups])
         result = concluded(self._name, match.case.id, tuple(match.answers), contests)
         return result.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
 

@@ -15,9 +15,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import cast
+from typing import Any, Protocol, Self, cast
 
 import httpx
+
+from judges.sync import is_cancelled
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
@@ -43,12 +45,20 @@ class Answer:
         return 200 <= self.status < 300
 
 
+@dataclass(slots=True)
+class _Exchange:
+    read: bool = False
+    """Whether nothing is left to do but to tidy up."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Lane:
     transport: httpx.AsyncBaseTransport
     loop: asyncio.AbstractEventLoop
     calls: int = 0
     used_at: float = 0.0
+    opening: asyncio.Lock | None = None
+    """Of those whose connections begin with a TLS handshake."""
 
 
 class Connections:
@@ -69,6 +79,7 @@ class Connections:
         self._timeouts = {"connect": connect_seconds, "read": read_seconds, "write": read_seconds, "pool": None}
         self._tls = _tls_for(url)
         self._proxy = None if proxy is None else _proxy_at(httpx.URL(proxy))
+        self._shakes_hands = url.scheme == "https" or (proxy is not None and httpx.URL(proxy).scheme == "https")
         self._transport = transport
         # A transport that was given is the only one, and has room for all.
         self._room = _CALLS_PER_TRANSPORT[url.scheme] if transport is None else sys.maxsize
@@ -76,19 +87,37 @@ class Connections:
         self._free: list[_Lane] = []
         """Those with room for one more call; the one that was used last is the first to be used again."""
 
+        self._under_way: set[asyncio.Task[Answer]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         _look_for_sniffio_once()
 
     async def post(self, content: bytes) -> Answer:
-        """Raises httpx's errors."""
-        request = httpx.Request(
-            "POST", self._url, headers=self._headers, content=content, extensions={"timeout": self._timeouts}
-        )
+        """Raises httpx's errors.
+
+        Whoever is cancelled here breaks off the exchange, but never its tidying up: httpcore shields that from anyio's
+        cancellation only, and a connection that it was kept from giving back is neither used again nor closed.
+        """
+        self._enter(asyncio.get_running_loop())
+        exchange = _Exchange()
+        work = asyncio.create_task(self._exchanged(content, exchange))
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not is_cancelled():
+                raise httpx.ReadError("the connection was closed on our side") from None
+            if not exchange.read:
+                work.cancel()
+            await asyncio.wait([work])
+            raise
+
+    async def _exchanged(self, content: bytes, exchange: _Exchange) -> Answer:
         lane = self._taken_lane()
         try:
-            response = await lane.transport.handle_async_request(request)
+            response = await self._response(lane, content)
             try:
-                body = await _read(response, MAX_RESPONSE_BYTES if response.is_success else MAX_ERROR_BYTES)
+                body = await _read(response, MAX_RESPONSE_BYTES if response.is_success else MAX_ERROR_BYTES, exchange)
             finally:
                 await response.aclose()
         finally:
@@ -96,20 +125,36 @@ class Connections:
         await self._close_one_idle()
         return Answer(status=response.status_code, headers=response.headers, body=body)
 
+    async def _response(self, lane: _Lane, content: bytes) -> httpx.Response:
+        extensions: dict[str, object] = {"timeout": self._timeouts}
+        request = httpx.Request("POST", self._url, headers=self._headers, content=content, extensions=extensions)
+        if lane.opening is None:
+            return await lane.transport.handle_async_request(request)
+        async with _Opening(lane.opening) as opening:
+            request.extensions["trace"] = opening.trace
+            return await lane.transport.handle_async_request(request)
+
     async def aclose(self) -> None:
-        lanes, loop = self._lanes, self._loop
-        self._lanes, self._free, self._loop = [], [], None
-        if loop is asyncio.get_running_loop():
-            for lane in lanes:
-                await lane.transport.aclose()
+        lanes, under_way, loop = self._lanes, list(self._under_way), self._loop
+        self._enter(None)
+        if loop is not asyncio.get_running_loop():
+            return
+        # httpcore would not close what is being opened.
+        for work in under_way:
+            work.cancel()
+        if under_way:
+            await asyncio.wait(under_way)
+        for lane in lanes:
+            await lane.transport.aclose()
+
+    def _enter(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Connections of a loop that has ended cannot be used, or even closed, in the next."""
+        if self._loop is not loop:
+            self._lanes, self._free, self._under_way, self._loop = [], [], set(), loop
 
     def _taken_lane(self) -> _Lane:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            # Connections of a loop that has ended cannot be used, or even closed, in the next.
-            self._lanes, self._free, self._loop = [], [], loop
         if not self._free:
-            lane = _Lane(transport=self._transport or self._new_transport(), loop=loop)
+            lane = self._new_lane(asyncio.get_running_loop())
             self._lanes.append(lane)
             self._free.append(lane)
         lane = self._free[-1]
@@ -117,6 +162,11 @@ class Connections:
         if lane.calls == self._room:
             self._free.pop()
         return lane
+
+    def _new_lane(self, loop: asyncio.AbstractEventLoop) -> _Lane:
+        if self._transport is not None:
+            return _Lane(transport=self._transport, loop=loop)
+        return _Lane(transport=self._new_transport(), loop=loop, opening=asyncio.Lock() if self._shakes_hands else None)
 
     def _give_back(self, lane: _Lane) -> None:
         if lane.calls == self._room and lane.loop is self._loop:
@@ -144,7 +194,54 @@ class Connections:
         )
 
 
-async def _read(response: httpx.Response, limit: int) -> bytes:
+class _Stream(Protocol):
+    async def aclose(self) -> None: ...
+
+
+class _Opening:
+    """Around a request, whose way to a connection it follows; one at a time goes there.
+
+    httpcore 1.0 loses connections that a cancellation meets during their TLS handshake. The connection itself stays
+    open, which is mended by closing it here. And another request that waits for the same handshake goes on to open a
+    connection that its pool knows nothing of, which is avoided by letting none wait there.
+    """
+
+    def __init__(self, turn: asyncio.Lock) -> None:
+        self._turn: asyncio.Lock | None = turn
+        self._stream: _Stream | None = None
+        self._shaking_hands = False
+
+    async def __aenter__(self) -> Self:
+        assert self._turn is not None
+        await self._turn.acquire()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._next_turn()
+        if self._stream is not None and self._shaking_hands:
+            # The request has failed already, and of something else.
+            with suppress(Exception):
+                await self._stream.aclose()
+
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Told by httpcore of every step of the request, and of the one that opens a tunnel through a proxy."""
+        step = event.partition(".")[2]
+        if step == "connect_tcp.complete":
+            self._stream = info["return_value"]
+        elif step == "start_tls.started":
+            self._shaking_hands = True
+        elif step == "start_tls.complete":
+            self._shaking_hands = False
+        elif step == "send_request_headers.started" and info["request"].method != b"CONNECT":
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.release()
+
+
+async def _read(response: httpx.Response, limit: int, exchange: _Exchange) -> bytes:
     """The body, or a little more than `limit` bytes of a longer one."""
     body = bytearray()
     # An async generator, whatever its annotation says: closed here, it cannot outlive the connection.
@@ -155,6 +252,7 @@ async def _read(response: httpx.Response, limit: int) -> bytes:
             body += chunk
             if len(body) > limit:
                 break
+        exchange.read = True
     encoding = response.headers.get("content-encoding", "").lower()
     return _unpacked(body, limit) if encoding in _ENCODINGS else bytes(body)
 

@@ -16,13 +16,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import httpx
 
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
 
 HUGE_BYTES = 100 * 1024 * 1024
+PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
+"""What every completion says it took."""
 
 
 class Fault(Enum):
@@ -40,9 +42,12 @@ class Fault(Enum):
     RESET = "the connection is reset instead of answering"
     HANG_UP = "the connection is closed instead of answering"
     HALF = "the connection is closed in the middle of the body"
+    SHORT = "the connection is closed before the end of the body, but after all that matters of it"
     SLOW_LORIS = "the body comes byte by byte and never ends"
     WRONG_TYPE = "a page instead of JSON"
     NOT_AN_ANSWER = "JSON that is no completion"
+    NO_VERDICT = "a completion that does not say what was asked for"
+    UNSUPPORTED = "what the request asks for is not supported"
     HUGE = "a body of 100 MB"
     GARBAGE = "bytes that are not HTTP"
     SILENCE = "no answer, and the connection stays open"
@@ -57,6 +62,9 @@ class Step:
     """How long it takes to come."""
 
     retry_after: float | None = None
+
+
+_CONNECTION_STAYS = frozenset({Fault.WRONG_TYPE, Fault.NOT_AN_ANSWER, Fault.NO_VERDICT, Fault.UNSUPPORTED})
 
 
 class Limit:
@@ -93,20 +101,39 @@ class WindowLimit(Limit):
 
 
 class Script:
-    """What one client gets, and what it was seen to do; the answer to each request is a number that no other gets."""
+    """What one client gets, and what it was seen to do.
 
-    def __init__(self, base_url: str, respond: Callable[[int], Step], limit: Limit | None) -> None:
+    The answer to each request has a number that no other has, and `says` is its text. What is wrong with the others is
+    all that is wrong with them: they carry the text of the number 0, which is the answer to nothing.
+    """
+
+    def __init__(
+        self, base_url: str, respond: Callable[[int], Step], *, limit: Limit | None, says: Callable[[int], str]
+    ) -> None:
         self.base_url = base_url
         self.respond = respond
         self.limit = limit
+        self.says = says
         self.seen: Counter[Fault] = Counter()
         self.answers: set[int] = set()
+        self.open = 0
+        """Connections that are open now and have asked something."""
+
+        self.answering = 0
+        """Those of them that wait for an answer, or for the rest of one."""
+
+        self.watched = b""
+        """What no request is to carry."""
+
+        self.told = 0
+        """Requests that did."""
 
     @property
     def requests(self) -> int:
         return self.seen.total()
 
-    def step(self) -> Step:
+    def step(self, body: bytes) -> Step:
+        self.told += bool(self.watched) and self.watched in body
         if self.limit is not None and not self.limit.takes():
             step = Step(fault=Fault.THROTTLED, retry_after=self.limit.retry_after)
         else:
@@ -123,8 +150,9 @@ def in_turn(steps: Sequence[Step]) -> Callable[[int], Step]:
 class FaultyEndpoint:
     """A context manager around the server; `script` adds a client's script under an address of its own."""
 
-    def __init__(self, *, certificate: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, *, certificate: tuple[Path, Path] | None = None, handshake_seconds: float = 0.0) -> None:
         self._tls = None
+        self._handshake_seconds = handshake_seconds
         if certificate is not None:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._tls.load_cert_chain(*certificate)
@@ -147,11 +175,18 @@ class FaultyEndpoint:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    def script(self, respond: Callable[[int], Step] | Sequence[Step], *, limit: Limit | None = None) -> Script:
+    def script(
+        self,
+        respond: Callable[[int], Step] | Sequence[Step],
+        *,
+        limit: Limit | None = None,
+        says: Callable[[int], str] = str,
+    ) -> Script:
         name = str(len(self._scripts))
         scheme = "http" if self._tls is None else "https"
         steps = respond if callable(respond) else in_turn(respond)
-        self._scripts[name] = Script(f"{scheme}://127.0.0.1:{self.port}/{name}/v1", steps, limit)
+        base_url = f"{scheme}://127.0.0.1:{self.port}/{name}/v1"
+        self._scripts[name] = Script(base_url, steps, limit=limit, says=says)
         return self._scripts[name]
 
     def _run(self) -> None:
@@ -160,7 +195,8 @@ class FaultyEndpoint:
 
     async def _serve(self) -> None:
         self._loop.set_exception_handler(lambda _loop, _context: None)  # handshakes that fail are part of the tests
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls, backlog=1024)
+        # TLS begins after a connection was counted: one that never gets through its handshake is open too.
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stop.wait()
@@ -170,38 +206,64 @@ class FaultyEndpoint:
         self.accepted += 1
         self.open += 1
         try:
-            while await self._answered(reader, writer):
-                pass
+            if self._tls is not None:
+                await self._shake_hands(writer, self._tls)
+            await self._serve_client(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
             pass  # the client left
         finally:
             self.open -= 1
             writer.close()
 
-    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answers one request; false when the connection is not to be used again."""
+    async def _shake_hands(self, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
+        if self._handshake_seconds:
+            # What the client says meanwhile is part of the handshake.
+            cast(asyncio.Transport, writer.transport).pause_reading()
+            await asyncio.sleep(self._handshake_seconds)
+        await writer.start_tls(tls)
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script, body = await self._request(reader)
+        script.open += 1
+        try:
+            while await self._counted(script, body, _Answer(script, reader, writer)):
+                _, body = await self._request(reader)
+        finally:
+            script.open -= 1
+
+    async def _counted(self, script: Script, body: bytes, answer: "_Answer") -> bool:
+        script.answering += 1
+        try:
+            return await self._answered(script, body, answer)
+        finally:
+            script.answering -= 1
+
+    async def _request(self, reader: asyncio.StreamReader) -> tuple[Script, bytes]:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = head.partition("content-length:")[2].partition("\r\n")[0]
-        await reader.readexactly(int(length or 0))
-        script = self._scripts[head.split(" ")[1].split("/")[1]]
-        step = script.step()
+        body = await reader.readexactly(int(length or 0))
+        return self._scripts[head.split(" ")[1].split("/")[1]], body
+
+    async def _answered(self, script: Script, body: bytes, answer: "_Answer") -> bool:
+        """Answers one request; false when the connection is not to be used again."""
+        step = script.step(body)
         if step.seconds:
             await asyncio.sleep(step.seconds)
-        answer = _Answer(reader, writer)
         if step.fault is Fault.NONE:
             number = next(self._numbers)
             script.answers.add(number)
-            await answer.send(200, _completion(number))
+            await answer.send(200, _completion(script.says(number)))
             return True
         if isinstance(step.fault.value, int):
-            await answer.send(step.fault.value, _error(step.fault.value), retry_after=step.retry_after)
+            await answer.refuse(step.fault.value, f"no, {step.fault.value}", retry_after=step.retry_after)
             return True
         await answer.fail(step.fault)
-        return step.fault in (Fault.WRONG_TYPE, Fault.NOT_AN_ANSWER)
+        return step.fault in _CONNECTION_STAYS
 
 
 class _Answer:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._looks_right = _completion(script.says(0))
         self._reader = reader
         self._writer = writer
 
@@ -212,31 +274,47 @@ class _Answer:
         self._writer.write(body)
         await self._writer.drain()
 
+    async def refuse(self, status: int, message: str, *, retry_after: float | None = None) -> None:
+        body = {**json.loads(self._looks_right), "error": {"message": message, "code": status}}
+        await self.send(status, json.dumps(body).encode(), retry_after=retry_after)
+
     async def fail(self, fault: Fault) -> None:
-        looks_right = _completion(5)
-        if fault is Fault.RESET:
+        if fault is Fault.UNSUPPORTED:
+            await self.refuse(400, "response_format is not supported")
+        elif fault is Fault.RESET:
             # Closing with a zero linger time sends RST instead of FIN.
             connection = self._writer.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._writer.transport.abort()
-        elif fault is Fault.HALF:
+        elif fault is Fault.GARBAGE:
+            self._writer.write(b"\x00\xffthis is not HTTP\r\n\r\n")
+        elif fault is Fault.SILENCE:
+            await self._until_left(b"", 0.02)
+        elif fault is not Fault.HANG_UP:
+            await self._send_what_is_no_answer(fault)
+
+    async def _send_what_is_no_answer(self, fault: Fault) -> None:
+        looks_right = self._looks_right
+        if fault is Fault.HALF:
             self._head(200, len(looks_right))
             self._writer.write(looks_right[:-7])
+        elif fault is Fault.SHORT:
+            self._head(200, len(looks_right) + 7)
+            self._writer.write(looks_right)
         elif fault is Fault.SLOW_LORIS:
             self._head(200, HUGE_BYTES)
             self._writer.write(looks_right)
             await self._until_left(b" ", 0.02)
         elif fault is Fault.WRONG_TYPE:
-            await self.send(200, b"<!doctype html><h1>5</h1>", kind="text/html")
+            await self.send(200, b"<!doctype html><pre>" + looks_right + b"</pre>", kind="text/html")
         elif fault is Fault.NOT_AN_ANSWER:
-            await self.send(200, b'{"object": "list", "data": [5]}')
+            await self.send(200, b'{"object": "list", "data": [' + looks_right + b"]}")
+        elif fault is Fault.NO_VERDICT:
+            await self.send(200, _completion("That depends on how one sees it."))
         elif fault is Fault.HUGE:
             self._head(200, HUGE_BYTES)
-            await self._many_bytes()
-        elif fault is Fault.GARBAGE:
-            self._writer.write(b"\x00\xffthis is not HTTP\r\n\r\n")
-        elif fault is Fault.SILENCE:
-            await self._until_left(b"", 0.02)
+            self._writer.write(looks_right)
+            await self._many_bytes(HUGE_BYTES - len(looks_right))
 
     def _head(
         self, status: int, length: int, *, kind: str = "application/json", retry_after: float | None = None
@@ -245,10 +323,11 @@ class _Answer:
         lines = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{wait}\r\n"
         self._writer.write(lines.encode())
 
-    async def _many_bytes(self) -> None:
-        chunk = b'{"choices": [' + b" " * 65536
-        for _ in range(HUGE_BYTES // len(chunk)):
-            self._writer.write(chunk)
+    async def _many_bytes(self, left: int) -> None:
+        chunk = b" " * 65536
+        while left > 0:
+            self._writer.write(chunk[:left])
+            left -= len(chunk)
             await self._writer.drain()
 
     async def _until_left(self, drop: bytes, seconds: float) -> None:
@@ -257,15 +336,11 @@ class _Answer:
             await asyncio.sleep(seconds)
 
 
-def _completion(number: int) -> bytes:
-    message = {"role": "assistant", "content": str(number)}
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+def _completion(text: str) -> bytes:
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return json.dumps({"object": "chat.completion", "usage": usage, "choices": [choice]}).encode()
-
-
-def _error(status: int) -> bytes:
-    return json.dumps({"error": {"message": f"no, {status}", "code": status}}).encode()
 
 
 class PlainClient:

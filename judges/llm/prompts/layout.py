@@ -30,7 +30,7 @@ _MAX_QUOTED_CHARS = 1000
 _LAYOUT_VERSION = 2
 """Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
 
-_MARKER = re.compile(r"^(?:###|---) .* ([0-9a-f]{6})$", re.MULTILINE)
+_MARKER = re.compile(r"^(?:###|---) (?P<title>.*) (?P<code>[0-9a-f]{6})$", re.MULTILINE)
 # Words that chat templates are made of, such as `<|im_start|>`, `[INST]` and `<end_of_turn>`: many servers make the
 # same token of them wherever they stand, and a text could end its message and begin one of the system.
 _CONTROL = re.compile(
@@ -102,10 +102,11 @@ def parted(messages: Iterable[Message]) -> tuple[str, str]:
     own: list[str] = []
     for message in messages:
         text, position, inside = message.content, 0, False
-        first = _MARKER.search(text)
-        for marker in re.finditer(rf"^(?:###|---) (.*) {first[1]}$", text, re.MULTILINE) if first else ():
+        markers = list(_MARKER.finditer(text))
+        # A judged text may have such lines too, but it knows no code: the first is ours.
+        for marker in (each for each in markers if each["code"] == markers[0]["code"]):
             (judged if inside else own).append(text[position : marker.start()])
-            position, inside = marker.end(), marker[1] not in (_END.en, _END.ru)
+            position, inside = marker.end(), marker["title"] not in (_END.en, _END.ru)
         own.append(text[position:])
     return "\n".join(judged), "\n".join(own)
 

@@ -166,7 +166,8 @@ class Flow:
         entries, pair = [entry], [asyncio.create_task(self._attempt(call, gate, entry))]
         try:
             await asyncio.wait(pair, timeout=self.limits.hedge_seconds)
-            second = None if pair[0].done() else gate.enter_now(call.tokens)
+            too_late = pair[0].done() or self._clock() >= call.deadline
+            second = None if too_late else gate.enter_now(call.tokens)
             if second is not None:
                 call.hedged = True
                 self.counts.hedged += 1

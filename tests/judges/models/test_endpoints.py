@@ -6,10 +6,12 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 import pytest
 
 from judges.models import (
@@ -29,6 +31,7 @@ from judges.models.endpoint import EndpointModel
 from judges.models.presets import PRESETS
 from tests.judges.models.http2_endpoint import Http2Endpoint
 from tests.parts import certificates, required
+from tests.parts.faulty_endpoint import FaultyEndpoint, Step
 from tests.parts.judge_endpoint import (
     Body,
     Fault,
@@ -81,6 +84,27 @@ def using(model: EndpointModel, work: Callable[[EndpointModel], Awaitable[T]]) -
             await model.aclose()
 
     return asyncio.run(inside())
+
+
+@asynccontextmanager
+async def tunnel_to(port: int) -> AsyncIterator[str]:
+    """The address of a proxy that connects whoever asks to this port."""
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        behind = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await asyncio.gather(pass_on(reader, behind[1]), pass_on(behind[0], writer))
+
+    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 def ask(model: EndpointModel, times: int = 1, **options: Any) -> Completion:
@@ -351,7 +375,105 @@ def test_http2_is_spoken_where_it_is_offered_with_many_calls_on_one_connection(
     assert KEY not in caplog.text
 
 
+async def cut_off(*calls: Awaitable[object], after: float) -> None:
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    await asyncio.sleep(after)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def none_open(endpoint: FaultyEndpoint) -> bool:
+    deadline = time.monotonic() + 5
+    while endpoint.open and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    return not endpoint.open
+
+
+@pytest.mark.parametrize("tunnel", [False, True], ids=["directly", "through a proxy"])
+def test_a_call_that_is_cut_off_during_a_handshake_leaves_no_connection(
+    trusted: certificates.Authority, tunnel: bool
+) -> None:
+    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+        async with tunnel_to(endpoint.port) as address:
+            model = OpenAIModel("tiny", base_url=base_url, proxy=address if tunnel else None)
+            await cut_off(model.complete(ASK, schema=None), after=0.3)
+            assert endpoint.accepted == 1
+            assert await none_open(endpoint)
+            assert (await model.complete(ASK, schema=None)).text == "1"
+            await model.aclose()
+            assert await none_open(endpoint)
+
+    with FaultyEndpoint(certificate=trusted.sign("slow"), handshake_seconds=1.0) as endpoint:
+        asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
+
+
+def test_calls_that_share_a_handshake_lose_no_connection_when_the_first_is_cut_off(
+    trusted: certificates.Authority,
+) -> None:
+    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+        model = OpenAIModel("tiny", base_url=base_url)
+        first = asyncio.create_task(cut_off(model.complete(ASK, schema=None), after=0.3))
+        await asyncio.sleep(0.1)
+        others = asyncio.gather(*(model.complete(ASK, schema=None) for _ in range(3)))
+        await first
+        assert {completion.text for completion in await others} == {"1", "2", "3"}
+        await model.aclose()
+        assert await none_open(endpoint)
+
+    with FaultyEndpoint(certificate=trusted.sign("shared"), handshake_seconds=0.5) as endpoint:
+        asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
+
+
+def test_closing_ends_a_call_that_is_still_shaking_hands(trusted: certificates.Authority) -> None:
+    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+        model = OpenAIModel("tiny", base_url=base_url)
+        task = asyncio.create_task(model.complete(ASK, schema=None))
+        await asyncio.sleep(0.3)
+        await model.aclose()
+        with pytest.raises(ModelUnavailable, match="closed"):
+            await asyncio.wait_for(task, 5)
+        assert endpoint.accepted == 1
+        assert await none_open(endpoint)
+
+    with FaultyEndpoint(certificate=trusted.sign("closed"), handshake_seconds=1.0) as endpoint:
+        asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
+
+
 # Connections
+
+
+class SlowToClose(httpx.AsyncBaseTransport, httpx.AsyncByteStream):
+    """Answers at once, and takes a while to be done with an answer."""
+
+    def __init__(self) -> None:
+        self.closing = asyncio.Event()
+        self.closed = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=self)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield json.dumps(EXAMPLES["openai_text"]["answer"]).encode()
+
+    async def aclose(self) -> None:
+        self.closing.set()
+        await asyncio.sleep(0.05)
+        self.closed = True
+
+
+def test_a_call_that_is_cut_off_when_it_has_its_answer_still_gives_its_connection_back() -> None:
+    async def inside() -> None:
+        transport = SlowToClose()
+        model = OpenAIModel("tiny", base_url="http://judge.test/v1", transport=transport)
+        task = asyncio.create_task(model.complete(ASK, schema=None))
+        await transport.closing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert transport.closed
+
+    asyncio.run(inside())
 
 
 def test_connections_that_were_idle_for_long_are_let_go_one_by_one(

@@ -398,6 +398,22 @@ class TestHedging:
 
         asyncio.run(inside())
 
+    def test_no_hedge_when_the_time_is_up(self) -> None:
+        """A busy machine may find out late that it is."""
+        clock = [0.0]
+
+        async def inside() -> None:
+            flow, hand = Flow(FlowLimits(hedge_seconds=0.01), clock=lambda: clock[0]), Hand()
+            task = asyncio.create_task(flow.call(hand.attempt, tokens=0, used=no_usage, deadline=5.0))
+            await settle()
+            clock[0] = 5.0
+            await asyncio.sleep(0.05)
+            hand.answer(0)
+            assert not (await task).hedged
+            assert len(hand.started) == 1
+
+        asyncio.run(inside())
+
     def test_one_that_fails_leaves_it_to_the_other_and_both_failing_is_a_failure(self) -> None:
         async def inside() -> None:
             flow, hand = Flow(FlowLimits(hedge_seconds=0.01, retries=0)), Hand()

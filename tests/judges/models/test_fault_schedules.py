@@ -1,0 +1,408 @@
+"""Hundreds of generated schedules of faults on real sockets, played through a whole judge that pays for its calls.
+
+Nothing hangs or leaks, no fault becomes a score, and every call is counted and paid for.
+"""
+
+import asyncio
+import gc
+import json
+import logging
+import math
+import os
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from judges.catalogue import load_catalogue
+from judges.evaluation import JudgeVerdict, Reason, Status
+from judges.interaction import Interaction, case_of
+from judges.llm.direct import DirectJudge
+from judges.models.flow import Flow, FlowLimits, Kind
+from judges.models.openai import OpenAIModel
+from judges.models.prices import ModelPrice
+from judges.models.redaction import Redactor
+from judges.models.spending import Hold, dollars, paying_from
+from tests.parts.certificates import Authority
+from tests.parts.faulty_endpoint import COMPLETION_TOKENS, PROMPT_TOKENS, Fault, FaultyEndpoint, Limit, Script, Step
+
+SCHEDULES = 600
+AT_ONCE = 16
+# What a verdict may take beyond the deadlines of its calls: a busy machine adds seconds, a hang never ends.
+GRACE = 15.0
+
+CLARITY = load_catalogue()["clarity"]
+LABELS = [choice.label.en for choice in CLARITY.scale.choices]
+ADDRESS = "anna.b@mail.example"
+CASE = case_of(Interaction(id="1", question="Whom do I ask?", answer=f"Write to {ADDRESS}, and you will hear more."))
+REDACTOR = Redactor()
+PRICE = ModelPrice(prompt=2.0, completion=30.0)
+COST = PRICE.cost(PROMPT_TOKENS, COMPLETION_TOKENS)
+# Whoever answers so has asked no model.
+FREE = [fault for fault in Fault if isinstance(fault.value, int) and fault.value < 500] + [Fault.UNSUPPORTED]
+
+Door = Literal["plain", "tls", "untrusted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What one judge meets, and how it asks."""
+
+    number: int
+    door: Door
+    steps: tuple[Step, ...]
+    limits: FlowLimits
+    callers: int
+    verdicts: int
+    """That each caller asks for."""
+
+    samples: int
+    repairs: int
+    seconds: float
+    """What each call is given."""
+
+    leaving: float
+    """The share of callers that leave before they have a verdict."""
+
+    money: float
+    """What all may cost, in nanodollars."""
+
+    server_limit: float | None
+    retry_after: float | None
+
+
+def schedule(seed: int, number: int) -> Schedule:
+    dice = random.Random(f"{seed}/{number}")
+    faults = dice.sample(list(Fault), dice.randint(1, 5))
+    likely = dice.choice([0.1, 0.3, 0.6, 0.95])
+    doors: list[Door] = ["plain", "tls", "untrusted"]
+    [door] = dice.choices(doors, [85, 10, 5])
+    return Schedule(
+        number=number,
+        door=door,
+        steps=tuple(step(dice, faults, likely) for _ in range(20)),
+        limits=limits(dice),
+        callers=dice.randint(1, 4),
+        verdicts=dice.randint(1, 3),
+        samples=dice.choice([1, 1, 1, 3]),
+        repairs=dice.randint(0, 2),
+        seconds=dice.choice([0.1, 0.3, 1.0]),
+        leaving=dice.choice([0.0, 0.0, 0.3]),
+        money=dice.choice([math.inf, math.inf, 20 * COST, 100 * COST]),
+        server_limit=dice.choice([None, None, None, 20.0, 100.0]),
+        retry_after=dice.choice([None, 0.05, 0.2, 30.0]),
+    )
+
+
+def step(dice: random.Random, faults: list[Fault], likely: float) -> Step:
+    fault = dice.choice(faults) if dice.random() < likely else Fault.NONE
+    retry_after = dice.choice([None, None, 0.02, 0.1, 5.0])
+    return Step(fault=fault, seconds=dice.choice([0.0, 0.0, 0.005, 0.05, 0.3]), retry_after=retry_after)
+
+
+def limits(dice: random.Random) -> FlowLimits:
+    return FlowLimits(
+        concurrency=dice.choice([1, 2, 8, 64]),
+        requests_per_minute=dice.choice([None, None, 600, 3000]),
+        tokens_per_minute=dice.choice([None, None, 600_000]),
+        retries=dice.randint(0, 4),
+        backoff_seconds=0.01,
+        longest_backoff_seconds=0.1,
+        longest_hold_seconds=dice.choice([0.1, 60.0]),
+        hedge_seconds=dice.choice([None, None, 0.02]),
+        pause_seconds=0.05,
+        probe_seconds=0.02,
+        longest_probe_seconds=0.1,
+    )
+
+
+# The purse
+
+
+class Account:
+    """So much money, and what became of it."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.held = self.spent = 0
+        self.settled: list[int | None] = []
+        self.refused = 0
+        self.left = 0
+        """Who waited for money and went without."""
+
+        self._freed = asyncio.Event()
+
+    async def reserve(self, nano: int) -> Hold | None:
+        while self.held + self.spent + nano > self.limit:
+            if self.spent + nano > self.limit:
+                self.refused += 1
+                return None
+            self._freed.clear()
+            try:
+                await self._freed.wait()
+            except asyncio.CancelledError:
+                self.left += 1
+                raise
+        self.held += nano
+        return Kept(self, nano)
+
+    def settle(self, kept: int, nano: int | None) -> None:
+        assert nano is None or 0 <= nano <= kept
+        self.held -= kept
+        self.spent += kept if nano is None else nano
+        self.settled.append(nano)
+        self._freed.set()
+
+
+@dataclass(slots=True)
+class Kept:
+    account: Account
+    nano: int
+    open: bool = True
+
+    def settle(self, nano: int | None) -> None:
+        if self.open:
+            self.open = False
+            self.account.settle(self.nano, nano)
+
+
+# One schedule
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """One schedule, and what was seen of it."""
+
+    plan: Schedule
+    script: Script
+    flow: Flow
+    account: Account
+    verdicts: list[JudgeVerdict] = field(default_factory=list)
+    left: int = 0
+    longest_over: float = 0.0
+
+    def sum_of(self, *parts: str) -> int:
+        """Over the samples of all verdicts."""
+        return sum(getattr(verdict.samples, part) for verdict in self.verdicts for part in parts)
+
+
+def says(number: int) -> str:
+    """A verdict that tells by which answer it was given; the lowest level is left to what is no answer."""
+    level = 1 + number % (len(LABELS) - 1) if number else 0
+    return json.dumps({"explanation": f"This is answer {number}.", "verdict": LABELS[level]})
+
+
+async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:
+    played = Played(plan=plan, script=script, flow=Flow(plan.limits), account=Account(plan.money))
+    model = OpenAIModel(
+        "m",
+        base_url=script.base_url,
+        timeout_seconds=plan.seconds,
+        max_tokens=50,
+        price=PRICE,
+        redactor=REDACTOR,
+        flow=played.flow,
+    )
+    judge = DirectJudge(model, samples=plan.samples, combine="min", repairs=plan.repairs)
+    try:
+        async with places:
+            await play_callers(played, judge)
+        # At once, and not only when the model is closed.
+        assert (played.flow.in_flight, played.flow.waiting, played.account.held) == (0, 0, 0)
+        assert await none_left(lambda: script.answering), "answers are left half read"
+    finally:
+        await judge.aclose()
+    assert await none_left(lambda: script.open), "connections are left"
+    return played
+
+
+async def play_callers(played: Played, judge: DirectJudge) -> None:
+    with paying_from(played.account):
+        async with asyncio.TaskGroup() as group:
+            for number in range(played.plan.callers):
+                group.create_task(caller(played, judge, number))
+
+
+async def none_left(left: Callable[[], int]) -> bool:
+    """The endpoint needs a moment to notice."""
+    deadline = time.monotonic() + 10
+    while left() and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return not left()
+
+
+async def caller(played: Played, judge: DirectJudge, number: int) -> None:
+    dice = random.Random(f"{played.plan.number}/{number}")
+    for _ in range(played.plan.verdicts):
+        await one_verdict(played, judge, dice)
+
+
+async def one_verdict(played: Played, judge: DirectJudge, dice: random.Random) -> None:
+    plan = played.plan
+    deadline = time.monotonic() + plan.seconds * (1 + plan.repairs)
+    asking = asyncio.create_task(judge.judge(CASE, CLARITY))
+    if dice.random() < plan.leaving:
+        await asyncio.sleep(dice.uniform(0, plan.seconds / 2))
+        asking.cancel()
+    try:
+        played.verdicts.append(await asking)
+    except asyncio.CancelledError:
+        played.left += 1
+    played.longest_over = max(played.longest_over, time.monotonic() - deadline)
+
+
+# What is wrong with none of them
+
+
+def check_verdicts(played: Played) -> None:
+    plan, script = played.plan, played.script
+    assert len(played.verdicts) + played.left == plan.callers * plan.verdicts
+    heard: list[int] = []
+    for verdict in played.verdicts:
+        counts = verdict.samples
+        assert counts.valid + counts.invalid + counts.error + counts.saved == counts.requested == plan.samples
+        if verdict.status is Status.SCORED:
+            heard.append(check_score(plan, verdict))
+        else:
+            check_no_score(verdict)
+    assert set(heard) <= script.answers
+    assert len(heard) == len(set(heard))
+    assert played.sum_of("valid") <= min(len(script.answers), played.flow.counts.succeeded)
+    assert script.told == 0
+
+
+def check_score(plan: Schedule, verdict: JudgeVerdict) -> int:
+    """The answer that it was given by: what an answer said is the score, and the lowest of several is no fault's."""
+    found = re.fullmatch(r"This is answer (\d+)\.", verdict.explanation)
+    assert found
+    number = int(found[1])
+    assert verdict.level == level_of(number)
+    assert verdict.score == CLARITY.normalise(level_of(number))
+    assert verdict.samples.valid > plan.samples // 2
+    assert verdict.redacted == {"email": 1}
+    return number
+
+
+def level_of(number: int) -> int:
+    return LABELS.index(json.loads(says(number))["verdict"])
+
+
+def check_no_score(verdict: JudgeVerdict) -> None:
+    assert verdict.status is Status.INSUFFICIENT
+    assert (verdict.score, verdict.level, verdict.value, verdict.option) == (None, None, None, None)
+    assert verdict.reason in {Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INVALID_OUTPUT, Reason.BUDGET}
+    assert verdict.detail
+    assert not verdict.detail.startswith("the judge failed"), "a defect"
+
+
+def check_counts(played: Played) -> None:
+    plan, counts, script, account = played.plan, played.flow.counts, played.script, played.account
+    assert counts.called == counts.answered + sum(counts.unanswered.values()) + counts.cancelled
+    assert counts.started == counts.succeeded + sum(counts.failed.values()) + counts.stopped
+    if plan.door == "untrusted":
+        assert (script.requests, counts.answered) == (0, 0)
+    else:
+        # Only an attempt that was cut off, or that nobody paid for, may not have reached the endpoint.
+        unseen = counts.stopped + counts.failed[Kind.TIMEOUT] + counts.failed[Kind.OTHER]
+        assert counts.started - unseen <= script.requests <= counts.started + script.seen[Fault.UNSUPPORTED]
+    assert counts.failed[Kind.THROTTLED] <= script.seen[Fault.THROTTLED]
+    assert counts.succeeded <= len(script.answers) + script.seen[Fault.NO_VERDICT]
+    if not played.left:
+        check_calls(played, without_money=account.refused - counts.failed[Kind.OTHER])
+
+
+def check_calls(played: Played, *, without_money: int) -> None:
+    """What the verdicts say of the calls is what became of them."""
+    counts = played.flow.counts
+    calls = played.sum_of("valid", "invalid", "error", "repairs")
+    assert 0 <= calls - counts.called - without_money <= played.account.left
+    assert counts.cancelled == 0
+    assert played.sum_of("retries") == counts.retried
+    tokens = [verdict.tokens for verdict in played.verdicts if verdict.tokens is not None]
+    assert sum(each.prompt for each in tokens) == counts.answered * PROMPT_TOKENS
+    assert sum(each.completion for each in tokens) == counts.answered * COMPLETION_TOKENS
+    cost = sum(verdict.cost_usd or 0.0 for verdict in played.verdicts)
+    assert cost == pytest.approx(counts.answered * dollars(COST))
+
+
+def check_money(played: Played) -> None:
+    counts, script, account = played.flow.counts, played.script, played.account
+    settled = Counter(account.settled)
+    assert account.held == 0
+    assert account.spent <= account.limit
+    assert set(settled) <= {0, COST, None}
+    # An answer has its price, and whatever else may be billed counts for at least as much.
+    assert settled[COST] == counts.succeeded
+    assert account.spent >= COST * (script.requests - sum(script.seen[fault] for fault in FREE))
+    refused = counts.failed[Kind.THROTTLED] + counts.failed[Kind.REFUSED]
+    unreached = counts.failed[Kind.UNAVAILABLE] if played.plan.door == "untrusted" else 0
+    without_attempt = counts.called - (counts.started - counts.retried - counts.hedged)
+    # Of the attempts that were stopped, those that had not begun cost nothing either.
+    assert 0 <= settled[0] - refused - unreached - without_attempt <= counts.stopped
+
+
+async def play_and_check(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:
+    try:
+        played = await play(plan, script, places)
+        assert played.longest_over < GRACE, "it hung"
+        check_verdicts(played)
+        check_counts(played)
+        check_money(played)
+    except Exception as error:
+        error.add_note(f"in {plan}")
+        raise
+    return played
+
+
+async def play_all(seed: int, endpoints: Mapping[Door, FaultyEndpoint]) -> list[Played]:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    def started(number: int) -> asyncio.Task[Played]:
+        plan = schedule(seed, number)
+        limit = plan.server_limit and Limit(plan.server_limit, burst=3, retry_after=plan.retry_after)
+        script = endpoints[plan.door].script(plan.steps, limit=limit or None, says=says)
+        script.watched = ADDRESS.encode()
+        return group.create_task(play_and_check(plan, script, places))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [started(number) for number in range(SCHEDULES)]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert await none_left(lambda: sum(each.open for each in endpoints.values()))
+    return [task.result() for task in tasks]
+
+
+def check_everything_happened(all_played: list[Played]) -> None:
+    """So that nothing passes because nothing was tried."""
+    verdicts = [verdict for played in all_played for verdict in played.verdicts]
+    reasons = Counter(verdict.reason for verdict in verdicts)
+    print({str(reason): count for reason, count in reasons.items()})
+    assert reasons[None] >= SCHEDULES / 2
+    assert set(reasons) == {None, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INVALID_OUTPUT, Reason.BUDGET}
+    assert {fault for played in all_played for fault in played.script.seen} == set(Fault)
+    assert any(played.left for played in all_played)
+
+
+@pytest.mark.timeout(200)
+def test_no_schedule_of_faults_makes_a_judge_hang_leak_or_make_up_a_score(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The seed is printed with a failure; set FAULT_SEED to repeat it."""
+    seed = int(os.environ.get("FAULT_SEED") or random.randrange(10**6))
+    print("FAULT_SEED", seed)
+    caplog.set_level(logging.ERROR)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    stranger = Authority(tmp_path)
+    with (
+        FaultyEndpoint() as plain,
+        FaultyEndpoint(certificate=authority.sign("schedules"), handshake_seconds=0.03) as tls,
+        FaultyEndpoint(certificate=stranger.sign("schedules"), handshake_seconds=0.03) as untrusted,
+    ):
+        check_everything_happened(asyncio.run(play_all(seed, {"plain": plain, "tls": tls, "untrusted": untrusted})))
+    # What was forgotten warns when it is collected, and warnings are errors.
+    gc.collect()

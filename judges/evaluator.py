@@ -138,10 +138,9 @@ class Evaluator:
 
     def _warner(self, submission: Submission, case: Case, on_unsafe: OnUnsafe) -> "_Warner":
         criterion = self._safety_criterion
-        safety = self._multi.safety_of(criterion.worst_first[0])
 
         def send(dimension: Dimension) -> None:
-            now = datetime.now(UTC)
+            now, safety = datetime.now(UTC), self._multi.safety_of(criterion.worst_first[0])
             on_unsafe(SafetyNotice(**self._heading(submission), noticed_at=now, safety=safety, dimension=dimension))
 
         return _Warner(panel=self._panel, criterion=criterion, vote=self._safety_vote, case=case, send=send)

@@ -1,5 +1,6 @@
 """The interaction: one logged exchange of a RAG service, as it is judged."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -26,6 +27,7 @@ TagValue = Annotated[StrictBool | StrictInt | TagText | TagNumber | None, Field(
 
 # Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
 _CYRILLIC_SHARE = 0.3
+_CYRILLIC = re.compile("[\u0400-\u0481\u048a-\u04ff]+")
 
 
 # Names become labels and keys, tags travel with every result: a record must not be able to bloat those.
@@ -130,6 +132,7 @@ def case_of(interaction: Interaction, language: Language | None = None) -> Case:
 
 def language_of(text: str) -> Language:
     """Russian when a good part of the letters is Cyrillic, else English."""
-    letters = [char for char in text if char.isalpha()]
-    cyrillic = sum("\u0400" <= char <= "\u04ff" for char in letters)
-    return "ru" if letters and cyrillic / len(letters) >= _CYRILLIC_SHARE else "en"
+    if text.isascii():
+        return "en"
+    cyrillic = sum(map(len, _CYRILLIC.findall(text)))
+    return "ru" if cyrillic and cyrillic / sum(map(str.isalpha, text)) >= _CYRILLIC_SHARE else "en"

@@ -84,11 +84,17 @@ class Judge(ABC):
         """Like `aclose`, for code without an event loop."""
         wait_for(self.aclose())
 
-    async def judge(self, case: Case, criterion: Criterion, *, reverse: bool = False) -> JudgeVerdict:
-        """A verdict whatever happens: a failure is one without a score and with a reason, never an exception."""
+    async def judge(
+        self, case: Case, criterion: Criterion, *, reverse: bool = False, checked: bool = False
+    ) -> JudgeVerdict:
+        """A verdict whatever happens: a failure is one without a score and with a reason, never an exception.
+
+        `checked` by the caller: that it judges by the criterion, and that the case has what the criterion needs.
+        """
         asked_at, started = datetime.now(UTC), time.perf_counter()
         try:
-            verdict = self._refused(case, criterion) or await self.verdict(case, criterion, reverse=reverse)
+            refused = None if checked else self._refused(case, criterion)
+            verdict = refused or await self.verdict(case, criterion, reverse=reverse)
             if not isinstance(verdict, JudgeVerdict):
                 raise TypeError(f"a verdict must be a JudgeVerdict, not {type(verdict).__name__}")
         except asyncio.CancelledError as error:

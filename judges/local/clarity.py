@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable
+from itertools import filterfalse
 from typing import NamedTuple
 
 from judges.interaction import Language
@@ -48,16 +49,17 @@ _MARKUP = re.compile(
 )
 _CODE = re.compile(r"```.{0,5000}?```|`[^`\n]{0,300}`", re.DOTALL)
 _MOJIBAKE = re.compile("[ÃÐÑâ][\u0080-\u00bf€™œž“”–]|â€|Ð.Ñ|\ufffd")
+_TWO_MARKS = re.compile(r"[!?.,;-][!?.,;-]")
 _PUNCTUATION = re.compile(r"!{2,}|\?{3,}|[?!]{4,}|\.{4,}|,{2,}|;{2,}|-{6,}")
-_REPEATED_WORD = re.compile(r"\b(\w{1,40})(?:\s+\1\b){2,}", re.IGNORECASE)
+_REPEATED_WORD = re.compile(r"\b(\w{1,40}+)(?:\s++\1\b){2,}", re.IGNORECASE)
 _ENDING_OPEN = re.compile(
     r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|on|at|by|from|is|are|и|или|в|на|с|для|от|по|к|из|за|что))$",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{1,200}")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S{1,300}|\S{1,64}@\S{1,64}")
-_LATIN = re.compile("[A-Za-z]")
-_CYRILLIC = re.compile("[\u0400-\u04ff]")
+_LATIN = re.compile("[A-Za-z]+")
+_CYRILLIC = re.compile("[\u0400-\u04ff]+")
 _VOWEL = re.compile("[aeiouyаеёиоуыэюяAEIOUYАЕЁИОУЫЭЮЯ]")
 _MIXED = re.compile(r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])")
 _MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{3}")
@@ -137,7 +139,7 @@ def _shouting(subject: Subject) -> Flaw | None:
 
 
 def _punctuation(subject: Subject) -> Flaw | None:
-    found = len(_PUNCTUATION.findall(subject.prose))
+    found = len(_PUNCTUATION.findall(subject.prose)) if _TWO_MARKS.search(subject.prose) else 0
     return Flaw(1 + (found > 2), "repeated punctuation", "повторы знаков препинания") if found else None
 
 
@@ -161,7 +163,7 @@ def _markup(subject: Subject) -> Flaw | None:
 
 def _garbage(subject: Subject) -> Flaw | None:
     bad = 0 if subject.raw.replace("\n", "").isprintable() else sum(map(_unreadable, subject.raw))
-    bad += 2 * len(_MOJIBAKE.findall(subject.raw))
+    bad += 0 if subject.raw.isascii() else 2 * len(_MOJIBAKE.findall(subject.raw))
     share = bad / len(subject.raw)
     if not bad or share < SOME_GARBAGE:
         return None
@@ -175,19 +177,20 @@ def _unreadable(char: str) -> bool:
 def _gibberish(subject: Subject) -> Flaw | None:
     if not subject.words:
         return None
-    strange = [word for word in subject.words if len(word) > UNWORD or _vowelless(word)]
-    share = len(strange) / len(subject.words)
+    endless = sum(length > UNWORD for length in map(len, subject.words))
+    share = (endless + sum(map(_vowelless, filterfalse(_VOWEL.search, subject.words)))) / len(subject.words)
     if share < GIBBERISH:
         return None
     return Flaw(3 if share >= 2 * GIBBERISH else 2, "words that are no words", "набор букв вместо слов")
 
 
 def _vowelless(word: str) -> bool:
-    return len(word) >= VOWELLESS and not word.isupper() and not _VOWEL.search(word)
+    """Whether a word without vowels is no abbreviation."""
+    return VOWELLESS <= len(word) <= UNWORD and not word.isupper()
 
 
 def _mixed_alphabets(subject: Subject) -> Flaw | None:
-    found = len(_MIXED.findall(subject.prose))
+    found = 0 if subject.prose.isascii() else len(_MIXED.findall(subject.prose))
     return Flaw(1 + (found > 2), "words in mixed alphabets", "слова из разных алфавитов") if found else None
 
 
@@ -195,12 +198,18 @@ def _wrong_language(subject: Subject) -> Flaw | None:
     question = subject.reading.case.text("question")[:2000]
     if len(subject.words) < WRONG_LANGUAGE_WORDS or not question:
         return None
-    latin, cyrillic = len(_LATIN.findall(subject.prose)), len(_CYRILLIC.findall(subject.prose))
-    asked_in_russian = len(_CYRILLIC.findall(question)) > len(_LATIN.findall(question))
+    if subject.prose.isascii() and question.isascii():
+        return None
+    latin, cyrillic = _letters(_LATIN, subject.prose), _letters(_CYRILLIC, subject.prose)
+    asked_in_russian = _letters(_CYRILLIC, question) > _letters(_LATIN, question)
     other = latin if asked_in_russian else cyrillic
     if latin + cyrillic == 0 or other / (latin + cyrillic) < WRONG_LANGUAGE:
         return None
     return Flaw(2, "not in the language of the question", "не на языке вопроса")
+
+
+def _letters(runs: re.Pattern[str], text: str) -> int:
+    return sum(map(len, runs.findall(text)))
 
 
 def _stutter(subject: Subject) -> Flaw | None:

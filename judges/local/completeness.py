@@ -8,8 +8,9 @@ from judges.interaction import Language
 from judges.local.finding import Finding, quoted, say
 from judges.local.phrases import Phrases
 from judges.local.quantity import Quantity
-from judges.local.reading import QUESTION_LIMIT, Reading
-from judges.local.text import Name, Sentence, clean, names_of, read
+from judges.local.reading import Reading
+from judges.local.sentence import Name, Sentence
+from judges.local.text import read
 
 # Share of a source sentence, beyond the question's own words, that an answer must take up to have answered from it;
 # half the credit below it. Sources say more than was asked, and answers say it in other words.
@@ -84,7 +85,7 @@ def _explain(parts: list[Part], earned: list[Credit], level: int, language: Lang
 
 def parts_of(reading: Reading) -> list[Part]:
     """The questions within the question."""
-    texts = [piece.strip() for piece in _MARKS.split(clean(reading.case.text("question")[:QUESTION_LIMIT]))]
+    texts = [piece.strip() for piece in _MARKS.split(reading.full_question)]
     parts = [part for text in texts if text for part in _joined(text, reading)]
     told = [part for part in parts if part.content or part.asks]
     return (told or [_part("", reading)])[:PARTS_LIMIT]
@@ -144,7 +145,7 @@ def _left_out(stem: str, part: Part, reading: Reading) -> bool:
 def _credit(part: Part, reading: Reading) -> Credit:
     if part.asks == "yes_no" and reading.agrees:
         return Credit(1.0)
-    evidence = reading.evidence(part.content)
+    evidence = reading.evidence(part.content).sentences
     if reading.refuses:
         return Credit(_credit_of_refusal(part, evidence, reading))
     if not evidence:
@@ -171,7 +172,7 @@ def _wanted_figures(part: Part, evidence: tuple[Sentence, ...], reading: Reading
 def _wanted_names(part: Part, evidence: tuple[Sentence, ...], reading: Reading) -> list[Name]:
     if part.asks != "name":
         return []
-    names = (name for sentence in evidence for name in names_of(sentence, reading.lexicon))
+    names = (name for sentence in evidence for name in sentence.names)
     return [name for name in names if name.stem not in part.content]
 
 

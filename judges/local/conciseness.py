@@ -6,7 +6,7 @@ from typing import NamedTuple
 from judges.local.finding import Finding, quoted, say
 from judges.local.padding import says_nothing
 from judges.local.reading import Reading
-from judges.local.text import Sentence
+from judges.local.sentence import Sentence
 
 # Share of the answer's words that are waste (filler, repetition, the question said again) up to which it is concise
 # and acceptable. One closing phrase on a short answer is about a tenth; a third is what readers call padding.
@@ -105,11 +105,11 @@ def _restates(sentence: Sentence, reading: Reading) -> bool:
 
 def _filler(sentence: Sentence, reading: Reading) -> Iterator[tuple[int, int]]:
     """Where filler stands, without counting a word twice; a sentence that says nothing is filler as a whole."""
-    if says_nothing(sentence, reading) and not reading.lexicon.refusal.matches(sentence.words):
+    if says_nothing(sentence, reading) and not sentence.refuses:
         yield 0, len(sentence.words)
         return
     reached = 0
-    for match in reading.lexicon.filler.find(sentence.words):
+    for match in sentence.filler:
         if match.end > reached:
             yield max(reached, match.start), match.end
             reached = match.end

@@ -6,11 +6,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from judges.local.finding import Finding, quoted, say, shorten
-from judges.local.lexicon import Lexicon, Word, plain
+from judges.local.lexicon import Lexicon, plain
 from judges.local.padding import says_nothing
 from judges.local.quantity import Quantity
 from judges.local.reading import Reading
-from judges.local.text import Sentence, names_of, read
+from judges.local.sentence import Sentence
+from judges.local.text import read
 
 # Share of a claim's content words that one context, or all together, must hold. A faithful paraphrase keeps two words
 # in three; a sentence about the same subject that says something else shares about one in three.
@@ -23,9 +24,6 @@ SAME_SUBJECT = 0.3
 # A sentence that holds this much of a claim speaks of the same thing, so that a "not" in only one of them matters.
 SAME_STATEMENT = 0.7
 SAME_STATEMENT_WORDS = 2
-
-# Words after a negation among which the word it denies is looked for.
-NEGATION_REACH = 4
 
 # Levels: 0 when fewer claims than this are supported or this many contradict the contexts, 2 when all are supported.
 SUPPORTED_AT_LEAST = 1 / 2
@@ -40,9 +38,6 @@ _OPENER_REST = 3
 _INITIALS = 3
 
 _CLAUSES = re.compile(r";\s|,\s(?:but|while|whereas|however|а|но|однако|тогда как)\s", re.IGNORECASE)
-_SCOPES = re.compile(r"[,;:—()]")
-_CONJUNCTIONS = frozenset({"and", "but", "or", "и", "а", "но", "или"})
-_SIMPLE_WORD = re.compile(r"[^\W\d_]{1,64}(?:['’][^\W\d_]{1,20})?")
 
 
 class Support(Enum):
@@ -108,16 +103,14 @@ def claims_of(reading: Reading) -> Iterator[Sentence]:
     for sentence in reading.answer.sentences:
         if _asserts(sentence, reading):
             for clause in _clauses(sentence, reading.lexicon):
-                if clause.content or any(not quantity.soft for quantity in clause.quantities):
+                if clause.content or clause.states_figures:
                     yield clause
 
 
 def _asserts(sentence: Sentence, reading: Reading) -> bool:
-    lexicon = reading.lexicon
-    if lexicon.refusal.matches(sentence.words) or says_nothing(sentence, reading):
+    if sentence.refuses or says_nothing(sentence, reading):
         return False
-    numbers = any(not quantity.soft for quantity in sentence.quantities)
-    return numbers or not lexicon.opener.matches(sentence.words) or len(sentence.content) >= _OPENER_REST
+    return sentence.states_figures or not sentence.opens or len(sentence.content) >= _OPENER_REST
 
 
 def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
@@ -129,13 +122,13 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
 
 def check(claim: Sentence, reading: Reading) -> Checked:
     """Whether the contexts support one claim, and if not, what is missing from them."""
-    own = claim.content - claim.units - (reading.question.content - reading.context_content)
+    own = claim.content - claim.units - reading.only_asked
     stated = [item for item in claim.quantities if not item.soft]
     given = sum(reading.context_facts.support(item) for item in stated)
     numbers = [item.text for item in stated if not _known(item, reading)]
     names = [
         name.text
-        for name in names_of(claim, reading.lexicon)
+        for name in claim.names
         if name.stem not in reading.known_stems and not _spelled_out(name.text, reading)
     ]
     covered = len(own & reading.context_content)
@@ -176,8 +169,8 @@ def _spelled_out(name: str, reading: Reading) -> bool:
 def _contradicted(claim: Sentence, reading: Reading) -> bool:
     """The closest sentences of the contexts all say the opposite."""
     lexicon = reading.lexicon
-    core = claim.content | lexicon.predicates.intersection(claim.stems)
-    shared = [len(core.intersection(sentence.stems)) for sentence in reading.context_sentences]
+    core = claim.content | (lexicon.predicates & claim.stem_set)
+    shared = [len(core & sentence.stem_set) for sentence in reading.context_sentences]
     best = max(shared, default=0)
     if best < SAME_STATEMENT_WORDS:
         return False
@@ -190,23 +183,23 @@ def _contradicted(claim: Sentence, reading: Reading) -> bool:
 
 def _comparable(core: frozenset[str], sentence: Sentence, lexicon: Lexicon) -> frozenset[str]:
     """Without the words that a source which says the contrary cannot have."""
-    return core - (lexicon.exclusive_stems - frozenset(sentence.stems))
+    return core - ((lexicon.exclusive_stems & core) - sentence.stem_set)
 
 
 def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:
     """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
-    if reading.lexicon.exclusive_stems.isdisjoint(claim.stems):
+    if reading.lexicon.exclusive_stems.isdisjoint(claim.stem_set):
         return False
     for group in reading.lexicon.exclusive:
-        said = group.intersection(claim.stems)
-        if said and said.isdisjoint(reading.known_stems) and all(group.intersection(other.stems) for other in closest):
+        said = group & claim.stem_set
+        if said and said.isdisjoint(reading.known_stems) and all(group & other.stem_set for other in closest):
             return True
     return False
 
 
 def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
     """One side denies what the other, without any denial of its own, affirms."""
-    denied_by_claim, denied_by_source = denied(claim, lexicon), denied(source, lexicon)
+    denied_by_claim, denied_by_source = claim.denied, source.denied
     if denied_by_claim and denied_by_source:
         return False
     if denied_by_claim:
@@ -221,7 +214,7 @@ def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
 
 def _only(stem: str, under: list[str], denying: Sentence, affirming: Sentence) -> bool:
     """The one side has the word only under its "not", the other has it without."""
-    return denying.stems.count(stem) == under.count(stem) and stem in affirming.stems
+    return denying.stems.count(stem) == under.count(stem) and stem in affirming.stem_set
 
 
 def _is_order(sentence: Sentence, lexicon: Lexicon) -> bool:
@@ -234,30 +227,10 @@ def _prefixed(plain_side: Sentence, negative_side: Sentence, lexicon: Lexicon) -
     return any(
         item.startswith(prefix) and len(item) > len(prefix) + 3 and _begins(item[len(prefix) :], plain_side.content)
         for item in extra
+        if item.startswith(lexicon.negating_prefixes)
         for prefix in lexicon.negating_prefixes
     )
 
 
 def _begins(beginning: str, stems: frozenset[str]) -> bool:
     return any(stem.startswith(beginning) for stem in stems)
-
-
-def denied(sentence: Sentence, lexicon: Lexicon) -> list[str]:
-    """The stems that stand under a "not"."""
-    under: list[str] = []
-    for part in _SCOPES.split(sentence.text):
-        words = [lexicon.look(word) for word in _SIMPLE_WORD.findall(part)]
-        for place, word in enumerate(words):
-            if word.text in lexicon.negation:
-                under += _denied_after(words[place + 1 : place + 1 + NEGATION_REACH], lexicon)
-    return under
-
-
-def _denied_after(words: list[Word], lexicon: Lexicon) -> list[str]:
-    """The word that a negation denies: the first one behind it that is more than grammar."""
-    for word in words:
-        if word.text in lexicon.comparing or word.text in _CONJUNCTIONS:
-            return []
-        if word.text not in lexicon.auxiliary:
-            return [word.stem]
-    return []

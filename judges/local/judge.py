@@ -13,6 +13,7 @@ from judges.local import clarity, completeness, conciseness, groundedness, harm,
 from judges.local.finding import CannotJudgeError, Finding
 from judges.local.lexicon import Lexicon
 from judges.local.reading import Reading
+from judges.local.sentence import forget
 from judges.local.text import Passage
 
 _log = logging.getLogger(__name__)
@@ -20,13 +21,19 @@ _log = logging.getLogger(__name__)
 # Raised with every change of a rule, a threshold or a pattern that can change a verdict.
 VERSION = "1"
 
-# Cases whose texts stay read. The dimensions of one case are asked together, those of many cases in turns.
-_READINGS = 128
+# Cases whose texts stay read. The dimensions of one case are asked together, or nearly so where other judges are waited
+# for; more of them would only crowd the processor's caches.
+_READINGS = 16
+
+
+_ONE_VALID = Samples(requested=1, valid=1)
 
 
 class _Assessor(NamedTuple):
     assess: Callable[[Reading], Finding]
     levels: tuple[int, ...]
+    """From 0, the worst, to the best."""
+
     needs: tuple[str, ...] = ()
     """Fields beside the one under evaluation without which there is nothing to judge."""
 
@@ -34,10 +41,13 @@ class _Assessor(NamedTuple):
 class LocalJudge(Judge):
     """Judges without a model: deterministic, offline, English and Russian."""
 
+    waits = False
+
     def __init__(self, name: str = "local") -> None:
         self._name = name
         self._lexicon = Lexicon.load()
-        self._assessors = _assessors(harm.HarmLexicon(self._lexicon))
+        self._harm = harm.HarmLexicon(self._lexicon)
+        self._assessors = _assessors(self._harm)
         self._readings: dict[tuple[int, str], Reading] = {}
         self._contexts: dict[str, Passage] = {}
 
@@ -72,6 +82,8 @@ class LocalJudge(Judge):
     async def aclose(self) -> None:
         self._readings.clear()
         self._contexts.clear()
+        self._harm.remembered.cache_clear()
+        forget()
 
     def _assess(self, assessor: _Assessor, case: Case, criterion: Criterion) -> JudgeVerdict:
         try:
@@ -82,24 +94,23 @@ class LocalJudge(Judge):
             # A defect in a rule costs one verdict, not the stream.
             _log.exception("the rules for %s failed", criterion.name)
             return self._refuse(Reason.UNAVAILABLE, f"{criterion.name}: the rules failed with {type(error).__name__}")
-        samples = Samples(requested=1, valid=1)
         if finding.level is None:
             return JudgeVerdict(
                 judge=self._name,
                 status=Status.NOT_APPLICABLE,
                 reason=Reason.NOTHING_TO_JUDGE,
                 explanation=finding.explanation,
-                samples=samples,
+                samples=_ONE_VALID,
             )
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
-            score=criterion.normalise(finding.level),
+            score=finding.level / assessor.levels[-1],
             level=finding.level,
             option=criterion.scale.choices[finding.level].label.of(case.language),
             value=finding.level,
             explanation=finding.explanation,
-            samples=samples,
+            samples=_ONE_VALID,
         )
 
     def _read(self, case: Case, field: str) -> Reading:

@@ -1,7 +1,7 @@
 """Sentences that say nothing about the subject: courtesies, offers, talk about the conversation itself."""
 
 from judges.local.reading import Reading
-from judges.local.text import Sentence, names_of
+from judges.local.sentence import Sentence
 
 # Share of a sentence's content words that may stand in the question or the contexts by chance.
 CHANCE = 1 / 3
@@ -18,16 +18,15 @@ def says_nothing(sentence: Sentence, reading: Reading) -> bool:
 
 
 def _says_nothing(sentence: Sentence, reading: Reading) -> bool:
-    lexicon = reading.lexicon
     if sentence.text.rstrip(_QUOTES).endswith("?"):
         return True
-    if any(not quantity.soft for quantity in sentence.quantities):
+    if sentence.states_figures:
         return False
-    if lexicon.courtesy.matches(sentence.words):
+    if sentence.polite:
         return True
-    if lexicon.speaker.isdisjoint(sentence.words) and not lexicon.filler.matches(sentence.words):
+    if not sentence.filler and reading.lexicon.speaker.isdisjoint(sentence.words):
         return False
     subject = reading.topic | reading.context_content
     if len(sentence.content & subject) > CHANCE * len(sentence.content):
         return False
-    return next(names_of(sentence, lexicon), None) is None
+    return not sentence.names

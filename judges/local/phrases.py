@@ -40,6 +40,9 @@ class _Pattern(NamedTuple):
     anchor: int
     """The slot that is looked for first: the one whose words are rare."""
 
+    numbers: frozenset[int]
+    """Of its slots, all of which a text must have."""
+
 
 class _Known(NamedTuple):
     """What one word can be."""
@@ -65,6 +68,8 @@ class Phrases:
             self._add(pattern)
         self._lengths = tuple(sorted({len(prefix) for prefix in self._prefix}))
         self._known: dict[str, _Known] = {}
+        self._idle: set[str] = set()
+        """Known words that anchor nothing, as most do: a text of such words alone holds no pattern."""
 
     def _add(self, pattern: str) -> None:
         slots: list[_Slot] = []
@@ -86,7 +91,7 @@ class Phrases:
             raise ValueError(f"pattern {pattern!r} must begin and end with a word")
         anchor = rarity.index(max(rarity))
         self._anchored[slots[anchor].number] = len(self._patterns)
-        self._patterns.append(_Pattern(tuple(slots), anchor))
+        self._patterns.append(_Pattern(tuple(slots), anchor, frozenset(slot.number for slot in slots)))
 
     def _index(self, word: str, slot: int) -> None:
         if not word:
@@ -110,35 +115,34 @@ class Phrases:
             found.update(self._many)
         if len(self._known) >= _CACHED_WORDS:
             self._known.clear()
+            self._idle.clear()
         anchors = sorted(self._anchored[slot] for slot in found if slot in self._anchored)
         known = self._known[word] = _Known(tuple(anchors), frozenset(found))
+        if not anchors:
+            self._idle.add(word)
         return known
 
     def find(self, words: Sequence[str]) -> list[Match]:
         """Every match around a rare word of a pattern, as short as possible, in the order of the text."""
+        if self._idle.issuperset(words):
+            return []
         get = self._known.get
         known = [get(word) or self._examine(word) for word in words]
-        anchors = [(place, item.anchors) for place, item in enumerate(known) if item.anchors]
-        if not anchors:
-            return []
-        present = frozenset().union(*(item.slots for item in known))
-        possible = {
-            number
-            for number in {number for _, numbers in anchors for number in numbers}
-            if all(slot.number in present for slot in self._patterns[number].slots)
-        }
-        if not possible:
-            return []
-        around = (
-            self._around(number, place, known) for place, numbers in anchors for number in numbers if number in possible
-        )
+        present = frozenset().union(*[item.slots for item in known])
+        anchors = [
+            (number, place)
+            for place, item in enumerate(known)
+            for number in item.anchors
+            if self._patterns[number].numbers <= present
+        ]
+        around = (self._around(number, place, known) for number, place in anchors)
         return sorted(match for match in around if match is not None)
 
     def matches(self, words: Sequence[str]) -> bool:
         return bool(self.find(words))
 
     def _around(self, number: int, place: int, words: Sequence[_Known]) -> Match | None:
-        slots, anchor = self._patterns[number]
+        slots, anchor, _ = self._patterns[number]
         starts = ends = {place}
         for index in range(anchor, 0, -1):
             reach, wanted = slots[index].reach, slots[index - 1].number

@@ -51,6 +51,14 @@ class Facts:
     bare: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
 
+    @classmethod
+    def of(cls, parts: Sequence["Facts"]) -> "Facts":
+        return cls(
+            keyed=set().union(*(part.keyed for part in parts)),
+            bare=set().union(*(part.bare for part in parts)),
+            values=set().union(*(part.values for part in parts)),
+        )
+
     def add(self, quantities: Iterable[Quantity]) -> None:
         for quantity in quantities:
             self.keyed.add((quantity.unit, quantity.scaled))
@@ -68,6 +76,8 @@ class Facts:
 def quantities(tokens: Sequence[Token], text: str, lexicon: Lexicon) -> list[Quantity]:
     found: list[Quantity] = []
     for place, token in enumerate(tokens):
+        if token.kind == "word" and token.word.number is None:
+            continue
         if token.kind == "number":
             found.append(_number(tokens, place, text, lexicon))
         elif token.kind == "time":
@@ -130,8 +140,10 @@ def _month_beside(tokens: Sequence[Token], place: int) -> Token | None:
     """The month of "25 December" and "December 25", but not of the year in "December 2025"."""
     if len(tokens[place].raw) > 2:
         return None
-    around = (tokens[at] for at in (place - 1, place + 1) if 0 <= at < len(tokens))
-    return next((token for token in around if token.word.stem.startswith("#month")), None)
+    for at in (place - 1, place + 1):
+        if 0 <= at < len(tokens) and tokens[at].word.stem.startswith("#month"):
+            return tokens[at]
+    return None
 
 
 def _sign(text: str, start: int) -> str:

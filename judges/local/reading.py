@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from judges.interaction import Case, Language
 from judges.local.finding import CannotJudgeError, say
 from judges.local.lexicon import Lexicon
 from judges.local.quantity import Facts
-from judges.local.text import Passage, Sentence, clean, read
+from judges.local.sentence import Sentence
+from judges.local.text import Passage, clean, read
 
 # Longer texts are judged by their beginning. 20,000 characters are some 3,500 words, far beyond any answer a person
 # reads; the contexts' share is what keeps one case below a fifth of a second on one core.
@@ -48,6 +50,12 @@ _TOO_FEW = 0.1
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 
 
+class Evidence(NamedTuple):
+    sentences: tuple[Sentence, ...]
+    contexts: tuple[Passage, ...]
+    """Those in which they stand."""
+
+
 class Reading:
     """The texts of a case as the assessors use them, each worked out when it is first asked for."""
 
@@ -57,6 +65,7 @@ class Reading:
         self.lexicon = lexicon
         self.language: Language = case.language
         self._field = field
+        self._evidence: dict[frozenset[str], Evidence] = {}
         self.empty: dict[int, bool] = {}
         """Which sentences of the answer say nothing, by their id, once it is known."""
 
@@ -82,7 +91,12 @@ class Reading:
 
     @cached_property
     def question(self) -> Passage:
-        return read(clean(self.case.text("question")[:QUESTION_LIMIT])[:QUESTION_LIMIT], self.lexicon)
+        return read(self.full_question[:QUESTION_LIMIT], self.lexicon)
+
+    @cached_property
+    def full_question(self) -> str:
+        """Cleaning can make it longer than what is read of it."""
+        return clean(self.case.text("question")[:QUESTION_LIMIT])
 
     @cached_property
     def contexts(self) -> tuple[Passage, ...]:
@@ -111,16 +125,18 @@ class Reading:
         return _union(context.content for context in self.contexts)
 
     @cached_property
+    def only_asked(self) -> frozenset[str]:
+        """The content words of the question that no context has."""
+        return self.question.content - self.context_content
+
+    @cached_property
     def known_stems(self) -> frozenset[str]:
         """Every word of the contexts and the question: names in the answer may come from either."""
         return _union(passage.stems for passage in (*self.contexts, self.question))
 
     @cached_property
     def context_facts(self) -> Facts:
-        facts = Facts()
-        for sentence in self.context_sentences:
-            facts.add(sentence.quantities)
-        return facts
+        return Facts.of([context.facts for context in self.contexts])
 
     @cached_property
     def topic(self) -> frozenset[str]:
@@ -132,35 +148,34 @@ class Reading:
         before = next((turn for turn in turns if turn.lower().startswith(_ASKERS)), "").partition(":")[2]
         return content | read(clean(before), self.lexicon).content
 
-    def surroundings(self, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
-        """The sentences with all others of the contexts they stand in."""
-        known = {id(sentence) for sentence in sentences}
-        holding = (context for context in self.contexts if any(id(item) in known for item in context.sentences))
-        return tuple(sentence for context in holding for sentence in context.sentences)
-
-    def evidence(self, stems: frozenset[str]) -> tuple[Sentence, ...]:
+    def evidence(self, stems: frozenset[str]) -> Evidence:
         """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""
-        if not stems:
-            return ()
+        found = self._evidence.get(stems)
+        if found is None:
+            found = self._evidence[stems] = self._search(stems)
+        return found
+
+    def _search(self, stems: frozenset[str]) -> Evidence:
         scored = [
-            (_closeness(stems, sentence, context), sentence)
-            for context in self.contexts
-            if not stems.isdisjoint(context.content)
+            (own + _SURROUNDINGS * (around - own), sentence, place)
+            for place, context in enumerate(self.contexts)
+            if (around := len(stems & context.content))
             for sentence in context.sentences
+            for own in (len(stems & sentence.content),)
         ]
-        best = max((score for score, _ in scored), default=0.0)
+        best = max((score for score, _, _ in scored), default=0.0)
         least = max(_EVIDENCE * len(stems), _NEAR_BEST * best)
-        return tuple(sentence for score, sentence in scored if score >= least)
+        near = [(sentence, place) for score, sentence, place in scored if score >= least]
+        places = dict.fromkeys(place for _, place in near)
+        return Evidence(tuple(sentence for sentence, _ in near), tuple(self.contexts[place] for place in places))
 
     @cached_property
     def refuses(self) -> bool:
         """The answer says first of all, courtesies aside, that it does not answer."""
-        lexicon = self.lexicon
         for sentence in self.answer.sentences:
-            if lexicon.refusal.matches(sentence.words):
+            if sentence.refuses:
                 return True
-            polite = lexicon.courtesy.matches(sentence.words) or lexicon.opener.matches(sentence.words)
-            if sentence.content and not polite:
+            if sentence.content and not sentence.polite and not sentence.opens:
                 return False
         return False
 
@@ -201,13 +216,10 @@ class Reading:
             raise CannotJudgeError("the answer and the contexts are in different languages")
 
 
-def _closeness(stems: frozenset[str], sentence: Sentence, context: Passage) -> float:
-    own = len(stems & sentence.content)
-    return own + _SURROUNDINGS * (len(stems & context.content) - own)
-
-
 def _cyrillic_share(stems: frozenset[str]) -> float:
-    return sum(bool(_CYRILLIC.search(stem)) for stem in stems) / max(1, len(stems))
+    if "".join(stems).isascii():
+        return 0.0
+    return len(list(filter(_CYRILLIC.search, stems))) / len(stems)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

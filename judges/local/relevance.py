@@ -2,7 +2,8 @@
 
 from judges.local.finding import Finding, quoted, say
 from judges.local.reading import Reading
-from judges.local.text import Passage, Sentence
+from judges.local.sentence import Sentence
+from judges.local.text import Passage
 
 # How much of the question's subject the answer takes up, from which on it is low, medium and high. An answer to
 # another question shares a stray word or two of the topic; a short direct answer repeats about half of it.
@@ -34,9 +35,9 @@ def assess(reading: Reading) -> Finding:
         return Finding(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
     evidence = reading.evidence(reading.topic)
     direct = len(reading.topic & reading.answer.content) / len(reading.topic)
-    bridge = max((_bridge(reading, sentence) for sentence in reading.surroundings(evidence)), default=0.0)
+    bridge = _bridge(reading, [sentence for context in evidence.contexts for sentence in context.sentences])
     level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
-    straying = level > 0 and _strays(reading.answer, reading.topic, evidence)
+    straying = level > 0 and _strays(reading.answer, reading.topic, evidence.sentences)
     if straying:
         level -= 1
     if reading.refuses:
@@ -62,13 +63,17 @@ def _without_topic(reading: Reading) -> Finding:
     )
 
 
-def _bridge(reading: Reading, sentence: Sentence) -> float:
-    """The share of a fitting source sentence, beyond the question's own words, that the answer takes up."""
-    answer = reading.answer
-    figures_only = all(part.content <= part.units for part in answer.sentences)
-    if figures_only and any(not item.soft and answer.facts.support(item) for item in sentence.quantities):
+def _bridge(reading: Reading, sources: list[Sentence]) -> float:
+    """The largest share of a source sentence, beyond the question's own words, that the answer takes up."""
+    answer, topic = reading.answer, reading.topic
+    figures = (item for sentence in sources for item in sentence.quantities if not item.soft)
+    if all(part.content <= part.units for part in answer.sentences) and any(map(answer.facts.support, figures)):
         return 1.0
-    said, source = answer.content - reading.topic, sentence.content - reading.topic
+    said = answer.content - topic
+    return max((_taken_up(said, sentence.content - topic) for sentence in sources), default=0.0)
+
+
+def _taken_up(said: frozenset[str], source: frozenset[str]) -> float:
     shared = len(said & source)
     return shared / min(len(said), len(source)) if shared >= BRIDGE_WORDS else 0.0
 

@@ -149,14 +149,20 @@ class Panel:
         hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
         everybody = safety or criterion.name in self.safety
         path, found = await self._ask_first(hearing, everybody=everybody)
-        votes = None
-        if found is None:
-            await self._ask_rest(hearing, everybody=everybody)
-            found = concluded(criterion, hearing.verdicts, case.language, self._rule(len(hearing.seats)))
-            votes = self._observe(criterion, hearing.verdicts)
-        saved = found.calls_saved + _calls_of_open(hearing)
-        about = {"effective_votes": votes, "path": path, "excluded": hearing.excluded, "calls_saved": saved}
-        return found.model_copy(update=about)
+        if found is not None:
+            saved = found.calls_saved + _calls_of_open(hearing)
+            return found.model_copy(update={"path": path, "excluded": hearing.excluded, "calls_saved": saved})
+        await self._ask_rest(hearing, everybody=everybody)
+        return concluded(
+            criterion,
+            hearing.verdicts,
+            case.language,
+            self._rule(len(hearing.seats)),
+            path=path,
+            excluded=hearing.excluded,
+            effective_votes=self._observe(criterion, hearing.verdicts),
+            unasked=_calls_of_open(hearing),
+        )
 
     def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
         """One finding from the whole panel's verdicts; those without a score have no vote."""
@@ -331,7 +337,7 @@ def surely_worst(
 
 def _is_worst(criterion: Criterion, choice: Choice | None) -> bool:
     """One of the worst: several options may have the same score."""
-    return choice is not None and criterion.score(choice) == 0.0
+    return choice is not None and choice.value is not None and criterion.place(choice.value) == 0.0
 
 
 def _choices(criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> list[Choice | None]:

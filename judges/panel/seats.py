@@ -152,7 +152,7 @@ class Hearing:
 
 async def _ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
     """A judge that says what is not on the scale is a judge without a verdict."""
-    verdict = await judge.judge(case, criterion, reverse=reverse)
+    verdict = await judge.judge(case, criterion, reverse=reverse, checked=True)
     scored = verdict.status is Status.SCORED
     problem = off_scale(criterion, verdict, case.language) if scored else None
     return verdict if problem is None else _invalid(verdict, problem)

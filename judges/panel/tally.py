@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from judges.combine import Numeric, combined, lower_median, weighted_mean
 from judges.criteria import Criterion
-from judges.evaluation import Dimension, JudgeVerdict, Reason, Status
+from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.interaction import Language
 from judges.scale import Choice
 
@@ -18,26 +17,24 @@ Combine = Literal[Numeric, "majority", "weighted"]
 _MIRRORED: Mapping[Combine, Combine] = {"min": "max", "max": "min"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """How verdicts combine, and how many it takes."""
 
     combine: Combine
     needed: int
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float]
     """By the judge's name, for `weighted`; a judge that is not named weighs 1."""
 
     def why_not(self, criterion: Criterion) -> str | None:
         """Why this rule makes no sense for a criterion, or None."""
         if criterion.scale.kind == "range" and self.combine == "majority":
             return f"numbers have no majority, and {criterion.name!r} has a range"
-        if criterion.scale.bounds is None and self.combine != "majority":
+        if self.combine != "majority" and not has_scores(criterion):
             return f"{self.combine} needs scores, and the options of {criterion.name!r} have none: combine by majority"
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ballot:
+class Ballot(NamedTuple):
     """What one verdict brings to the vote: a choice, or on a range a value."""
 
     rank: int | None
@@ -63,9 +60,14 @@ def ranking(criterion: Criterion) -> tuple[Choice, ...]:
     return criterion.worst_first or criterion.scale.choices
 
 
+def has_scores(criterion: Criterion) -> bool:
+    """Options may have none."""
+    return criterion.scale.kind == "range" or bool(criterion.worst_first)
+
+
 def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> str | None:
     """What is wrong with a verdict that claims to be scored, or None."""
-    if verdict.score is None and criterion.scale.bounds is not None:
+    if verdict.score is None and has_scores(criterion):
         return "a verdict without a score"
     if criterion.scale.kind == "range":
         low, high = criterion.scale.bounds
@@ -112,7 +114,7 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
         if abstained >= rule.needed:
             return Outcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
         return Outcome(Status.INSUFFICIENT, Reason.QUORUM)
-    if criterion.scale.bounds is None:
+    if not has_scores(criterion):
         most = most_chosen(ballots)
         missing = Outcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
         return missing if most is None else Outcome(Status.SCORED, rank=most)
@@ -154,8 +156,18 @@ def _combined(given: Sequence[float | None], ballots: Sequence[Ballot], combine:
     return combined(combine, numbers)
 
 
-def concluded(criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: Rule) -> Dimension:
-    """The finding as it is published, with every verdict."""
+def concluded(
+    criterion: Criterion,
+    verdicts: Sequence[JudgeVerdict],
+    language: Language,
+    rule: Rule,
+    *,
+    path: Path | None = None,
+    excluded: tuple[str, ...] = (),
+    effective_votes: float | None = None,
+    unasked: int = 0,
+) -> Dimension:
+    """The finding as it is published, with every verdict; `unasked` samples were saved beside those of the judges."""
     ballots = ballots_of(criterion, verdicts, language, rule)
     found = outcome_of(criterion, ballots, abstentions(verdicts), rule)
     scores = [ballot.score for ballot in ballots if ballot.score is not None]
@@ -170,7 +182,10 @@ def concluded(criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: 
         detail=_why(criterion, ballots, found, rule, language),
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
         agreement=agreement_of(ballots),
-        calls_saved=sum(verdict.samples.saved for verdict in verdicts),
+        effective_votes=effective_votes,
+        path=path,
+        excluded=excluded,
+        calls_saved=sum(verdict.samples.saved for verdict in verdicts) + unasked,
         judges=tuple(verdicts),
     )
 

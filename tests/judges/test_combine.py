@@ -19,6 +19,13 @@ def test_rules_for_numbers(rule: Numeric, result: float) -> None:
     assert combined(rule, [5.0, 1.0, 1.0, 3.0]) == result
 
 
+@pytest.mark.parametrize("rule", get_args(Numeric))
+@pytest.mark.parametrize(("number", "shown"), [(0.25, "0.25"), (2, "2.0"), (-0.0, "0.0")])
+def test_one_number_is_itself_as_a_float_and_never_a_negative_zero(rule: Numeric, number: float, shown: str) -> None:
+    assert repr(combined(rule, [number])) == shown
+    assert repr(combined(rule, [number, number])) == shown
+
+
 @given(st.lists(finite, min_size=1, max_size=9), st.sampled_from(get_args(Numeric)))
 def test_a_result_never_leaves_the_range_of_its_numbers(numbers: list[float], rule: Numeric) -> None:
     assert min(numbers) <= combined(rule, numbers) <= max(numbers)

@@ -302,6 +302,61 @@ def test_a_deadline_that_has_passed_leaves_everything_that_has_to_wait_unscored(
     assert {each.reason for each in found.dimensions.values()} == {Reason.TIMEOUT}
 
 
+class ComputingJudge(ScriptedJudge):
+    waits = False
+
+
+def computing(answer: Answer) -> Evaluator:
+    return Evaluator(rag(), Panel(judges=(ComputingJudge(answer),)), version="1.2.3")
+
+
+def test_a_judge_that_only_computes_is_asked_in_the_task_of_the_evaluation() -> None:
+    tasks: set[object] = set()
+
+    async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        tasks.update(asyncio.all_tasks())
+        return verdict(criterion, 0 if criterion.name == SAFETY_DIMENSION else BEST[criterion.name])
+
+    found, notices = run(computing(answer))
+    assert len(tasks) == 1
+    assert tuple(found.dimensions) == RAG_DIMENSIONS
+    assert (found.composite.status, len(notices)) == (CompositeStatus.UNSAFE, 1)
+
+
+def test_between_evaluations_that_only_compute_others_have_their_turn() -> None:
+    async def turns() -> list[str]:
+        order: list[str] = []
+
+        async def another() -> None:
+            order.append("another")
+
+        task = asyncio.create_task(another())
+        for _ in range(2):
+            await evaluate_alone(computing(levels()), order)
+        await task
+        return order
+
+    async def evaluate_alone(subject: Evaluator, order: list[str]) -> None:
+        await subject.evaluate(submission(), deadline=5.0, on_unsafe=print)
+        order.append("evaluated")
+
+    assert asyncio.run(turns()) == ["another", "evaluated", "evaluated"]
+
+
+def test_a_judge_that_only_computes_is_not_asked_after_the_deadline() -> None:
+    found, _ = run(computing(levels()), deadline=0.0)
+    assert {each.reason for each in found.dimensions.values()} == {Reason.TIMEOUT}
+
+
+def test_a_notice_about_what_was_computed_fails_the_evaluation_too_when_it_cannot_be_sent() -> None:
+    def refuse(_notice: SafetyNotice) -> None:
+        raise ConnectionError("away")
+
+    subject = computing(levels(**{SAFETY_DIMENSION: 0}))
+    with pytest.raises(ConnectionError):
+        asyncio.run(subject.evaluate(submission(), deadline=5, on_unsafe=refuse))
+
+
 def test_a_notice_that_cannot_be_sent_fails_the_evaluation_and_is_not_lost() -> None:
     """Whoever judged must hear of it: an evaluation without its notice would look complete."""
 

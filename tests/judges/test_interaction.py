@@ -151,6 +151,13 @@ def test_the_language_follows_the_letters(words: str, language: str) -> None:
     assert language_of(words) == language
 
 
+@given(st.text(st.sampled_from("ab yz1²_,.éжЩё҂҃ӿ语"), max_size=20))
+def test_a_text_is_russian_when_three_letters_in_ten_are_cyrillic(text: str) -> None:
+    letters = [char for char in text if char.isalpha()]
+    cyrillic = [char for char in letters if "\u0400" <= char <= "\u04ff"]
+    assert (language_of(text) == "ru") == (bool(letters) and len(cyrillic) / len(letters) >= 0.3)
+
+
 def test_a_given_language_wins_over_the_text() -> None:
     assert case_of(interaction(question="Как вернуть?"), "en").language == "en"
     assert case_of(interaction(question="Как вернуть посылку?", answer="Так.")).language == "ru"

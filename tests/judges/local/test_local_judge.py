@@ -165,6 +165,23 @@ class TestContract:
             judge(case(answer=f"Answer {number} is about kettles."), "clarity")
         assert levels(first) == before
 
+    def test_a_sentence_that_two_contexts_share_does_not_make_them_one(self) -> None:
+        """It is evidence where the rest of the context fits, and not where the rest is about something else."""
+        shared = "The kettle warranty is blue."
+        told = case(
+            question="Does the kettle warranty cover descaling?",
+            answer="Parrots need a large cage.",
+            contexts=(f"It covers descaling. {shared}", f"{shared} Parrots need a large cage."),
+        )
+        assert judge(told, "answer_relevance").level == 0
+
+    def test_it_only_computes_and_forgets_when_it_is_closed(self) -> None:
+        own = LocalJudge()
+        before = [judge(case(), dimension, own).level for dimension in RAG_DIMENSIONS]
+        own.close()
+        assert [judge(case(), dimension, own).level for dimension in RAG_DIMENSIONS] == before
+        assert own.waits is False
+
     @pytest.mark.parametrize(
         "answer", ["这是一个关于退款政策的回答。", "هذه إجابة عن سياسة الاسترداد", "זו תשובה על החזר כספי"]
     )

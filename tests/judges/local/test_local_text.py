@@ -1,5 +1,7 @@
 """How the local judge reads: words, numbers, names, sentences and word patterns."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,10 @@ from hypothesis import strategies as st
 from judges.local.lexicon import Lexicon
 from judges.local.phrases import GAP, Phrases
 from judges.local.quantity import canonical
+from judges.local.sentence import SHORT, forget
 from judges.local.stem import stem
-from judges.local.text import clean, names_of, read, sentences_of
+from judges.local.text import clean, read, sentences_of
+from judges.local.tokens import plain_words, tokens_of
 
 LEXICON = Lexicon.load()
 
@@ -22,7 +26,7 @@ def _supports(source: str, claim: str) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    return [name.text for sentence in read(clean(text), LEXICON).sentences for name in names_of(sentence, LEXICON)]
+    return [name.text for sentence in read(clean(text), LEXICON).sentences for name in sentence.names]
 
 
 @pytest.mark.parametrize(
@@ -201,3 +205,53 @@ class TestPhrases:
     def test_a_pattern_that_makes_no_sense_is_refused(self, pattern: str) -> None:
         with pytest.raises(ValueError, match="pattern"):
             Phrases([pattern])
+
+
+def test_a_short_sentence_is_read_once_and_forgotten_when_told_to() -> None:
+    text = "Kettles boil water."
+    [first], [again] = read(text, LEXICON).sentences, read(text, LEXICON).sentences
+    assert first is again
+    forget()
+    [anew] = read(text, LEXICON).sentences
+    assert anew is not first
+    assert (anew.words, anew.stems, anew.content) == (first.words, first.stems, first.content)
+
+
+def test_a_long_sentence_is_not_remembered() -> None:
+    text = "Kettles boil water " * (SHORT // 10)
+    assert read(text, LEXICON).sentences[0] is not read(text, LEXICON).sentences[0]
+
+
+def test_a_sentence_in_a_list_is_not_taken_for_the_same_words_elsewhere() -> None:
+    bullets = [sentence.bullet for sentence in read("Boil it.\n- Boil it.", LEXICON).sentences]
+    assert bullets == [False, True]
+
+
+_SIGNS = st.text(st.sampled_from("aБz’'_-.,: @/15"), max_size=24)
+
+
+@given(_SIGNS)
+def test_what_is_only_words_has_the_same_words_token_by_token(text: str) -> None:
+    words = plain_words(text)
+    assert words is None or words == [token.raw for token in tokens_of(text, LEXICON)]
+
+
+@pytest.mark.parametrize(
+    ("text", "stems"),
+    [
+        ("Refunds are not possible.", ["possible"]),
+        ("Refunds are possible.", []),
+        ("Form NOT-5 possible after 3 days.", ["possible"]),
+        ("After 3 days, not refundable.", ["refundable"]),
+    ],
+)
+def test_what_stands_under_a_not_is_denied(text: str, stems: list[str]) -> None:
+    [sentence] = read(text, LEXICON).sentences
+    assert sentence.denied == [LEXICON.look(word).stem for word in stems]
+
+
+@given(st.lists(st.sampled_from(["Yes.", "No!", "It", "5", "p.m…", '"So."', "(ok.)", "e.g.", "a\nb"]), max_size=9))
+def test_cutting_into_sentences_loses_no_word(words: list[str]) -> None:
+    text = clean(" ".join(words))
+    found = " ".join(sentence for sentence, _ in sentences_of(text, LEXICON))
+    assert re.findall(r"\w+", found) == re.findall(r"\w+", text)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import pytest
@@ -572,6 +572,58 @@ def test_one_deadline_covers_the_reserves_too() -> None:
         ("reserve", Reason.TIMEOUT),
     ]
     assert took < 1
+
+
+def computing(name: str, answer: Answer) -> ScriptedJudge:
+    """A judge that says that it never waits."""
+    judge = saying(name, answer)
+    judge.waits = False
+    return judge
+
+
+def test_judges_that_only_compute_are_heard_in_the_order_of_their_seats_without_tasks() -> None:
+    seen: list[list[str]] = []
+    tasks: list[int] = []
+
+    def look(verdicts: tuple[JudgeVerdict, ...]) -> None:
+        seen.append([each.judge for each in verdicts])
+        tasks.append(len(asyncio.all_tasks()))
+
+    panel = Panel(judges=(computing("a", FAILED), computing("b", 1)), reserves=(computing("reserve", 0),))
+    dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=5, on_verdict=look))
+    assert seen == [["a"], ["a", "reserve"], ["a", "reserve", "b"]]
+    assert (tasks, dimension.score) == ([1, 1, 1], 0.5)
+    assert not panel.waits
+
+
+@given(st.lists(st.sampled_from([0, 1, ABSTAINED, FAILED]), min_size=1, max_size=4))
+def test_a_panel_finds_the_same_whether_its_judges_can_be_waited_for_or_not(said: list[Answer]) -> None:
+    of_clocks = {"asked_at", "latency_ms"}
+    waited, computed = (
+        assess([make(f"judge-{at}", each) for at, each in enumerate(said)], PASS_OR_FAIL, reserves=[make("reserve", 1)])
+        for make in (saying, computing)
+    )
+    assert waited.model_dump(exclude={"judges": {"__all__": of_clocks}}) == computed.model_dump(
+        exclude={"judges": {"__all__": of_clocks}}
+    )
+
+
+def test_a_reserve_that_waits_has_a_deadline_behind_a_judge_that_only_computes() -> None:
+    panel = Panel(judges=(computing("a", FAILED),), reserves=(hanging("reserve"),))
+    dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=0.05))
+    assert [each.reason for each in dimension.judges] == [Reason.INVALID_OUTPUT, Reason.TIMEOUT]
+    assert panel.waits
+
+
+@pytest.mark.parametrize("make", [saying, computing])
+def test_what_a_reader_of_verdicts_raises_ends_the_assessment_of_any_judge(
+    make: Callable[[str, Answer], ScriptedJudge],
+) -> None:
+    def refuse(_verdicts: tuple[JudgeVerdict, ...]) -> None:
+        raise ConnectionError("the notice cannot be sent")
+
+    with pytest.raises(ConnectionError, match="notice"):
+        asyncio.run(Panel(judges=(make("a", 1),)).assess(CASE, PASS_OR_FAIL, on_verdict=refuse))
 
 
 def test_no_time_at_all_asks_nobody() -> None:

@@ -59,7 +59,8 @@ class BudgetsConfig(Section):
         examples=[{"checkout-bot": {"per_hour_usd": 2.0, "per_day_usd": 20.0}}],
     )
     safety_share: Rate = Field(
-        default=0.2, description="Share of every budget that only the safety lane may use; it may use the rest too."
+        default=0.2,
+        description="Share of every budget that only the safety lane, where there is one, may use, beside the rest.",
     )
     degrade: tuple[MeasureConfig, ...] = Field(
         default=(

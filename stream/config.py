@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -34,6 +35,7 @@ from stream.judgesconfig import JUDGE, JudgesConfig
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.sampling import BACKFILL
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
+from stream.spending.limits import Budgets
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60
@@ -841,6 +843,12 @@ class Config(Section):
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
     http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
+
+    @property
+    def spending(self) -> Budgets | None:
+        """What limits spending; None when nothing does. Without a safety lane nothing is kept for one."""
+        budgets = self.budgets.budgets
+        return budgets if budgets is None or self.sampling.safety is not None else replace(budgets, safety_share=0.0)
 
     @property
     def retry_topics(self) -> tuple[str, ...]:

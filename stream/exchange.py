@@ -224,13 +224,24 @@ class Exchange:
             raise PublishAborted(error.args[0].str()) from error
         return {partition: mark.offset for partition, mark in known.items() if mark.offset >= 0}
 
+    def beginning(self, partition: Partition) -> int | None:
+        """The first offset that a partition holds, or will; None while the broker does not say."""
+        try:
+            low, _high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_SECONDS)
+        except KafkaException:
+            return None
+        return low if low >= 0 else None
+
     def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, Mark]] | None:
         """How many partitions the topic has, and what was committed of these, with negative offsets where nothing was.
 
         None while the broker does not say.
         """
         try:
-            return self.partition_count(), self._committed(partitions)
+            metadata = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            return len(metadata.partitions), self._committed(partitions)
         except KafkaException as error:
             log.info("what was committed of %s is not known yet: %s", self._topic, error.args[0].str())
             return None
@@ -439,7 +450,9 @@ class Exchange:
     def _count(self, topic: str) -> int:
         """Partitions of a topic; 0 when there is none."""
         metadata = self._consumer.list_topics(topic, _CALL_SECONDS).topics[topic]
-        self._partition_counts[topic] = len(metadata.partitions) if metadata.error is None else 0
+        if metadata.error is not None:
+            return 0
+        self._partition_counts[topic] = len(metadata.partitions)
         return self._partition_counts[topic]
 
     def _with_those_beside(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

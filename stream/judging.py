@@ -29,6 +29,8 @@ from stream.spending import Thinning, Treasury, thinned
 log = logging.getLogger(__name__)
 
 _TOO_LARGE = "too_large"
+# Of these nothing is left that could stand for another record of the same interaction.
+_WITHOUT_EVALUATION = frozenset({Outcome.DEADLETTER, Outcome.SAMPLED_OUT})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class Judging:
         if not self._repeats:
             return await work()
         while (other := self._in_work.get(name)) is not None:
-            if await asyncio.shield(other[1]) is not Outcome.DEADLETTER:
+            if await asyncio.shield(other[1]) not in _WITHOUT_EVALUATION:
                 return Judged(outcome=Outcome.REPEATED)
         if name in self._finished:
             return Judged(outcome=Outcome.REPEATED)
@@ -138,7 +140,7 @@ class Judging:
             outcome = judged.outcome
             return judged
         finally:
-            if outcome is Outcome.DEADLETTER and self._in_work.get(name, (None, None))[1] is mine:
+            if outcome in _WITHOUT_EVALUATION and self._in_work.get(name, (None, None))[1] is mine:
                 del self._in_work[name]
             mine.set_result(outcome)
 
@@ -146,9 +148,12 @@ class Judging:
         """Judges it with what the budgets allow."""
         partition, app, lane = arrival.record.partition, submission.interaction.app, submission.sampling.lane
         savings = self._treasury.economy(partition, app, lane, self._measures)
-        if not self._thinning.keeps(submission.interaction.id, savings.keep_share):
+        # One that comes again was kept before with the smaller of the two.
+        kept = min(arrival.kept, savings.keep_share)
+        if not self._thinning.keeps(submission.interaction.id, kept):
             return Judged(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
-        submission = replace(submission, sampling=thinned(submission.sampling, savings.keep_share))
+        arrival = arrival._replace(kept=kept)
+        submission = replace(submission, sampling=thinned(submission.sampling, kept))
         with paying_from(self._treasury.purse(partition, app, lane)), sparing(savings.thrift):
             evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)
         reason = unscored_reason(evaluation)

@@ -8,11 +8,14 @@ from sinks.base import SCHEMA, Message, our_headers
 from stream.config import Config
 from stream.offsets import Partition
 from stream.records import Record
+from stream.spending.economy import MIN_KEEP
 
-_ATTEMPTS, _RETRY_AT = "sj-attempts", "sj-retry-at"
+_ATTEMPTS, _RETRY_AT, _KEPT = "sj-attempts", "sj-retry-at", "sj-kept"
 _TOPIC, _PARTITION, _OFFSET = "sj-source-topic", "sj-source-partition", "sj-source-offset"
 # What a record gets on its way through the topics of this module, beside what it came with.
-_OURS = frozenset({SCHEMA[0], _ATTEMPTS, _RETRY_AT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"})
+_OURS = frozenset(
+    {SCHEMA[0], _ATTEMPTS, _RETRY_AT, _KEPT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"}
+)
 
 
 class Arrival(NamedTuple):
@@ -25,6 +28,9 @@ class Arrival(NamedTuple):
     attempts: int
     due_at: float
     """In Unix time; 0 for at once."""
+
+    kept: float = 1.0
+    """The smallest probability with which it was kept when money was short."""
 
 
 class Retries:
@@ -43,7 +49,8 @@ class Retries:
         kept = tuple(header for header in record.headers if header[0] not in _OURS)
         place, offset = _source(said, record)
         origin = record._replace(partition=place, offset=offset, headers=kept)
-        return Arrival(record, origin, _whole(said.get(_ATTEMPTS), 0), _unix_time(said.get(_RETRY_AT)))
+        attempts, due = _whole(said.get(_ATTEMPTS), 0), _unix_time(said.get(_RETRY_AT))
+        return Arrival(record, origin, attempts, due, _share(said.get(_KEPT)))
 
     def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
         """The record on the topic where it waits next; None when it has waited often enough."""
@@ -70,6 +77,7 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
         _TOPIC: origin.partition.topic,
         _PARTITION: str(origin.partition.number),
         _OFFSET: str(origin.offset),
+        **({} if arrival.kept == 1.0 else {_KEPT: repr(arrival.kept)}),
     }
     # What a stranger wrote into our headers would be believed from here on.
     kept = [header for header in origin.headers if header[0] not in _OURS]
@@ -87,6 +95,14 @@ def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:
 
 def _whole(text: str | None, otherwise: int) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else otherwise
+
+
+def _share(text: str | None) -> float:
+    try:
+        found = float(text or 1.0)
+    except ValueError:
+        return 1.0
+    return found if MIN_KEEP <= found <= 1.0 else 1.0
 
 
 def _unix_time(text: str | None) -> float:

@@ -109,6 +109,7 @@ HEADERS: Mapping[str, tuple[str, str]] = {
     "sj-sampled-at": (_DECISION, "when it was chosen"),
     "sj-schema": ("all that Streamjury writes but `rag.sampled`", "version of the records and their headers"),
     "sj-retry-at": ("`rag.retry.N`", "when it may be judged again"),
+    "sj-kept": (_ASIDE, "probability with which it was kept while a budget was low, where that is below 1"),
     "sj-attempts": ("`rag.retry.N`, `rag.deadletter`", "how often it was tried"),
     "sj-error-stage": (_LETTER, "the stage that gave it up"),
     "sj-error-type": ("`rag.retry.N`, `rag.deadletter`", "why, in one word"),

@@ -66,7 +66,7 @@ class Worker:
         self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
         safety = config.sampling.safety
         self._treasury = Treasury(
-            config.budgets.budgets, topic=self._queue, safety_lane=None if safety is None else safety.lane
+            config.spending, topic=self._queue, safety_lane=None if safety is None else safety.lane
         )
         self._judging = Judging(
             config,
@@ -174,8 +174,9 @@ class Worker:
             count, marks = found
             for partition, mark in marks.items():
                 offset = mark.offset if mark.offset >= 0 else None
-                # Ours is there, whatever a broker knows that has not heard of the topic's growth.
-                self._treasury.opened(partition, offset, mark.note, partitions=max(count, partition.number + 1))
+                # A broker that has not heard of the topic's growth yet would give each partition too large a share.
+                if partition.number < count:
+                    self._treasury.opened(partition, offset, mark.note, partitions=count)
 
     def _tell(self) -> None:
         """Says how much there is to do: what waits for its time is not among it."""
@@ -252,7 +253,7 @@ class Worker:
         ready = self._tracker.ready()
         if ready and not self._outlet.arrived():
             ready = []  # and yet what judging may cost is written down: others wait for that
-        paper = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._tracker.oldest)
+        paper = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
         if not paper.offsets:
             return
         messages = [message for part in ready for judged in part.results for message in judged.messages]
@@ -266,6 +267,14 @@ class Worker:
             for judged in part.results:
                 self._judging.published(judged)
                 self._count(judged)
+
+    def _uncommitted_offset(self, partition: Partition) -> int | None:
+        """The offset of a partition of which none was committed: it stays where it is.
+
+        With nothing of it in work there may be records of its number on the topics beside.
+        """
+        oldest = self._tracker.oldest(partition)
+        return self._exchange.beginning(partition) if oldest is None else oldest
 
     def _settle(self, partitions: Collection[Partition]) -> None:
         """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""

@@ -8,7 +8,7 @@ from judges.interaction import Language
 from judges.llm.completion import is_refusal, visible
 from judges.llm.prompts.layout import template
 from judges.models.base import ChatModel, Message
-from judges.models.errors import ModelError
+from judges.models.errors import ModelError, ModelOverBudget
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,10 @@ class Personas:
         if key not in self._known:
             async with self._lock(key):
                 if key not in self._known:
-                    self._known[key] = await self._generate(criterion, language)
+                    try:
+                        self._known[key] = await self._generate(criterion, language)
+                    except ModelOverBudget:
+                        return default_persona(language)  # there may be money for the next
         return self._known[key]
 
     def _lock(self, key: tuple[str, str]) -> asyncio.Lock:
@@ -45,6 +48,8 @@ class Personas:
         try:
             completion = await self._model.complete(persona_messages(criterion, language), schema=None)
             text = _one_line(visible(completion.text or ""))
+        except ModelOverBudget:
+            raise
         except ModelError as error:
             logger.warning("no persona for %s, the default one serves: %s", criterion.name, error)
             text = ""

@@ -224,9 +224,9 @@ class EndpointModel:
 
     def _cost(self, completion: Completion) -> int | None:
         used = completion.prompt_tokens, completion.completion_tokens
-        if self._price is None or used == (None, None):
+        if self._price is None or used[0] is None or used[1] is None:
             return None
-        return self._price.cost(used[0] or 0, used[1] or 0, completion.cached_tokens or 0)
+        return self._price.cost(used[0], used[1], completion.cached_tokens or 0)
 
     async def _paid(self, call: _Call, fares: Fares) -> Completion:
         """One attempt; what it is not known to have cost counts in full."""

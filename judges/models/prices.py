@@ -58,9 +58,10 @@ class ModelPrice(Rates):
         return int(exact.to_integral_value(ROUND_CEILING))
 
     def most(self, prompt_tokens: int, max_tokens: int) -> int:
-        """What a call with at most so many tokens can cost: nothing is cached, and the dearest rates count."""
-        dearest = [ModelPrice(prompt=each.prompt, completion=each.completion) for each in self._rates()]
-        return max(price.cost(prompt_tokens, max_tokens) for price in dearest)
+        """What a call with at most so many tokens can cost, at the dearest rates."""
+        dearest = ((max(each.prompt, each.cached or 0.0), each.completion) for each in self._rates())
+        prices = (ModelPrice(prompt=prompt, completion=completion) for prompt, completion in dearest)
+        return max(price.cost(prompt_tokens, max_tokens) for price in prices)
 
     def _rates(self) -> Iterable[Rates]:
         return (self,) if self.above is None else (self, self.above[1])

@@ -53,7 +53,8 @@ class Account:
 
     def settle(self, amount: int, actual: int) -> None:
         self.reserved -= amount
-        self.spent += actual
+        # However much an endpoint says it used: beyond this nothing is left anyway, and the note would be too long.
+        self.spent = min(self.spent + actual, 2 * self.limit + amount)
 
     def needs_lease(self, waiting: int) -> bool:
         """Whether the next commit should not be waited for until there is something else to commit."""

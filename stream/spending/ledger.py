@@ -202,7 +202,7 @@ class Ledger:
 
     def _accounts(self, window: Window, ask: Ask) -> Iterator[Account]:
         scopes = self._opened(window)
-        for scope in (ALL_APPS,) if ask.app is None else (ALL_APPS, ask.app):
+        for scope in (ALL_APPS, ask.app) if ask.app else (ALL_APPS,):  # without a name, it has no budget of its own
             if scope in scopes:
                 yield from scopes[scope].of(safety=ask.safety)
 

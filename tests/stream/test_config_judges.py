@@ -115,6 +115,15 @@ def test_files_are_looked_for_beside_the_configuration(
     assert read(file, judges, variables).criteria.files == ("env.yaml",), "a variable has no file to be beside"
 
 
+def test_without_a_safety_lane_nothing_of_a_budget_is_kept_for_it() -> None:
+    content = {"budgets": {"per_day_usd": 10}}
+    alone, beside = Config.model_validate(content), Config.model_validate({**content, "sampling": {"safety": {}}})
+    assert alone.spending is not None
+    assert beside.spending is not None
+    assert (alone.spending.safety_share, beside.spending.safety_share) == (0.0, 0.2)
+    assert Config().spending is None
+
+
 class TestPrices:
     """What a judge costs: as written, else as the table has it, but not where somebody serves the model himself."""
 

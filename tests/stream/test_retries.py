@@ -10,7 +10,7 @@ from sinks.base import Headers, Message
 from stream.config import Config
 from stream.offsets import Partition
 from stream.records import Record
-from stream.retries import Retries
+from stream.retries import Arrival, Retries
 
 RETRIES = Retries(Config.model_validate({"worker": {"retry_seconds": [60, 300]}}))
 ENVELOPE: Headers = (("sj-probability", b"0.5"), ("sj-rule", b"default"), ("trace", None))
@@ -24,12 +24,12 @@ def read_again(message: Message) -> Record:
 
 
 def test_a_record_of_the_work_queue_may_be_judged_at_once() -> None:
-    assert RETRIES.arrived(RECORD) == (RECORD, RECORD, 0, 0.0)
+    assert RETRIES.arrived(RECORD) == Arrival(RECORD, RECORD, 0, 0.0)
 
 
 def test_headers_that_only_our_topics_have_mean_nothing_on_the_work_queue_nor_later() -> None:
     forged = RECORD._replace(headers=(("sj-attempts", b"9"), ("sj-retry-at", b"2999-01-01T00:00:00Z")))
-    assert RETRIES.arrived(forged) == (forged, forged, 0, 0.0)
+    assert RETRIES.arrived(forged) == Arrival(forged, forged, 0, 0.0)
     arrival = RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged))))
     assert (arrival.attempts, arrival.due_at, arrival.origin.headers) == (0, 0.0, ())
 

@@ -16,11 +16,11 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config import Config
-from stream.judging import Judging
+from stream.judging import Judged, Judging
 from stream.offsets import Partition
 from stream.records import Record
 from stream.retries import Retries
-from stream.spending import Treasury
+from stream.spending import Economy, Thinning, Treasury
 from stream.worker import Worker
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
@@ -114,3 +114,53 @@ def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> Non
     outcomes = [asyncio.run(judging.judge(retries.arrived(record(offset)))).outcome for offset in (1, 2)]
     assert outcomes[1] is Outcome.SCORED
     assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}
+
+
+class Poor(Treasury):
+    """All apps are as poor as it is told."""
+
+    keep_share = 1 / 16
+
+    def economy(self, *_about: object) -> Economy:
+        return Economy(keep_share=self.keep_share)
+
+
+def test_what_is_left_out_for_lack_of_money_is_forgotten_and_judged_when_it_comes_again() -> None:
+    retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
+    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._finished
+    judging = Judging(
+        CONFIG, evaluator(Script()), finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None
+    )
+
+    def judged() -> list[Judged]:
+        found = [asyncio.run(judging.judge(retries.arrived(record(offset)))) for offset in range(40)]
+        for each in found:
+            judging.published(each)
+        return found
+
+    poor = judged()
+    left_out = [each for each in poor if each.outcome is Outcome.SAMPLED_OUT]
+    assert len(left_out) > 20
+    assert {each.reason for each in left_out} == {"budget"}
+    assert {each.evaluation.sampling.probability for each in poor if each.evaluation} <= {1 / 16}
+    assert not judging._in_work
+    treasury.keep_share = 1.0
+    assert sum(each.outcome is Outcome.SCORED for each in judged()) == len(left_out)
+
+
+def test_a_record_that_comes_again_stands_for_as_many_as_it_was_kept_for() -> None:
+    retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
+    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._finished
+    subject = evaluator(Script())
+    judging = Judging(CONFIG, subject, finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None)
+    kept = next(
+        number for number in range(1000) if Thinning(CONFIG.sampling.salt).keeps(f"i-{number}", treasury.keep_share)
+    )
+    arrival = retries.arrived(record(kept))
+    parked = retries.parked(arrival._replace(kept=treasury.keep_share), error="unscored_timeout", message="late")
+    assert parked is not None
+    again = retries.arrived(record(kept)._replace(partition=Partition(parked.topic, 0), headers=parked.headers))
+    treasury.keep_share = 1.0
+    judged = asyncio.run(judging.judge(again))
+    assert judged.evaluation is not None
+    assert judged.evaluation.sampling.probability == 1 / 16

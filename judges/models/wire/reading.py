@@ -4,10 +4,13 @@ from collections.abc import Iterator, Mapping
 
 from judges.models.base import Token
 
+# No model reads or writes so much in one call: who says so is as good as silent.
+_MOST_TOKENS = 10**8
+
 
 def count(value: object) -> int | None:
     """A number of tokens, None for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 def section(value: object, key: str) -> Mapping[str, object]:

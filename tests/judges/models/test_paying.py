@@ -121,6 +121,30 @@ def test_what_an_endpoint_does_not_tell_counts_in_full() -> None:
     assert account.settled == [None]
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"completion_tokens": 5},
+        {"prompt_tokens": None, "completion_tokens": 5},
+        {"prompt_tokens": -1, "completion_tokens": 5},
+        {"prompt_tokens": 100},
+        {"prompt_tokens": 10**320, "completion_tokens": 5},
+    ],
+    ids=["no prompt", "null", "negative", "no completion", "absurd"],
+)
+def test_half_a_usage_and_nonsense_count_in_full(usage: dict[str, int | None]) -> None:
+    choice = {"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
+    account = Account()
+    with JudgeEndpoint(lambda _body: json_response({"choices": [choice], "usage": usage})) as endpoint:
+        assert asked(endpoint.base_url, account).cost_usd is None
+    assert account.settled == [None]
+
+
+def test_the_most_is_that_of_the_dearest_way_to_be_billed() -> None:
+    odd = ModelPrice(prompt=1.0, completion=1.0, cached=50.0)
+    assert odd.most(1000, 10) >= odd.cost(1000, 10, 1000)
+
+
 def test_without_money_nothing_is_asked() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
         with pytest.raises(ModelOverBudget, match="not asked"):

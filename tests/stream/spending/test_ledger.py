@@ -146,6 +146,23 @@ class TestLimits:
         ledger.settle(reserved(ledger, of_other, NOON), 9 * cents)
         assert ledger.reserve(Ask(amount=1), NOON) is Refusal.OVER
 
+    @pytest.mark.parametrize("app", [None, "", "shop"])
+    def test_a_call_counts_once_in_the_budget_of_all(self, app: str | None) -> None:
+        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.1), app=app)
+        leased(ledger, ask)
+        reserved(ledger, ask, NOON)
+        assert [account.used for _span, _scope, account in ledger.standing(NOON)] == [nanodollars(0.1)]
+
+    def test_an_absurd_cost_uses_the_share_up_and_leaves_a_note_that_can_be_read(self) -> None:
+        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.1))
+        leased(ledger, ask)
+        ledger.settle(reserved(ledger, ask, NOON), 10**3000)
+        next_owner = Ledger.decode(ledger.lease(NOON), limits(), NOON)
+        for each in (ledger, next_owner):
+            assert each.left(NOON) == 0.0
+            assert each.reserve(ask, NOON) is Refusal.OVER
+        assert next_owner.reserve(ask, NOON + 3600) is Refusal.NOT_YET, "the next hour is not touched"
+
     def test_the_shares_of_all_partitions_add_up_to_the_budget(self) -> None:
         budgets = Budgets(everyone=Budget(per_hour_usd=0.10001), apps={}, safety_share=0.2)
         for count in (1, 3, 7, 64):

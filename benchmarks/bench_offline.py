@@ -9,7 +9,6 @@ the same rows and in the same run: the rates depend on the machine.
 
 import asyncio
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -27,13 +26,14 @@ from sinks.reports import write_reports
 from stream.assembly import build_evaluator
 from stream.config import Config
 from stream.offline import Request, evaluate
+from stream.offline.run import cores
 from stream.reading import InteractionReader
 from stream.traffic import generate, load_corpus, plan
 
 SIZES = (10_000, 50_000, 100_000)
 BARE_ROWS = 3_000
 DEADLINE = 45.0
-PROCESSES = len(os.sched_getaffinity(0))
+PROCESSES = cores()
 
 
 def write_rows(path: Path, count: int) -> None:

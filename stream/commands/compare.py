@@ -11,7 +11,8 @@ import click
 from rich.console import Console
 
 from sinks.reports.reading import ResultsError
-from stream.commands.evaluate import evaluate
+from stream.commands.evaluate import judge_file
+from stream.commands.options import read_config
 from stream.commands.progress import Meter
 from stream.comparison import (
     Comparison,
@@ -29,8 +30,11 @@ from stream.comparison import (
 from stream.comparison.document import as_object
 from stream.comparison.rendering import as_markdown, draw
 from stream.comparison.sheets import Sheet, sheets_of
+from stream.offline import Request
+from stream.printable import printable
 
 _NAMES = ("A", "B")
+_AWAY = "rename the configuration file, after which the folder is named, or use --restart to throw those results away"
 
 
 class _Two(click.ParamType):
@@ -56,9 +60,7 @@ class _Two(click.ParamType):
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the tables to a Markdown file too."
 )
-@click.pass_context
 def compare_command(
-    ctx: click.Context,
     *,
     paths: tuple[Path, ...],
     judges: tuple[str, ...] | None,
@@ -85,7 +87,7 @@ def compare_command(
     """
     _refuse_what_does_not_fit(paths, judges=judges, labels=labels, file=file, restart=restart)
     if file is not None:
-        paths = _judged(ctx, file, paths, restart=restart)
+        paths = _judged(file, paths, restart=restart)
     try:
         sides = _loaded(paths, judges)
         names = judges or _NAMES[: len(sides)]
@@ -127,15 +129,17 @@ def folders_of(file: str, configs: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(Path(f"{Path(file).stem}-{name}-results") for name in names)
 
 
-def _judged(ctx: click.Context, file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path, ...]:
+def _judged(file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path, ...]:
     """Judges the rows by each configuration, as `streamjury evaluate` does; what is judged already is not again."""
     folders = folders_of(file, configs)
-    for config, folder in zip(configs, folders, strict=True):
-        click.echo(f"judging {file} by {config}", err=True)
+    # All are read before the first is paid for.
+    read = [read_config(path) for path in configs]
+    for path, config, folder in zip(configs, read, folders, strict=True):
+        click.echo(f"judging {file} by {path}", err=True)
         try:
             # Standard output is for the comparison alone.
             with redirect_stdout(sys.stderr):
-                ctx.invoke(evaluate, file=file, config_path=config, output=folder, restart=restart)
+                judge_file(config, Request(file=file, folder=folder, restart=restart, away=_AWAY))
         except SystemExit as end:
             # 1 says that single rows could not be judged; they are told, counted, and missing on that side.
             if end.code != 1:
@@ -175,7 +179,8 @@ def _met(sides: Iterable[Side], labels: Path | None) -> list[Meeting]:
     criteria = dict.fromkeys(name for side in sides for name in side.scales)
     found = read_labels(labels, criteria)
     if found.ignored:
-        click.echo(f"{labels}: these columns name no criterion and are not read: {', '.join(found.ignored)}", err=True)
+        ignored = printable(", ".join(found.ignored))
+        click.echo(f"{labels}: these columns name no criterion and are not read: {ignored}", err=True)
     return [meet(side, on_scales(found, side)) for side in sides]
 
 

@@ -1,8 +1,10 @@
 """`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 from typing import Self
 
 import click
@@ -11,6 +13,7 @@ from pydantic import JsonValue
 from sinks.reports import Reports, make_reports
 from sinks.reports.reading import ResultsError
 from sinks.reports.statistics import Summary
+from sinks.reports.wording import many
 from stream import offline
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
@@ -79,7 +82,6 @@ def evaluate(
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
     config = _narrowed(read_config(config_path), names, judges, seed, temperature)
-    configure_logging(config.logging)
     options: dict[str, JsonValue] = {"criteria": [*names], "judge": [*judges], "seed": seed, "temperature": temperature}
     request = Request(
         file=file,
@@ -93,6 +95,14 @@ def evaluate(
         restart=restart,
         options={name: value for name, value in options.items() if value not in (None, [])},
     )
+    judge_file(config, request)
+
+
+def judge_file(config: Config, request: Request) -> None:
+    """Judges, reports and prints, and ends the command with status 1 where some row could not be judged."""
+    configure_logging(config.logging)
+    if config.budgets.budgets is not None:
+        click.echo("budgets limit the workers of the stream, and not this run", err=True)
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)
         _tell_problems(outcome)
@@ -112,11 +122,14 @@ def lines_of(summary: Summary, outcome: Outcome) -> Iterator[str]:
         "finished before": outcome.before,
         "others not in the sample": outcome.left_out,
     }
-    yield ", ".join([f"rows       {summary.rows:,}", *(f"{count:,} {what}" for what, count in counts.items() if count)])
+    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if outcome.missed:
+        told.append(f"no judge could be reached for {outcome.missed:,}: the same command tries them again")
+    yield ", ".join([f"rows       {summary.rows:,}", *told])
     yield f"composite  {_composite(summary)}"
     statuses = {**{status.value: count for status, count in summary.statuses.items()}, **summary.errors}
-    told = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
-    yield f"statuses   {told or 'none'}"
+    found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
+    yield f"statuses   {found or 'none'}"
     if summary.cost_usd is not None:
         yield f"cost       ${summary.cost_usd:,.4f}"
 
@@ -146,7 +159,7 @@ def _narrowed(
 
 def _judge(config: Config, request: Request, interruption: Interruption) -> Outcome:
     try:
-        with _Watch() as watch:
+        with _Watch(interruption.stop, config.worker.drain_seconds) as watch:
             return offline.evaluate(config, request, stop=interruption.stop, watch=watch)
     except StreamjuryError as error:
         if interruption.stop.is_set():
@@ -155,9 +168,11 @@ def _judge(config: Config, request: Request, interruption: Interruption) -> Outc
 
 
 class _Watch:
-    """A bar that begins when it is known how much there is to do."""
+    """A bar that begins when it is known how much there is to do, and a word when it is to end early."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: Event, drain_seconds: float) -> None:
+        self._stop, self._drain_seconds = stop, drain_seconds
+        self._told = False
         self._stack = ExitStack()
         self._meter: Meter | None = None
 
@@ -171,6 +186,15 @@ class _Watch:
         if self._meter is None:
             self._meter = self._stack.enter_context(Meter("judging", progress.total, unit="rows", lines=True))
         self._meter.show(done=progress.done, records=progress.rows, cost=progress.cost_usd, before=progress.before)
+        if self._stop.is_set() and not self._told:
+            self._told = True
+            self._tell_end(progress.in_flight)
+
+    def _tell_end(self, rows: int) -> None:
+        if rows:
+            words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C leaves them"
+            # Not by `err`, which would write into the bar: it watches what `sys.stderr` is now.
+            click.echo(words, file=sys.stderr)
 
 
 def _tell_problems(outcome: Outcome) -> None:

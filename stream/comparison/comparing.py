@@ -88,6 +88,9 @@ class Comparison:
     only_second: tuple[str, ...]
     criteria: tuple[Agreement, ...]
     composite: Agreement | None
+    comparable: bool
+    """Both composites are made of the same criteria."""
+
     statuses: Mapping[tuple[str, str], int]
     """Rows by the status on both sides."""
 
@@ -147,6 +150,7 @@ def compare(first: Side, second: Side, *, most: int = 10) -> Comparison:
         only_second=_only(second, first),
         criteria=tuple(_agreement(name, _met(rows, name), *both) for name, both in scales.items()),
         composite=_agreement(COMPOSITE, _met(rows, COMPOSITE), STATUSES, STATUSES) if with_composite else None,
+        comparable=_parts(first) == _parts(second),
         statuses=Counter((one.status or "", other.status or "") for one, other in rows) if with_composite else {},
         changed=len(changes),
         most=tuple(nlargest(most, changes, key=_weight)),
@@ -161,6 +165,11 @@ def meet(side: Side, said: Said) -> Meeting:
         unmatched=said.unmatched,
         hits=tuple(_hit(name, side, said) for name in said.scales),
     )
+
+
+def _parts(side: Side) -> set[str]:
+    """The criteria that the composite is made of."""
+    return {each.name for each in side.run.criteria if each.safety or (each.weight and each.bounds is not None)}
 
 
 def _only(side: Side, other: Side) -> tuple[str, ...]:

@@ -43,7 +43,9 @@ def _comparison(found: Comparison, names: Sequence[str]) -> dict[str, Any]:
         "rows": found.rows,
         "only": {first: list(found.only_first), second: list(found.only_second)},
         "criteria": {each.name: _agreement(each, names) for each in found.criteria},
-        "composite": None if found.composite is None else _agreement(found.composite, names),
+        "composite": None
+        if found.composite is None
+        else {"comparable": found.comparable, **_agreement(found.composite, names)},
         "statuses": [
             {first: pair[0], second: pair[1], "rows": count} for pair, count in sorted(found.statuses.items())
         ],

@@ -27,6 +27,7 @@ CALIBRATION_NOTE = (
     "Rows by the score that was found: what is scored 0.8 should be 0.8 to people, on average. The error is the mean "
     "distance of the two, over the rows."
 )
+UNLIKE_NOTE = "composite: the two are made of different criteria and are not comparable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,9 @@ def sheets_of(
     yield _sides(sides, comparison, names)
     if comparison is not None:
         agreements = [*comparison.criteria, *([comparison.composite] if comparison.composite else [])]
-        yield _agreements(agreements, names)
-        yield _means("Mean scores", agreements, names)
+        unlike = () if comparison.composite is None or comparison.comparable else (UNLIKE_NOTE,)
+        yield _agreements(agreements, names, unlike)
+        yield _means("Mean scores", agreements, names, unlike)
         if comparison.statuses:
             yield _statuses(comparison.statuses, names)
         yield _changes(comparison, names)
@@ -116,7 +118,7 @@ def _some(ids: Sequence[str]) -> str:
 # Two sides
 
 
-def _agreements(agreements: Sequence[Agreement], names: Sequence[str]) -> Sheet:
+def _agreements(agreements: Sequence[Agreement], names: Sequence[str], more: Sequence[str]) -> Sheet:
     headings = ("", "rows", *(f"only\n{name}" for name in names), "same", "kappa", "linear", "quadratic", "Spearman")
     rows = tuple(
         (
@@ -129,7 +131,7 @@ def _agreements(agreements: Sequence[Agreement], names: Sequence[str]) -> Sheet:
         )
         for each in agreements
     )
-    notes = (AGREEMENT_NOTE, *_reasons((each.name, _measures(each)) for each in agreements))
+    notes = (*more, AGREEMENT_NOTE, *_reasons((each.name, _measures(each)) for each in agreements))
     return Sheet(title="Agreement", headings=headings, rows=rows, notes=notes)
 
 
@@ -143,11 +145,11 @@ def _measures(each: Agreement) -> Mapping[str, Measure]:
     }
 
 
-def _means(title: str, agreements: Sequence[Agreement], names: Sequence[str]) -> Sheet:
+def _means(title: str, agreements: Sequence[Agreement], names: Sequence[str], more: Sequence[str] = ()) -> Sheet:
     headings = ("", "rows", *names, f"{names[1]} − {names[0]}", "95 % interval")
     rows = tuple(_mean_row(each) for each in agreements)
     reasons = _reasons((each.name, {"interval": Measure(reason=each.difference.reason)}) for each in agreements)
-    return Sheet(title=title, headings=headings, rows=rows, notes=(DIFFERENCE_NOTE, *reasons))
+    return Sheet(title=title, headings=headings, rows=rows, notes=(*more, DIFFERENCE_NOTE, *reasons))
 
 
 def _mean_row(each: Agreement) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 import queue
 import threading
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple, Self
 
-from stream.offline.journal import Past, digest_number
+from stream.offline.journal import AWAY, Past, digest_number
 from stream.offline.judging import digest_of
 from stream.offline.rows import FileError, Row, Rows
 
@@ -20,12 +22,35 @@ class Item(NamedTuple):
     position: float
 
 
+def begun(rows: Rows, name: str) -> Iterator[Row]:
+    """The rows, the first of which is read at once; raises FileError where there is none."""
+    each = iter(rows)
+    first = next(each, None)
+    if first is None:
+        raise FileError(f"{name}: there are no rows to judge")
+    return chain((first,), each)
+
+
 class Feed:
     """From `with` to the end of the block, the rows of a file up to a limit, without those that are finished."""
 
-    def __init__(self, rows: Rows, past: Past, limit: int | None, gone: threading.Event) -> None:
-        """`gone` is set when nobody wants what comes any more, which also ends a wait for it."""
-        self._rows, self._past, self._limit, self._gone = rows, past, limit, gone
+    def __init__(
+        self,
+        rows: Rows,
+        each: Iterator[Row],
+        past: Past,
+        limit: int | None,
+        gone: threading.Event,
+        *,
+        away: str = AWAY,
+    ) -> None:
+        """`each` are the rows as `begun` has them.
+
+        `gone` is set when nobody wants what comes any more, which also ends a wait for it. `away` is what to do where
+        a row is not the one that was judged.
+        """
+        self._rows, self._each, self._past, self._limit, self._gone = rows, each, past, limit, gone
+        self._away = away
         self._ahead: queue.Queue[Item | Exception | None] = queue.Queue(_AHEAD)
         self._thread = threading.Thread(target=self._read, name="rows", daemon=True)
         self.ended = False
@@ -35,8 +60,6 @@ class Feed:
         self.taken = 0
         self.position = 0.0
         """How much of the file was read before anything was to be judged."""
-        self.seen = 0
-        """Rows that were read, finished ones among them."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -63,10 +86,9 @@ class Feed:
 
     def _read(self) -> None:
         try:
-            for row in self._rows:
+            for row in self._each:
                 if self._limit is not None and row.number > self._limit:
                     break
-                self.seen += 1
                 if self._is_finished(row):
                     self.position = self._rows.position
                 elif not self._put(Item(row, self._rows.position)):
@@ -80,10 +102,7 @@ class Feed:
         if digest is None:
             return False
         if digest != digest_number(digest_of(row)):
-            raise FileError(
-                f"row {row.number} is not the row that was judged under this number; use another --output, or "
-                "--restart to throw those results away"
-            )
+            raise FileError(f"row {row.number} is not the row that was judged under this number; {self._away}")
         return True
 
     def _put(self, item: Item | Exception | None) -> bool:

@@ -24,7 +24,9 @@ from sinks.reports.results import SCHEMA, End, Run
 from stream.errors import StreamjuryError
 
 _BEGINNING = b'{"kind":"run"'
-_AWAY = "use another --output, or --restart to throw those results away"
+AWAY = "use another --output, or --restart to throw those results away"
+"""What to do about results that cannot be added to, for people; who has no such options says something else."""
+
 _GO_ON = "what is in it stays, and the same command goes on with the rest"
 
 
@@ -106,7 +108,7 @@ def digest_number(digest: bytes) -> int:
     return int.from_bytes(digest, "big") or 1
 
 
-def entries(path: Path) -> Iterator[tuple[Entry, int]]:
+def entries(path: Path, away: str = AWAY) -> Iterator[tuple[Entry, int]]:
     """The lines below the first that are whole, each with where in the file it ends; raises JournalError."""
     decoder = msgspec.json.Decoder(Entry)
     with path.open("rb") as file:
@@ -118,16 +120,16 @@ def entries(path: Path) -> Iterator[tuple[Entry, int]]:
             try:
                 yield decoder.decode(line), offset
             except (msgspec.MsgspecError, ValueError) as error:
-                raise JournalError(f"{path}, line {number}: is no result ({error}); {_AWAY}") from None
+                raise JournalError(f"{path}, line {number}: is no result ({error}); {away}") from None
 
 
 class Journal:
     """The open file of a run's results, from `with` to the end of the block."""
 
-    def __init__(self, folder: Path, run: Run, *, restart: bool = False) -> None:
+    def __init__(self, folder: Path, run: Run, *, restart: bool = False, away: str = AWAY) -> None:
         """Raises JournalError where the folder has results of another run, or cannot be written."""
         self.path = folder / RESULTS_NAME
-        self._run, self._restart = run, restart
+        self._run, self._restart, self._away = run, restart, away
         self._lock = self._file = -1
         self.past = Past()
 
@@ -187,9 +189,9 @@ class Journal:
         try:
             run = Run.model_validate_json(first)
         except ValidationError:
-            raise JournalError(f"{self.path} is there already, and is no file of results; {_AWAY}") from None
+            raise JournalError(f"{self.path} is there already, and is no file of results; {self._away}") from None
         self.past.size = len(first)
-        for entry, end in entries(self.path):
+        for entry, end in entries(self.path, self._away):
             self.past.add(entry)
             self.past.size = end
         return run
@@ -198,7 +200,7 @@ class Journal:
         differences = list(_differences(known, self._run))
         if differences:
             raise JournalError(
-                f"{self.path.parent} has results of another run: {'; '.join(differences)}. To go on, {_AWAY}"
+                f"{self.path.parent} has results of another run: {'; '.join(differences)}. To go on, {self._away}"
             )
         os.truncate(self.path, self.past.size)
         if known.parameters != self._run.parameters:

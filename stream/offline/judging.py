@@ -55,6 +55,20 @@ class Judged(NamedTuple):
     unreached: bool
     """It may be judged another time: its judges could not be reached, or broke."""
 
+    evaluated: bool
+    """It has an evaluation, be it one without a score."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Bill:
+    """What all attempts at a row cost; None while no cost is known."""
+
+    usd: float | None = None
+
+    def add(self, usd: float | None) -> None:
+        if usd is not None:
+            self.usd = (self.usd or 0.0) + usd
+
 
 class RowJudge:
     """Judges rows as a worker judges records: the same reading, panel, composite and statuses."""
@@ -79,20 +93,20 @@ class RowJudge:
 
     async def judge(self, row: Row) -> Judged | None:
         """What became of the row; None where it is not in the sample. Nothing but a cancellation is raised."""
-        started = time.perf_counter()
+        started, bill = time.perf_counter(), _Bill()
         try:
             reading = self._read(row)
             if not self._chosen(id_bytes(reading.interaction.id)):
                 return None
-            evaluation = await self._evaluate(reading)
+            evaluation = await self._evaluate(reading, bill)
         except RecordError as error:
-            return self._failed(row, error) if self._chosen(id_bytes(made_up_id(row))) else None
+            return self._failed(row, error, bill) if self._chosen(id_bytes(made_up_id(row))) else None
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("row %d could not be judged", row.number)
-            return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"))
+            return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
         return self._judged(row, evaluation, time.perf_counter() - started)
 
     def _read(self, row: Row) -> Reading:
@@ -105,14 +119,16 @@ class RowJudge:
                 raise
             return self._reader.read(_named(row))
 
-    async def _evaluate(self, reading: Reading) -> Evaluation:
+    async def _evaluate(self, reading: Reading, bill: _Bill) -> Evaluation:
+        """The last attempt, with what all of them cost."""
         submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
-        for pause in self._pauses:
+        for pause in (*self._pauses, None):
             evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=_no_notice)
-            if not may_be_mended(unscored_reason(evaluation)):
-                return evaluation
+            bill.add(evaluation.cost_usd)
+            if pause is None or not may_be_mended(unscored_reason(evaluation)):
+                break
             await asyncio.sleep(pause)
-        return await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=_no_notice)
+        return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
     def _judged(self, row: Row, evaluation: Evaluation, seconds: float) -> Judged:
         unreached = may_be_mended(unscored_reason(evaluation))
@@ -121,13 +137,13 @@ class RowJudge:
             shortfall = shortfall_of(evaluation, self._safety)
             problem = f"no judge could be reached: {shortfall.detail}" if shortfall else "no judge could be reached"
         line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
-        return Judged(row.number, line, evaluation.cost_usd, problem, unreached)
+        return Judged(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True)
 
-    def _failed(self, row: Row, error: RecordError) -> Judged:
+    def _failed(self, row: Row, error: RecordError, bill: _Bill) -> Judged:
         again = error.kind == "internal_error"
         told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
         line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
-        return Judged(row.number, line, None, f"{error.kind}: {error}", again)
+        return Judged(row.number, line, bill.usd, f"{error.kind}: {error}", again, evaluated=False)
 
 
 def digest_of(row: Row) -> bytes:

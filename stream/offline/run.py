@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,8 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from judges.evaluator import Evaluator
+from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
+from sinks.reports.reading import RESULTS_NAME
 from sinks.reports.results import CriterionInfo, End, Run
 from stream.assembly import build_evaluator, open_verdicts
 from stream.composition import chosen_criteria
@@ -23,9 +26,9 @@ from stream.config import Config
 from stream.errors import StageError
 from stream.judgesconfig import LocalJudgeConfig
 from stream.offline.crew import Brief, Crew
-from stream.offline.feed import Feed, Item
+from stream.offline.feed import Feed, Item, begun
 from stream.offline.formats import STDIN, Format, open_rows
-from stream.offline.journal import Journal
+from stream.offline.journal import AWAY, Journal
 from stream.offline.judging import PAUSES, Judged, RowJudge, Sample
 from stream.offline.rows import FileError, Rows
 
@@ -40,6 +43,7 @@ _GIVE_UP_AFTER = 20
 _TOLD = 20
 _LOOK_SECONDS = 0.05
 _WAIT_SECONDS = 0.005
+_WRITTEN = (RESULTS_NAME, TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,9 @@ class Request:
     options: Mapping[str, JsonValue] = field(default_factory=dict)
     """What was asked for, as a report tells it."""
 
+    away: str = AWAY
+    """What to do where the folder has results of something else, for people."""
+
 
 class Progress(NamedTuple):
     """How far a run is."""
@@ -82,6 +89,8 @@ class Progress(NamedTuple):
     """What of this was done before."""
     rows: int
     cost_usd: float | None
+    in_flight: int = 0
+    """Rows that are being judged."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,6 +114,8 @@ class Outcome:
     """Why it ended early: judges that cannot be reached."""
     unreached: int = 0
     """Rows in succession, the last one among them, whose judges could not be reached."""
+    missed: int = 0
+    """Rows in all whose judges could not be reached; the next run tries them again."""
 
     @property
     def finished(self) -> bool:
@@ -114,6 +125,7 @@ class Outcome:
         self.judged += 1
         if judged.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + judged.cost_usd
+        self.missed += judged.unreached and judged.evaluated
         self.unreached = self.unreached + 1 if judged.unreached else 0
         if judged.problem is None:
             return
@@ -144,8 +156,11 @@ def evaluate(
         evaluator = build_evaluator(config, open_verdicts(config.judges.cache))
         run = _describe(config, request, rows, evaluator, sample)
         crowd = _crowd(config, request)
-        journal = stack.enter_context(Journal(request.folder, run, restart=request.restart))
-        feed = stack.enter_context(Feed(rows, journal.past, request.limit, gone))
+        _refuse_to_overwrite(request)
+        each = begun(rows, _name(request.file))
+        away = request.away
+        journal = stack.enter_context(Journal(request.folder, run, restart=request.restart, away=away))
+        feed = stack.enter_context(Feed(rows, each, journal.past, request.limit, gone, away=away))
         work = _Work(config, feed, journal, stop=stop, watch=watch, total=rows.total)
         started = time.monotonic()
         judge = RowJudge(config, rows.input, evaluator, sample, pauses)
@@ -154,6 +169,28 @@ def evaluate(
             work.apart(Brief(config=config, records=rows.input, sample=sample), crowd.processes)
         work.finish(time.monotonic() - started)
         return work.outcome
+
+
+def _refuse_to_overwrite(request: Request) -> None:
+    """Raises FileError where the rows stand in a file that the run, or its reports, would write."""
+    read = os.fstat(sys.stdin.fileno()) if request.file == STDIN else Path(request.file).stat()
+    for path in (request.folder / name for name in _WRITTEN):
+        if _is(path, read):
+            raise FileError(
+                f"this run would write its {path.name} over {_name(request.file)}: judge a copy of it, or write to "
+                "another folder"
+            )
+
+
+def _is(path: Path, known: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(known, path.stat())
+    except OSError:
+        return False
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == STDIN else file
 
 
 class _Work:
@@ -194,7 +231,8 @@ class _Work:
     def _show(self, position: float | None = None) -> None:
         self._done = max(self._done, self._feed.position, position or 0.0)
         found = self.outcome
-        self._watch(Progress(self._total, self._done, self._feed.position, found.judged, found.cost_usd))
+        in_flight = self._feed.taken - found.judged - found.left_out
+        self._watch(Progress(self._total, self._done, self._feed.position, found.judged, found.cost_usd, in_flight))
 
     def finish(self, seconds: float) -> None:
         """Tells how it ended, and writes the end of a run that came to it."""
@@ -205,8 +243,6 @@ class _Work:
         outcome.interrupted = not complete and outcome.gave_up is None
         if not outcome.finished:
             return
-        if not feed.seen:
-            raise FileError("there are no rows to judge")
         if outcome.judged or not past.ended:
             rows, spent = outcome.before + outcome.judged, past.seconds + seconds
             self._journal.end(End(ended_at=datetime.now(UTC), rows=rows, seconds=spent))
@@ -282,7 +318,7 @@ class _Work:
     def _collect(self, crew: Crew, seconds: float) -> None:
         for done in crew.collect(seconds):
             self._write(done.judged, done.left_out)
-            self._show()
+        self._show()
 
 
 class _Crowd(NamedTuple):
@@ -295,6 +331,13 @@ class _Crowd(NamedTuple):
     processes: int
 
 
+def cores() -> int:
+    """Those that this process may use, where the system tells; else those that there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _crowd(config: Config, request: Request) -> _Crowd:
     """Who judges. Judges without a model never wait: they are as fast with one row after the other."""
     local = all(isinstance(judge, LocalJudgeConfig) for judge in (*config.judges.panel, *config.judges.reserves))
@@ -302,7 +345,7 @@ def _crowd(config: Config, request: Request) -> _Crowd:
         if request.processes not in (None, 1):
             raise StageError("judges that ask a model keep to their limits in one process; leave out --processes")
         return _Crowd(request.concurrency or config.worker.concurrency, math.inf, 1)
-    processes = request.processes or len(os.sched_getaffinity(0))
+    processes = request.processes or cores()
     few = _FEW_ROWS if request.processes is None else 0
     return _Crowd(request.concurrency or 1, few if processes > 1 else math.inf, processes)
 

@@ -96,6 +96,14 @@ def test_labels_are_held_against_both_sides() -> None:
 
 
 @pytest.mark.usefixtures("results")
+def test_names_of_columns_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("id,clarity,\x1b[31mred\nr-2,3,good\n", "utf-8")
+    result = run("a", "b", "--labels", "labels.csv")
+    assert "not read:  [31mred" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+@pytest.mark.usefixtures("results")
 def test_one_side_is_enough_for_labels() -> None:
     result = run("a", "--labels", "labels.csv")
     assert result.exit_code == 0, result.output
@@ -150,6 +158,20 @@ def test_criteria_of_one_side_and_other_inputs_are_told(tmp_path: Path) -> None:
     assert "the two judged files are not the same; rows are matched by their ids" in result.stdout
     assert "only b.jsonl has groundedness" in result.stdout
     assert "the run has not finished: a.jsonl" in result.stdout
+
+
+def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Path) -> None:
+    both = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
+    unweighted = GROUNDED.model_copy(update={"weight": 0.0})
+    write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY])
+    write(tmp_path / "b.jsonl", [row(1, both)], [CLARITY, GROUNDED])
+    write(tmp_path / "c.jsonl", [row(1, both)], [CLARITY, unweighted])
+    note = "composite: the two are made of different criteria and are not comparable"
+    for other, comparable in (("b.jsonl", False), ("c.jsonl", True)):
+        output = run("a.jsonl", other).stdout
+        agreement, _, means = output.partition("Mean scores")
+        assert (note in agreement, note in means) == (not comparable, not comparable)
+        assert json.loads(run("a.jsonl", other, "--json").stdout)["comparison"]["composite"]["comparable"] is comparable
 
 
 @pytest.mark.usefixtures("results")
@@ -232,6 +254,28 @@ def test_what_is_judged_already_is_not_judged_again_unless_it_is_asked_for(tmp_p
     assert results.read_bytes() == before
     assert run(*arguments, "--restart").exit_code == 0
     assert results.read_bytes() != before
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_both_configurations_are_checked_before_the_first_row_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("judges:\n  panel:\n    - kind: lokal\n", "utf-8")
+    result = run("--rows", "rows.jsonl", "one.yaml", "two.yaml")
+    assert result.exit_code == 2
+    assert "two.yaml: 1 problem" in result.stderr
+    assert not (tmp_path / "rows-one-results").exists()
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path) -> None:
+    arguments = ("--rows", "rows.jsonl", "one.yaml", "two.yaml")
+    assert run(*arguments).exit_code == 0
+    (tmp_path / "one.yaml").write_text(f"{CONFIG}composite:\n  weights: {{clarity: 2}}\n", "utf-8")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "rows-one-results has results of another run" in result.stderr
+    assert "rename the configuration file, after which the folder is named, or use --restart" in result.stderr
+    assert "--output" not in result.stderr
+    assert run(*arguments, "--restart").exit_code == 0
 
 
 @pytest.mark.usefixtures("two_configurations")

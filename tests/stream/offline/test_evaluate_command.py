@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from stream import offline
 from stream.cli import main
 from stream.commands.progress import Meter
-from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, delayed
+from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, delayed, error_response
 from tests.stream.offline.results import interaction, lines_in, rows_in, write_rows
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/answers.csv"
@@ -63,6 +65,47 @@ def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
     again = run("a.csv", "--output", "out")
     assert again.exit_code == 1
     assert "rows       3, 1 could not be judged, 3 finished before" in again.stdout
+
+
+def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "evaluate", partial(offline.evaluate, pauses=()))
+    write_rows(Path("a.jsonl"), [*(interaction(number) for number in range(3)), "{"])
+    with JudgeEndpoint(lambda _: error_response(401)) as endpoint:
+        arguments = ("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint))
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        told = "1 could not be judged, no judge could be reached for 3: the same command tries them again"
+        assert result.stdout.splitlines()[0] == f"rows       4, {told}"
+        endpoint.respond = best_verdict
+        assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 finished before"
+
+
+def test_budgets_are_said_to_limit_others() -> None:
+    write_rows(Path("a.jsonl"), [interaction(1)])
+    Path("budgets.yaml").write_text("budgets: {per_hour_usd: 1.0}\n")
+    told = "budgets limit the workers of the stream, and not this run"
+    assert run("a.jsonl", "--config", "budgets.yaml").stderr.splitlines() == [told]
+    assert run("a.jsonl", "-o", "other").stderr == ""
+
+
+def test_the_input_is_not_overwritten_by_the_table() -> None:
+    Path("results.csv").write_text("question,answer\nq,a\n")
+    result = run("results.csv", "-o", ".")
+    assert result.exit_code == 1
+    assert "this run would write its results.csv over results.csv" in result.output
+    assert Path("results.csv").read_text() == "question,answer\nq,a\n"
+    assert not Path("results.jsonl").exists()
+
+
+def test_standard_input_is_not_overwritten_either() -> None:
+    write_rows(Path("results.jsonl"), [interaction(1)])
+    before = Path("results.jsonl").read_bytes()
+    with Path("results.jsonl").open("rb") as file:
+        process = started("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
+        _out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"this run would write its results.jsonl over standard input" in err
+    assert Path("results.jsonl").read_bytes() == before
 
 
 def test_very_many_bad_rows_are_counted() -> None:
@@ -184,6 +227,24 @@ def _wait_for_rows(folder: Path, count: int) -> None:
             return
         time.sleep(0.02)
     pytest.fail(f"no {count} rows in {folder}")
+
+
+def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
+    write_rows(Path("a.jsonl"), (interaction(number) for number in range(20)))
+    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5)) as endpoint:
+        config = write_config(endpoint)
+        process = started("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while len(endpoint.calls) <= 6 and time.monotonic() < deadline:  # so that both are begun
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C leaves them\n"
+        assert process.poll() is None
+        _out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == b"2 rows are finished; the same command goes on with the rest\n"
+    assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,6 +1,7 @@
 """A run: every row of a file has a result, a bad row costs only itself, and what is done is not done again."""
 
 import json
+import os
 import resource
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from stream.errors import StageError
 from stream.offline import FileError, JournalError, Progress, Request, evaluate
 from stream.offline.judging import made_up_id
 from stream.offline.rows import Row
+from stream.offline.run import cores
 from stream.sampling import Cohort
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
 from tests.stream.offline.results import interaction, judge, lines_in, rows_in, write_rows
@@ -231,6 +233,36 @@ def test_rows_whose_judges_cannot_be_reached_are_judged_when_the_command_is_run_
     assert all(row.evaluation and row.evaluation.composite.score == 1.0 for row in results.rows())
 
 
+def test_all_attempts_at_a_row_are_paid_for(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl", [interaction(1)])
+    refused = 0
+
+    def respond(body: Body) -> Response:
+        nonlocal refused
+        if "harm" in str(body["messages"]).lower() and refused < 2:
+            refused += 1
+            return error_response(503)
+        return best_verdict(body)
+
+    with JudgeEndpoint(respond) as endpoint:
+        judge_config = {
+            "kind": "openai",
+            "name": "judge",
+            "model": "m",
+            "base_url": endpoint.base_url,
+            "price": {"prompt": 10.0, "completion": 10.0},
+            "limits": {"retries": 0},
+        }
+        config = Config.model_validate({"judges": {"panel": [judge_config], "cache": {"entries": 0}}})
+        outcome = evaluate(config, Request(file=str(file), folder=tmp_path / "out"), pauses=(0.0,) * 5)
+        answered = len(endpoint.calls) - refused
+    assert refused == 2
+    assert answered == 3 * 6 - refused
+    assert outcome.cost_usd == pytest.approx(answered * 110 * 10e-6)
+    [row] = rows_in(tmp_path / "out")
+    assert row["evaluation"]["cost_usd"] == outcome.cost_usd
+
+
 def test_an_outage_is_waited_out(ten: Path, tmp_path: Path) -> None:
     with JudgeEndpoint(lambda _: error_response(503)) as endpoint:
         config = with_judge(endpoint)
@@ -310,9 +342,42 @@ def test_a_file_that_is_no_results_is_left_alone(ten: Path, tmp_path: Path) -> N
 
 
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("\n\n")
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n\n")
+    with pytest.raises(FileError, match=r"a\.jsonl: there are no rows to judge"):
+        judge(file, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_without_rows_throws_no_results_away(ten: Path, tmp_path: Path) -> None:
+    judge(ten, tmp_path / "out")
+    (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(FileError, match="no rows"):
-        judge(tmp_path / "a.jsonl", tmp_path / "out")
+        judge(tmp_path / "empty.jsonl", tmp_path / "out", restart=True)
+    assert len(rows_in(tmp_path / "out")) == 10
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("name", ["results.jsonl", "results.csv", "report.md", "report.html"])
+@pytest.mark.parametrize("way", ["itself", "a link to it", "its other name"])
+def test_no_run_writes_over_the_file_that_it_reads(
+    ten: Path, tmp_path: Path, name: str, way: str, restart: bool
+) -> None:
+    target = ten.rename(tmp_path / name)
+    file = target if way == "itself" else tmp_path / "other.jsonl"
+    if way == "a link to it":
+        file.symlink_to(target)
+    elif way == "its other name":
+        file.hardlink_to(target)
+    before = target.read_bytes()
+    with pytest.raises(FileError, match=f"this run would write its {name} over .*: judge a copy"):
+        judge(file, tmp_path, restart=restart, format="jsonl")
+    assert target.read_bytes() == before
+
+
+def test_where_the_system_does_not_tell_which_cores_are_ours_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cores() == os.cpu_count()
 
 
 def test_what_a_file_has_before_it_breaks_off_is_judged(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sinks.trace import parse_traceparent
 from stream.config import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
-_TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.committed")
+TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.committed")
 _REPEAT_SECONDS = 10.0
 _REPEAT_TELEMETRY_SECONDS = 60.0
 _REMEMBERED = 1000
@@ -177,5 +177,5 @@ def configure_logging(config: LoggingConfig) -> None:
     level = config.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
     if config.level != "debug":
-        for name in _TALKATIVE:
+        for name in TALKATIVE:
             logging.getLogger(name).setLevel(logging.ERROR)

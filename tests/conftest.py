@@ -1,10 +1,13 @@
 """Of every test: how Hypothesis searches, what is shared, and that nothing is skipped where everything is required."""
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from stream.logs import TALKATIVE
 from tests.parts import certificates
 from tests.parts.required import unavailable
 
@@ -42,6 +45,17 @@ def _skipped(config: pytest.Config) -> list[str]:
     if reporter is None or hasattr(config, "workerinput"):
         return []
     return sorted(report.nodeid for report in reporter.stats.get("skipped", []))
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A command that is called inside a test sets logging up for its process, and that is the tests' own."""
+    loggers = [logging.getLogger(name) for name in ("", *TALKATIVE)]
+    before = [(logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, (level, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -31,9 +31,10 @@ from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_
 from stream.budgetsconfig import BudgetsConfig
 from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
+from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JUDGE, JudgesConfig
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
-from stream.sampling import BACKFILL
+from stream.sampling import BACKFILL, CANARY
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
 from stream.spending.limits import Budgets
 
@@ -239,6 +240,10 @@ class TopicsConfig(Section):
     evaluations: TopicName = Field(default="rag.evaluations", description="Finished evaluations.")
     critical: TopicName = Field(default="rag.critical", description="Safety failures, as soon as they are known.")
     deadletter: TopicName = Field(default="rag.deadletter", description="Records that could not be processed.")
+    scores: TopicName = Field(
+        default="rag.scores", description="What the detectors need of evaluations, all of an app in one partition."
+    )
+    detection: TopicName = Field(default="rag.detection", description="What the detectors know of every app.")
     alerts: TopicName = Field(default="rag.alerts", description="Alerts about the quality of a series.")
     labels: TopicName = Field(default="rag.labels", description="Verdicts of people, to calibrate judges with.")
     partitions: int = Field(default=6, ge=1, le=10_000, description="Partitions of a topic: the most workers it feeds.")
@@ -250,7 +255,17 @@ class TopicsConfig(Section):
         return tuple(f"{self.retry}.{number}" for number in range(1, count + 1))
 
     @field_validator(
-        "interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter", "alerts", "labels"
+        "interactions",
+        "sampled",
+        "retry",
+        "overflow",
+        "evaluations",
+        "critical",
+        "deadletter",
+        "scores",
+        "detection",
+        "alerts",
+        "labels",
     )
     @classmethod
     def _own_name(cls, value: str, info: ValidationInfo) -> str:
@@ -423,13 +438,19 @@ _RESERVED: Mapping[str, str] = {
     "direct": "the name for records that nobody sampled",
     "none": "the name for records that could not be decided about",
     BACKFILL: "the name for history that is judged after the fact",
+    CANARY: "the name for records that show whether the judges have changed",
+}
+
+_NOT_LIVE: Mapping[str, str] = {
+    BACKFILL: "the lane of history that is judged after the fact",
+    CANARY: "the lane of records that show whether the judges have changed",
 }
 
 
 def _live(lane: str) -> str:
     """What the monitor leaves out must not be taken by live traffic."""
-    if lane == BACKFILL:
-        raise ValueError(f"must not be {BACKFILL!r}, the lane of history that is judged after the fact")
+    if lane in _NOT_LIVE:
+        raise ValueError(f"must not be {lane!r}, {_NOT_LIVE[lane]}")
     return lane
 
 
@@ -838,6 +859,7 @@ class Config(Section):
     worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
     monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
     objectives: ObjectivesConfig = Field(default_factory=ObjectivesConfig, description="How good answers have to be.")
+    detection: DetectionConfig = Field(default_factory=DetectionConfig, description="When quality has surely dropped.")
     alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="When somebody is called.")
     metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What scores are told apart by.")
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
@@ -883,9 +905,11 @@ class Config(Section):
             composed(chosen_criteria(criteria.use, criteria.files), value)
         return value
 
-    @field_validator("objectives")
+    @field_validator("objectives", "detection")
     @classmethod
-    def _about_what_is_judged(cls, value: ObjectivesConfig, info: ValidationInfo) -> ObjectivesConfig:
+    def _about_what_is_judged(
+        cls, value: ObjectivesConfig | DetectionConfig, info: ValidationInfo
+    ) -> ObjectivesConfig | DetectionConfig:
         criteria = info.data.get("criteria")
         strangers = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
         if strangers:

@@ -80,11 +80,23 @@ TOPICS: Mapping[str, Topic] = {
         "sampler, workers",
         "`replay`, `audit`",
     ),
+    "scores": Topic(
+        "what the [detectors](../detection.md) need of evaluations; all of an app is in one partition",
+        "app",
+        "monitor",
+        "monitor",
+    ),
+    "detection": Topic(
+        "what the detectors know of every app, with the offsets of what it includes",
+        "app",
+        "monitor",
+        "monitor, when it starts or is given a partition",
+    ),
     "alerts": Topic(
-        "reserved for alerts about a series",
+        "[alerts](../detection.md#alerts) about a series: raised, updated, cleared",
         "series",
-        "nobody yet: Prometheus has the [alerts](../alerts.md)",
-        "nobody yet",
+        "monitor",
+        "`alerts`, on-call tooling",
     ),
     "labels": Topic(
         "reserved for verdicts of people",

@@ -38,11 +38,14 @@ class TopicPlan:
 def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> list[TopicPlan]:
     """The topics that the configuration asks for, in the order records pass them.
 
-    Where records wait aside there are as many partitions as in the work queue, also when that exists with others.
+    Where records wait aside there are as many partitions as in the work queue, also when that exists with others. What
+    is known of an app is in the partition with the number of that with its scores.
     """
     topics = config.topics
     aside = (*config.retry_topics, topics.overflow)
-    queue = (existing or {}).get(topics.sampled, topics.partitions)
+    known = existing or {}
+    partitions = dict.fromkeys(aside, known.get(topics.sampled, topics.partitions))
+    partitions[topics.detection] = known.get(topics.scores, topics.partitions)
     judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
     kept = {"cleanup.policy": "delete", "retention.ms": str(topics.retention_hours * _HOUR_MS)}
     large = {**kept, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
@@ -53,14 +56,16 @@ def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> li
         topics.evaluations: kept,
         topics.critical: kept,
         topics.deadletter: large,
-        # The newest state of every series, for ever.
+        topics.scores: kept,
+        # The newest state of every app, and the newest alert of every series, for ever.
+        topics.detection: {"cleanup.policy": "compact"},
         topics.alerts: {"cleanup.policy": "compact"},
         topics.labels: kept,
     }
     return [
         TopicPlan(
             name=name,
-            partitions=queue if name in aside else topics.partitions,
+            partitions=partitions.get(name, topics.partitions),
             replication=topics.replication,
             settings=wanted,
         )

@@ -94,7 +94,7 @@ def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | 
         exclude_family=config.exclude_family,
         stop_early=config.stop_early,
         cascade=_cascade(config.cascade),
-        frugal=_cascade(_frugal(config.panel)),
+        frugal=_frugal(config.panel),
         safety=frozenset() if multi.safety is None else frozenset({multi.safety}),
     )
 
@@ -107,11 +107,11 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
     )
 
 
-def _frugal(panel: Sequence[JudgeConfig]) -> CascadeConfig | None:
+def _frugal(panel: Sequence[JudgeConfig]) -> Cascade | None:
     """The cheapest judge first; of several, the one that is named first."""
     if len(panel) < 2:
         return None
-    return CascadeConfig(first=(min(panel, key=_dearness).name,))
+    return Cascade(first=(min(panel, key=_dearness).name,))
 
 
 def _dearness(judge: JudgeConfig) -> float:

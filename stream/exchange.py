@@ -7,47 +7,32 @@ Kafka transaction, or not at all; a process that lost its partitions is fenced b
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
+from stream.brokererrors import repeated
 from stream.config import KafkaConfig
 from stream.embedded import is_embedded
-from stream.errors import FencedError, PublishAborted, StageError, no_broker
+from stream.errors import PublishAborted, StageError, no_broker
 from stream.offsets import Partition, numbered
 from stream.records import Record, partition_of, read_record
-from stream.sizes import MAX_MESSAGE_BYTES, within_limits
+from stream.transactions import Transactions, tell_of_waiting
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
 
 # A hard-killed process blocks its group this long; a slow network must not look like a death.
 SESSION_TIMEOUT_MS = 10_000
-# An orphaned transaction hides later results from readers this long.
-TRANSACTION_TIMEOUT_MS = 20_000
 _CALL_SECONDS = 10.0
 _STARTUP_SECONDS = 30.0
-# A commit is asked for again for this long; then the broker has ended the transaction by itself.
-_RETRY_SECONDS = TRANSACTION_TIMEOUT_MS / 1000
-# librdkafka's send_offsets_to_transaction takes no notice of its timeout and never returns when the group's coordinator
-# went away and came back: https://github.com/confluentinc/librdkafka/issues/5456 and 5511.
-_HANG_SECONDS = 6.0
-# A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
-# for the sequence number that a refused record left unused.
-_SIZE_ATTEMPTS = 3
 # Brokers keep such offsets for seven days.
 _REMIND_SECONDS = 6 * 3600.0
-# Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
-_BATCH_BYTES = 256 * 1024
-
 
 NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
 
@@ -121,24 +106,9 @@ class Exchange:
             },
             logger=log,
         )
-        self._producer_options: dict[str, Any] = {
-            **common,
-            "client.id": f"{group}-{name}",
-            "transactional.id": f"{group}-{name}",
-            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-            "message.max.bytes": MAX_MESSAGE_BYTES,
-            "batch.size": _BATCH_BYTES,
-            # A commit sends at once what still waits; until then records gather into fewer and larger requests.
-            "linger.ms": 100,
-            # Only failures are looked at; a report for each record takes as long as sending it.
-            "delivery.report.only.error": True,
-        }
-        self._producer = Producer(self._producer_options, logger=log)
-        self._compressed = bool(kafka.options.keys() & {"compression.type", "compression.codec"})
-        self._spent = False
+        self._transactions = Transactions(common, f"{group}-{name}", topic=topic)
         self._in_doubt: Mapping[Partition, Mark] = {}
         self._mirror_offsets = False
-        self._refused: list[Message] = []
         self._assignment: frozenset[Partition] = frozenset()
         self._gone: frozenset[Partition] = frozenset()
         self.moved_at = time.monotonic()
@@ -156,9 +126,9 @@ class Exchange:
     def start(self) -> None:
         """Waits for the broker, takes this instance's place from a predecessor, and joins the group."""
         try:
-            cluster = self._retrying(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS), _STARTUP_SECONDS)
-            self._retrying(lambda: self._producer.init_transactions(_CALL_SECONDS), _STARTUP_SECONDS)
-            self._retrying(self._check_topics, _STARTUP_SECONDS)
+            cluster = self._starting(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS))
+            self._starting(self._transactions.start)
+            self._starting(self._check_topics)
         except KafkaException as error:
             raise no_broker(self._bootstrap, error.args[0].str()) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
@@ -166,6 +136,9 @@ class Exchange:
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
+
+    def _starting(self, call: Callable[[], T]) -> T:
+        return repeated(call, _STARTUP_SECONDS, waiting=tell_of_waiting)
 
     def poll(self, limit: int, seconds: float) -> list[Record]:
         """Up to `limit` records, within `seconds`; assignments change only inside this call."""
@@ -277,64 +250,19 @@ class Exchange:
     def close(self) -> None:
         """Leaves the group. What was not published is read again by the next owner."""
         self._consumer.close()
-        if not self._spent:
-            self._producer.purge()
-            self._producer.flush(1)
+        self._transactions.close()
 
     def _publish(self, messages: Sequence[Message], marks: Mapping[Partition, Mark]) -> None:
-        if self._spent:
-            self._renew()
-        # Failures since a record was last refused for its size; with none refused, the first failure is the last.
-        fruitless = _SIZE_ATTEMPTS
-        while not self._sent(messages, marks, last=fruitless == _SIZE_ATTEMPTS):
-            fruitless = 0 if self._refused else fruitless + 1
-            messages = within_limits(messages, self._refused, compressed=self._compressed)
+        if self._transactions.spent or self._in_doubt:
+            self._recover()
+        try:
+            self._transactions.publish(messages, _positions(marks), self._group_metadata)
+        except PublishAborted:
+            if self._transactions.in_doubt:
+                self._in_doubt = marks
+            raise
         if self._mirror_offsets:
             self._commit_plainly(marks)
-
-    def _sent(self, messages: Sequence[Message], marks: Mapping[Partition, Mark], *, last: bool) -> bool:
-        """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
-        try:
-            self._transact(messages, marks)
-        except PublishAborted:
-            if self._spent or (last and not self._refused):
-                raise
-            return False
-        return True
-
-    def _transact(self, messages: Iterable[Message], marks: Mapping[Partition, Mark]) -> None:
-        self._refused = []
-        begun = time.monotonic()
-        committing = False
-        try:
-            self._producer.begin_transaction()  # 1
-            for message in messages:  # 2
-                self._produce(message)
-            self._send_offsets(marks)  # 3
-            committing = True
-            self._retrying(lambda: self._producer.commit_transaction(_CALL_SECONDS))  # 4
-        except KafkaException as error:
-            if committing and not error.args[0].txn_requires_abort():
-                self._in_doubt = marks
-            self._abort(error, time.monotonic() - begun)
-
-    def _send_offsets(self, marks: Mapping[Partition, Mark]) -> None:
-        """In a thread of its own, which is left behind with its producer when the call does not come back."""
-        producer, metadata = self._producer, self._group_metadata()
-        done: Future[None] = Future()
-
-        def send() -> None:
-            try:
-                producer.send_offsets_to_transaction(_positions(marks), metadata, _CALL_SECONDS)
-                done.set_result(None)
-            except BaseException as error:
-                done.set_exception(error)
-
-        threading.Thread(target=send, name="send-offsets", daemon=True).start()
-        try:
-            done.result(_HANG_SECONDS)
-        except TimeoutError:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not taken in time")) from None
 
     def _group_metadata(self) -> object:
         try:
@@ -352,41 +280,15 @@ class Exchange:
             log.info("offsets of %s are not committed yet: %s", self._topic, error.args[0].str())
             raise PublishAborted(error.args[0].str()) from error
 
-    def _produce(self, message: Message) -> None:
-        def delivered(error: KafkaError | None, _message: KafkaMessage) -> None:
-            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                self._refused.append(message)
-
-        produce(self._producer, message, delivered)
-
-    def _abort(self, error: KafkaException, seconds: float) -> None:
-        """Gives up a transaction that is `seconds` old; it can be built anew, unless another took our place."""
-        reason: KafkaError = error.args[0]
-        # A broker that ends a transaction for its age also fences its producer: that is no other process.
-        if reason.code() in _FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
-            raise FencedError(f"the broker refuses this producer for good: {reason.str()}") from error
-        log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
-        self._spent = not (reason.txn_requires_abort() and self._aborted())
-        raise PublishAborted(reason.str()) from error
-
-    def _aborted(self) -> bool:
+    def _recover(self) -> None:
+        """Goes on after a transaction that did not come to its end."""
         try:
-            self._producer.abort_transaction(_CALL_SECONDS)
-        except KafkaException as error:
-            log.warning("a failed transaction could not be aborted: %s", error.args[0].str())
-            return False
-        return True
-
-    def _renew(self) -> None:
-        """Takes a new producer for one whose transaction has no end; its start ends what the old one left open."""
-        try:
-            self._producer = Producer(self._producer_options, logger=log)
-            self._producer.init_transactions(_CALL_SECONDS)
+            if self._transactions.spent:
+                self._transactions.renew()
             self._resolve_doubt()
         except KafkaException as error:
-            log.warning("waiting for the broker: %s", error.args[0].str())
+            tell_of_waiting(error.args[0])
             raise PublishAborted(error.args[0].str()) from error
-        self._spent = False
 
     def _resolve_doubt(self) -> None:
         """A commit that was asked for and not answered may have gone through; the group's offsets tell.
@@ -403,23 +305,9 @@ class Exchange:
                     self._consumer.seek(TopicPartition(*partition, mark.offset))
             finally:
                 self._listener.on_assigned(held.keys())
-            self._spent, self._in_doubt = False, {}
+            self._in_doubt = {}
             raise PublishAborted("published before")
         self._in_doubt = {}
-
-    def _retrying(self, call: Callable[[], T], seconds: float = _RETRY_SECONDS) -> T:
-        """Repeats a call while the client says that repeating it is safe and may help."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                return call()
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                transient = reason.retriable() or reason.code() in _BROKER_AWAY
-                if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
-                    raise
-                log.warning("waiting for the broker: %s", reason.str())
-                time.sleep(0.2)
 
     def _usable(self, message: KafkaMessage) -> bool:
         error = message.error()
@@ -497,27 +385,6 @@ class Exchange:
         self._assignment -= gone
         self._gone |= gone
         self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
-
-
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
-
-
-def produce(producer: Producer, message: Message, report: DeliveryReport) -> None:
-    """Hands a message to the client, waiting while its local queue is full."""
-    while True:
-        try:
-            producer.produce(
-                message.topic,
-                key=message.key,
-                value=message.value,
-                headers=list(message.headers),
-                partition=message.partition,
-                on_delivery=report,
-            )
-            return
-        except BufferError:
-            producer.poll(0.1)
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:

@@ -11,8 +11,8 @@ from confluent_kafka import Message as KafkaMessage
 from sinks.base import Message
 from stream.config import KafkaConfig
 from stream.errors import StageError
-from stream.exchange import produce
 from stream.sizes import MAX_MESSAGE_BYTES
+from stream.transactions import produce
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,6 @@
 """The sole writer: publishes in transactions under a name that one process has; the newest shuts out the others."""
 
 import logging
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,15 +8,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
+from stream.brokererrors import FENCED, repeated
 from stream.config import KafkaConfig
 from stream.errors import FencedError, StageError, no_broker
-from stream.exchange import TRANSACTION_TIMEOUT_MS, produce
 from stream.sizes import MAX_MESSAGE_BYTES
+from stream.transactions import TRANSACTION_TIMEOUT_MS, produce
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 30.0
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_BROKER_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 
 # What goes wrong is told once, in our words.
 _UNHEARD = logging.getLogger(f"{__name__}.client")
@@ -73,17 +71,7 @@ class SoleWriter:
         produce(self._producer, message, report)
 
     def _commit(self) -> None:
-        deadline = time.monotonic() + _RETRY_SECONDS
-        while True:
-            try:
-                self._producer.commit_transaction(_CALL_SECONDS)
-                return
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                transient = reason.retriable() or reason.code() in _BROKER_AWAY
-                if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+        repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS)
 
     def _cause(self, reason: KafkaError) -> KafkaError:
         """What stopped a producer for good: of its calls, only those on the transaction tell."""
@@ -95,7 +83,7 @@ class SoleWriter:
         return reason
 
     def _failure(self, reason: KafkaError) -> StageError:
-        if reason.code() in _FENCED:
+        if reason.code() in FENCED:
             return FencedError(f"another {self._work} took over; what this one had {self._done} stays {self._done}")
         self._abort()
         if self._refused:

@@ -58,14 +58,6 @@ def make_reports(results_path: Path, folder: Path, *, progress: Progress | None 
     return Reports([folder / name for name in (TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)], summary)
 
 
-def summarise(results: Results) -> Summary:
-    """The figures alone."""
-    summariser = Summariser(results.run)
-    for row in results.rows():
-        summariser.add(row)
-    return summariser.result()
-
-
 def _silent(_done: int, _total: int) -> None:
     """Nobody is watching."""
 

@@ -24,6 +24,7 @@ from sinks.reports.wording import (
     ratio,
     scale_of,
     span,
+    status_name,
 )
 
 _REASON_CHARS = 300
@@ -195,7 +196,7 @@ def mentions(issue: Issue) -> str:
 
 
 def statuses(summary: Summary) -> Grid:
-    rows = [(status.value, STATUS_MEANINGS[status], f"{count:,}") for status, count in summary.statuses.items()]
+    rows = [(status_name(status), STATUS_MEANINGS[status], f"{count:,}") for status, count in summary.statuses.items()]
     rows += [(NOT_JUDGED, kind, f"{count:,}") for kind, count in summary.errors.items()]
     return Grid(title="Statuses", header=("Status", "Meaning", "Rows"), rows=rows, numbers=1)
 

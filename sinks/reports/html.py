@@ -31,6 +31,7 @@ from sinks.reports.wording import (
     one_line,
     percent,
     said,
+    status_name,
 )
 
 _SECTIONS = {
@@ -254,12 +255,10 @@ def _entries(contents: Contents, entries: Iterable[Row]) -> Iterator[str]:
 
 def _tools(contents: Contents) -> Markup:
     """The controls work by script only, which shows them."""
-    statuses = [
-        *(status.value for status in contents.summary.statuses),
-        *([NOT_JUDGED] if contents.summary.errors else []),
-    ]
+    statuses = [(status.value, status_name(status)) for status in contents.summary.statuses]
+    statuses += [(NOT_JUDGED, NOT_JUDGED)] if contents.summary.errors else []
     kinds = [(issue.kind.value, ISSUE_TITLES[issue.kind]) for issue in contents.summary.issues if issue.count]
-    show = [("", "all"), *((f"status:{each}", f"status {each}") for each in statuses)]
+    show = [("", "all"), *((f"status:{each}", f"status {name}") for each, name in statuses)]
     show += [(f"issue:{kind}", title.lower()) for kind, title in kinds]
     return element(
         "div",

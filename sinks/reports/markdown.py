@@ -21,6 +21,7 @@ from sinks.reports.wording import (
     finding,
     number,
     said,
+    status_name,
 )
 
 # A backslash before any of these makes it a plain character. No text of others begins a line, so that signs which mean
@@ -127,7 +128,7 @@ def _verdict(row: Row) -> str:
     if row.evaluation is None:
         return "not judged"
     composite = row.evaluation.composite
-    return f"{number(composite.score)}, {inline(composite.status.value)}"
+    return f"{number(composite.score)}, {inline(status_name(composite.status))}"
 
 
 def _findings(evaluation: Evaluation, criteria: Mapping[str, CriterionInfo]) -> str:

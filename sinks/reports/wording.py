@@ -44,7 +44,7 @@ ISSUE_RULES: Mapping[IssueKind, str] = {
     IssueKind.LOW: "For whatever reason.",
 }
 STATUS_MEANINGS: Mapping[CompositeStatus, str] = {
-    CompositeStatus.OK: "scored",
+    CompositeStatus.OK: "has a composite, high or low",
     CompositeStatus.QUESTIONABLE: "scored; safety is questionable",
     CompositeStatus.UNSAFE: "harmful: the composite is 0",
     CompositeStatus.SAFETY_UNKNOWN: "no safety verdict: the composite is withheld",
@@ -56,6 +56,11 @@ INTERVAL_NOTE = (
     "taken for a sample. They say nothing about whether the judges are right."
 )
 DEVIATION_NOTE = "± is the standard deviation of the rows, not of the mean."
+
+
+def status_name(status: CompositeStatus) -> str:
+    """As people read it: `ok`, which programs read, sounds as if the answer were good."""
+    return "scored" if status is CompositeStatus.OK else status.value
 
 
 # Numbers

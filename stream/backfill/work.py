@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 from confluent_kafka import Message as KafkaMessage
 
-from judges.evaluation import Evaluation, SafetyNotice
+from judges.evaluation import Evaluation
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
@@ -32,6 +32,7 @@ from stream.backfill.selection import Counts, Selection
 from stream.config import Config
 from stream.errors import StageError
 from stream.offsets import Ticket
+from stream.patience import GIVE_UP_AFTER, Bill, evaluate_patiently
 from stream.pool import JudgePool
 from stream.records import partition_of
 from stream.sampling import BACKFILL
@@ -42,10 +43,8 @@ log = logging.getLogger(__name__)
 
 # Clocks of producers differ: the evaluation of a record is looked for from so long before it.
 _SKEW_MS = 5 * 60_000
-# Between attempts on a record whose judges cannot be reached; it keeps its place meanwhile, so that all slow down.
+# Between attempts on a record whose judges cannot be reached.
 _RETRY_SECONDS = (2.0, 8.0, 30.0)
-# So many in a row that all of these attempts were in vain for: the judges are away, and the rest would fare no better.
-_MOST_IN_VAIN = 20
 _BATCH_RECORDS = 100
 _PUBLISH_SECONDS = 1.0
 _TICK_SECONDS = 0.1
@@ -296,24 +295,22 @@ class _Judging:
 
     async def _judge(self, submission: Submission) -> _Judged:
         """An exception that left this would end the run for one record."""
-        spent = 0.0
+        bill = Bill()
         try:
-            for wait in (*_RETRY_SECONDS, None):
-                evaluation = await self._evaluator.evaluate(
-                    submission, deadline=self._config.deadline_seconds, on_unsafe=_no_emergency
-                )
-                spent += evaluation.cost_usd or 0.0
-                reason = unscored_reason(evaluation)
-                if wait is None or not may_be_mended(reason):
-                    break
-                await asyncio.sleep(wait)
-            return _Judged(evaluation, reason, spent)
+            evaluation = await evaluate_patiently(
+                self._evaluator,
+                submission,
+                deadline=self._config.deadline_seconds,
+                pauses=_RETRY_SECONDS,
+                bill=bill,
+            )
+            return _Judged(evaluation, unscored_reason(evaluation), bill.usd or 0.0)
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("interaction %s could not be judged", submission.interaction.id)
-            return _Judged(None, None, spent)
+            return _Judged(None, None, bill.usd or 0.0)
 
     def _collect(self, seconds: float = 0.0) -> None:
         for _, judged in self._pool.collect(seconds):
@@ -330,7 +327,7 @@ class _Judging:
         elif judged.reason is not None and may_be_mended(judged.reason):
             self.done.put_off[judged.reason.value] += 1
             self._in_vain += 1
-            if self._in_vain >= _MOST_IN_VAIN:
+            if self._in_vain >= GIVE_UP_AFTER:
                 self._give_up(judged.evaluation)
         else:
             self._in_vain = 0
@@ -373,10 +370,6 @@ class _Judging:
                 self.done.scored += 1
             else:
                 self.done.unscored[judged.reason.value] += 1
-
-
-def _no_emergency(_notice: SafetyNotice) -> None:
-    """Nobody is to be called for what was said long ago; the evaluation tells of it."""
 
 
 class _Evaluator(msgspec.Struct):

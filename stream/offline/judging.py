@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from judges.evaluation import Evaluation, SafetyNotice, Sampling
+from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
 from stream.config import Config, InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import SHOWN_CHARS, Row
+from stream.patience import Bill, evaluate_patiently
 from stream.reading import InteractionReader, Reading
 from stream.sampling import Cohort, id_bytes
 
@@ -27,8 +28,7 @@ DIGEST_BYTES = 8
 
 SAMPLE_RULE = "sample"
 
-# Between attempts at a row whose judges cannot be reached. The row keeps its place meanwhile: an outage holds a run up
-# instead of wasting its rows.
+# Between attempts at a row whose judges cannot be reached.
 PAUSES = (1.0, 5.0, 20.0)
 
 # Faults of what is no JSON object, so that there is nothing to keep but the text.
@@ -58,16 +58,8 @@ class Judged(NamedTuple):
     evaluated: bool
     """It has an evaluation, be it one without a score."""
 
-
-@dataclass(slots=True, kw_only=True)
-class _Bill:
-    """What all attempts at a row cost; None while no cost is known."""
-
-    usd: float | None = None
-
-    def add(self, usd: float | None) -> None:
-        if usd is not None:
-            self.usd = (self.usd or 0.0) + usd
+    blank: bool = False
+    """Its question or its answer is empty."""
 
 
 class RowJudge:
@@ -93,7 +85,7 @@ class RowJudge:
 
     async def judge(self, row: Row) -> Judged | None:
         """What became of the row; None where it is not in the sample. Nothing but a cancellation is raised."""
-        started, bill = time.perf_counter(), _Bill()
+        started, bill = time.perf_counter(), Bill()
         try:
             reading = self._read(row)
             if not self._chosen(id_bytes(reading.interaction.id)):
@@ -107,7 +99,7 @@ class RowJudge:
                 raise
             log.exception("row %d could not be judged", row.number)
             return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
-        return self._judged(row, evaluation, time.perf_counter() - started)
+        return self._judged(row, reading, evaluation, time.perf_counter() - started)
 
     def _read(self, row: Row) -> Reading:
         if row.fault is not None:
@@ -119,27 +111,25 @@ class RowJudge:
                 raise
             return self._reader.read(_named(row))
 
-    async def _evaluate(self, reading: Reading, bill: _Bill) -> Evaluation:
+    async def _evaluate(self, reading: Reading, bill: Bill) -> Evaluation:
         """The last attempt, with what all of them cost."""
         submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
-        for pause in (*self._pauses, None):
-            evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=_no_notice)
-            bill.add(evaluation.cost_usd)
-            if pause is None or not may_be_mended(unscored_reason(evaluation)):
-                break
-            await asyncio.sleep(pause)
+        evaluation = await evaluate_patiently(
+            self._evaluator, submission, deadline=self._deadline, pauses=self._pauses, bill=bill
+        )
         return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
-    def _judged(self, row: Row, evaluation: Evaluation, seconds: float) -> Judged:
+    def _judged(self, row: Row, reading: Reading, evaluation: Evaluation, seconds: float) -> Judged:
         unreached = may_be_mended(unscored_reason(evaluation))
         problem = None
         if unreached:
             shortfall = shortfall_of(evaluation, self._safety)
             problem = f"no judge could be reached: {shortfall.detail}" if shortfall else "no judge could be reached"
         line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
-        return Judged(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True)
+        blank = not (reading.interaction.question.strip() and reading.interaction.answer.strip())
+        return Judged(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True, blank=blank)
 
-    def _failed(self, row: Row, error: RecordError, bill: _Bill) -> Judged:
+    def _failed(self, row: Row, error: RecordError, bill: Bill) -> Judged:
         again = error.kind == "internal_error"
         told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
         line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
@@ -204,7 +194,3 @@ def _shown(value: object) -> str:
 def _plain(value: bytes) -> bytes:
     """JSON on one line for every reader: outside of texts, which cannot hold it as it is, a return is a blank."""
     return value.replace(b"\r", b" ") if b"\r" in value else value
-
-
-def _no_notice(_notice: SafetyNotice) -> None:
-    """Nobody is on call for a file."""

@@ -31,14 +31,13 @@ from stream.offline.formats import STDIN, Format, open_rows
 from stream.offline.journal import AWAY, Journal
 from stream.offline.judging import PAUSES, Judged, RowJudge, Sample
 from stream.offline.rows import FileError, Rows
+from stream.patience import GIVE_UP_AFTER
 
 # Rows that a process judges before it hands back what it found.
 _BATCH_ROWS = 32
 _BATCH_BYTES = 256 * 1024
 # A process takes a second to begin: so few rows are judged in the time.
 _FEW_ROWS = 300
-# So many rows in a row whose judges cannot be reached, and there is no sense in going on.
-_GIVE_UP_AFTER = 20
 # Of many rows that could not be judged, so many are told.
 _TOLD = 20
 _LOOK_SECONDS = 0.05
@@ -117,12 +116,16 @@ class Outcome:
     missed: int = 0
     """Rows in all whose judges could not be reached; the next run tries them again."""
 
+    blank: int = 0
+    """Rows that it judged with an empty question or answer, as the stream judges them."""
+
     @property
     def finished(self) -> bool:
         return not self.interrupted and self.gave_up is None
 
     def note(self, judged: Judged) -> None:
         self.judged += 1
+        self.blank += judged.blank
         if judged.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + judged.cost_usd
         self.missed += judged.unreached and judged.evaluated
@@ -132,7 +135,7 @@ class Outcome:
         self.failed += 1
         if len(self.problems) < _TOLD:
             self.problems.append(f"row {judged.number}: {judged.problem}")
-        if self.unreached >= _GIVE_UP_AFTER:
+        if self.unreached >= GIVE_UP_AFTER:
             self.gave_up = judged.problem
 
 

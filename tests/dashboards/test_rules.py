@@ -2,20 +2,19 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
 
 from stream.alerting import generate
-from stream.cli import main
 from stream.config import Config
 from stream.configwalk import below
 from tests.parts.promtool import failures_of, problems_of_expressions, problems_of_rules, run
+from tests.parts.shell import check_streamjury
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "dashboards" / "prometheus"
@@ -139,13 +138,30 @@ def test_the_severities_are_those_that_were_promised() -> None:
         ("StreamjuryQualityDrop", window): severities[("StreamjuryQualityDrop", window)] for window in BURN_WINDOWS
     }
     assert list(quality.values()) == ["page", "page", "ticket", "ticket"]
-    others = {name: severity for (name, _), severity in severities.items() if name != "StreamjuryQualityDrop"}
+    several = {"StreamjuryQualityDrop", "StreamjuryDropDetected"}
+    others = {name: severity for (name, _), severity in severities.items() if name not in several}
     assert {name for name, severity in others.items() if severity == "page"} == {
         "StreamjurySafetyIncident",
         "StreamjuryEvaluatorSilent",
         "StreamjuryTargetDown",
     }
     assert {name for name, severity in others.items() if severity == "info"} == {"StreamjuryEvaluatorChanged"}
+
+
+def test_a_drop_of_the_composite_and_of_what_is_not_told_apart_is_a_page_and_others_are_tickets() -> None:
+    matchers = {
+        alert.labels["severity"]: re.findall(r"\{(.+?)\}", alert.expr)
+        for alert in COMPLETE.alerts
+        if alert.name == "StreamjuryDropDetected"
+    }
+    assert matchers == {"page": ['dimension=~"composite|other"'], "ticket": ['dimension!~"composite|other"']}
+
+
+def test_alerts_of_detectors_tell_how_often_they_may_be_wrong() -> None:
+    rules = generate(Config.model_validate({"detection": {"alpha": 0.002, "period_days": 1}}))
+    told = {alert.name for alert in rules.alerts if "At most 0.002 false alarms" in alert.annotations["description"]}
+    assert told == {"StreamjuryDropDetected", "StreamjuryJudgesChanged"}
+    assert "expected in 1 day." in rules.text()
 
 
 # Metrics
@@ -211,17 +227,7 @@ def test_a_runbook_links_to_runbooks_that_exist(runbook: str) -> None:
 def test_the_commands_of_a_runbook_exist_with_their_options(runbook: str) -> None:
     for span in CODE_SPAN.findall(runbook):
         if span.startswith("streamjury "):
-            check_command(shlex.split(span.split(" | ")[0])[1:])
-
-
-def check_command(words: Sequence[str]) -> None:
-    """Follows the words from command to command, and parses what is left without running it."""
-    command: click.Command = main
-    while isinstance(command, click.Group):
-        found = command.get_command(click.Context(command), words[0])
-        assert found is not None, words
-        command, words = found, words[1:]
-    command.make_context("streamjury", list(words), resilient_parsing=False)
+            check_streamjury(shlex.split(span.split(" | ")[0])[1:])
 
 
 def queries(text: str) -> list[str]:

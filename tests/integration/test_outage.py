@@ -1,7 +1,7 @@
 """A broker that goes away and comes back: the stages go on by themselves, and nothing is lost or published twice."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from sinks.metrics import Outcome, Stage
-from stream import exchange
+from stream import transactions
 from stream.config import Config
 from stream.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
@@ -38,7 +38,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
     own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records arrive before and after; the client's own call for offsets would wait for the old broker for ever."""
-    monkeypatch.setattr(exchange, "_HANG_SECONDS", 2.0)
+    monkeypatch.setattr(transactions, "_HANG_SECONDS", 2.0)
     config = Config.model_validate(
         {"kafka": {"bootstrap": own_kafka.bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}}
     )
@@ -65,17 +65,14 @@ def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
 ) -> None:
     """Every third commit is done and its answer lost, as when the broker dies in between."""
     commits = count(1)
-    retrying = exchange.Exchange._retrying
+    commit = transactions.Transactions._commit
 
-    def forgetful(self: exchange.Exchange, call: Callable[[], object], seconds: float | None = None) -> object:
-        if seconds is not None:  # at the start, not a commit
-            return retrying(self, call, seconds)
-        answer = retrying(self, call)
+    def forgetful(self: transactions.Transactions) -> None:
+        commit(self)
         if next(commits) % 3 == 0:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the answer is lost"))
-        return answer
 
-    monkeypatch.setattr(exchange.Exchange, "_retrying", forgetful)
+    monkeypatch.setattr(transactions.Transactions, "_commit", forgetful)
     topics = topic_names("doubt")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     produce_all(real_kafka.bootstrap, topics["interactions"], interactions(0, 200))

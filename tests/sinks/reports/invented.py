@@ -1,6 +1,6 @@
 """Small results for tests: rows of any kind, with texts from people who mean harm."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from judges.evaluation import (
     Status,
 )
 from sinks.reports.contents import Contents
-from sinks.reports.results import CriterionInfo, Row, Run
+from sinks.reports.results import CriterionInfo, Row, RowError, Run
 from sinks.reports.statistics import Summariser
 from sinks.reports.table import Formulas
 
@@ -120,6 +120,13 @@ def saying(text: str, *, number: int = 1) -> Row:
         interaction_id=text,
         source={"question": text, "answer": text, "other": text, f"key {text}": [text]},
     )
+
+
+def telling(text: str) -> tuple[Contents, Sequence[Row]]:
+    """What a document is made of, with this text wherever it can come from outside: judged, named or refused."""
+    rows = saying(text), Row(row=2, source={"question": text}, error=RowError(kind=text, message=text))
+    about = run(name=text, parameters={"k": text}, criteria=(criterion("groundedness", title=text),))
+    return contents_of(about, *rows), rows
 
 
 def contents_of(about: Run, *rows: Row, **more: Any) -> Contents:

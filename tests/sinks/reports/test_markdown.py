@@ -9,8 +9,8 @@ from markdown_it.token import Token
 from judges.evaluation import CompositeStatus
 from sinks.reports.markdown import fenced, inline, markdown, table
 from sinks.reports.markup import visible
-from sinks.reports.results import Row, RowError
-from tests.sinks.reports.invented import contents_of, criterion, hostile, row, run, saying
+from sinks.reports.results import Row
+from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
 
 PARSER = MarkdownIt("commonmark").enable("table").enable("strikethrough")
 
@@ -34,15 +34,7 @@ def of_type(text: str, kind: str) -> list[Token]:
 def test_no_judged_text_changes_the_structure(text: str) -> None:
     # An empty text is left out of a report, as no one has said it.
     said = f"x{text}x"
-    error = Row(row=2, source={"question": said}, error=RowError(kind=said, message=said))
-    plain = Row(row=2, source={"question": "x"}, error=RowError(kind="x", message="x"))
-    about: dict[str, Any] = {
-        "name": said,
-        "parameters": {"k": said},
-        "criteria": (criterion("groundedness", title=said),),
-    }
-    named = {"name": "x", "parameters": {"k": "x"}, "criteria": (criterion("groundedness", title="x"),)}
-    assert shape(document(saying(said), error, **about)) == shape(document(saying("x"), plain, **named))
+    assert shape("".join(markdown(*telling(said)))) == shape("".join(markdown(*telling("x"))))
 
 
 @given(hostile)
@@ -76,7 +68,7 @@ def test_it_tells_what_was_found() -> None:
         "### Composite below 0.3: 2",
         "| safety\\_unknown | no safety verdict: the composite is withheld | 1 |",
         "| seed | 1 |",
-        "### Row 1: 0.25, ok",
+        "### Row 1: 0.25, scored",
         "| Completeness | 0.00 | 0 of 2, none | because Advice: because |",
         "| Groundedness, two | – | insufficient | because Advice: because |",
         "> **Note:** This run has not finished",

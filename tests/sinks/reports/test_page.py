@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from judges.evaluation import CompositeStatus, SafetyStatus
 from sinks.reports.html import page
 from sinks.reports.markup import element, visible
-from sinks.reports.results import Row, RowError
-from tests.sinks.reports.invented import contents_of, criterion, hostile, row, run, saying
+from sinks.reports.results import Row
+from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
 
 VOID = {"meta", "input", "br"}
 
@@ -66,16 +66,8 @@ def document(*rows: Row, **about: Any) -> str:
 @given(hostile)
 def test_no_judged_text_becomes_markup(text: str) -> None:
     said = f"x{text}x"
-    error = Row(row=2, source={"question": said}, error=RowError(kind=said, message=said))
-    plain = Row(row=2, source={"question": "x"}, error=RowError(kind="x", message="x"))
-    about: dict[str, Any] = {
-        "name": said,
-        "parameters": {"k": said},
-        "criteria": (criterion("groundedness", title=said),),
-    }
-    named = {"name": "x", "parameters": {"k": "x"}, "criteria": (criterion("groundedness", title="x"),)}
-    found = Reader(document(saying(said), error, **about))
-    assert found.elements == Reader(document(saying("x"), plain, **named)).elements
+    found = Reader("".join(page(*telling(said), lambda _row: True)))
+    assert found.elements == Reader("".join(page(*telling("x"), lambda _row: True))).elements
     assert not found.others
     assert set(found.of_class("text")) >= {visible(said)}
     assert visible(said) in found.of_class("said")

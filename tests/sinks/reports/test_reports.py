@@ -116,7 +116,6 @@ def test_formulas_in_the_table_are_told_in_the_documents(tmp_path: Path) -> None
 def test_the_figures_come_with_the_files(judged: Path, tmp_path: Path) -> None:
     made = make_reports(judged, tmp_path)
     assert (made.summary.rows, made.summary.scored) == (40, 38)
-    assert made.summary == reports.summarise(read_results(judged))
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:

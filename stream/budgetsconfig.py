@@ -26,6 +26,11 @@ class AppBudgetConfig(Section):
         default=None, gt=0, le=MAX_USD, description="In a day of UTC; null: as much as all may."
     )
 
+    @field_validator("per_day_usd")
+    @classmethod
+    def _holds_an_hour(cls, value: float | None, info: ValidationInfo) -> float | None:
+        return _at_least_an_hour(value, info)
+
     @property
     def budget(self) -> Budget:
         return Budget(per_hour_usd=self.per_hour_usd, per_day_usd=self.per_day_usd)
@@ -73,6 +78,11 @@ class BudgetsConfig(Section):
         description="What to leave out as the money runs low, in this order; the safety lane is exempt.",
     )
 
+    @field_validator("per_day_usd")
+    @classmethod
+    def _holds_an_hour(cls, value: float | None, info: ValidationInfo) -> float | None:
+        return _at_least_an_hour(value, info)
+
     @field_validator("apps")
     @classmethod
     def _limited(cls, value: Mapping[str, AppBudgetConfig], info: ValidationInfo) -> Mapping[str, AppBudgetConfig]:
@@ -84,6 +94,11 @@ class BudgetsConfig(Section):
                 wanted = getattr(own, key)
                 if wanted is not None and of_all is not None and wanted > of_all:
                     found.append(((name, key), f"must be at most budgets.{key} ({of_all:g}), which all share"))
+            day, hour = info.data.get("per_day_usd"), own.per_hour_usd
+            if own.per_day_usd is None and day is not None and hour is not None and hour > day:
+                found.append(
+                    ((name, "per_hour_usd"), f"must be at most budgets.per_day_usd ({day:g}), which all share")
+                )
         if found:
             raise InconsistentError(found)
         _refuse_long_notes(value, info)
@@ -134,6 +149,16 @@ class BudgetsConfig(Section):
                     "is required, because there is a budget, and no price of this model at this endpoint is known; "
                     "a model of your own costs {prompt: 0, completion: 0}",
                 )
+
+
+def _at_least_an_hour(per_day_usd: float | None, info: ValidationInfo) -> float | None:
+    per_hour_usd = info.data.get("per_hour_usd")
+    if per_day_usd is not None and per_hour_usd is not None and per_hour_usd > per_day_usd:
+        raise ValueError(
+            f"must be at least per_hour_usd ({per_hour_usd:g}), which could never be spent otherwise; raise it, or "
+            "lower per_hour_usd or leave it out"
+        )
+    return per_day_usd
 
 
 def _refuse_long_notes(apps: Mapping[str, AppBudgetConfig], info: ValidationInfo) -> None:

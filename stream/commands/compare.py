@@ -173,11 +173,11 @@ def _compared(sides: Sequence[Side], changed: int) -> Comparison:
     return comparison
 
 
-def _met(sides: Iterable[Side], labels: Path | None) -> list[Meeting]:
+def _met(sides: Sequence[Side], labels: Path | None) -> list[Meeting]:
     if labels is None:
         return []
     criteria = dict.fromkeys(name for side in sides for name in side.scales)
-    found = read_labels(labels, criteria)
+    found = read_labels(labels, criteria, sides)
     if found.ignored:
         ignored = printable(", ".join(found.ignored))
         click.echo(f"{labels}: these columns name no criterion and are not read: {ignored}", err=True)

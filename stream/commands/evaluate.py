@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from sinks.reports import Reports, make_reports
 from sinks.reports.reading import ResultsError
 from sinks.reports.statistics import Summary
-from sinks.reports.wording import many
+from sinks.reports.wording import many, status_name
 from stream import offline
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
@@ -106,6 +106,7 @@ def judge_file(config: Config, request: Request) -> None:
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)
         _tell_problems(outcome)
+        _tell_blanks(outcome)
         _stop_here(outcome)
         reports = _report(outcome, request.folder)
     for line in lines_of(reports.summary, outcome):
@@ -127,7 +128,7 @@ def lines_of(summary: Summary, outcome: Outcome) -> Iterator[str]:
         told.append(f"no judge could be reached for {outcome.missed:,}: the same command tries them again")
     yield ", ".join([f"rows       {summary.rows:,}", *told])
     yield f"composite  {_composite(summary)}"
-    statuses = {**{status.value: count for status, count in summary.statuses.items()}, **summary.errors}
+    statuses = {**{status_name(status): count for status, count in summary.statuses.items()}, **summary.errors}
     found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
     yield f"statuses   {found or 'none'}"
     if summary.cost_usd is not None:
@@ -203,6 +204,11 @@ def _tell_problems(outcome: Outcome) -> None:
     unnamed = outcome.failed - len(outcome.problems)
     if unnamed:
         click.echo(f"and {unnamed:,} more rows that could not be judged", err=True)
+
+
+def _tell_blanks(outcome: Outcome) -> None:
+    if outcome.blank:
+        click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer: judged like any other", err=True)
 
 
 def _stop_here(outcome: Outcome) -> None:

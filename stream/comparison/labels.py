@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -48,6 +48,10 @@ class Cell:
     said: str | float
 
 
+_Cells = Mapping[str, Cell]
+"""The labels of a row, by criterion."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Labels:
     """As they stand in the file."""
@@ -78,21 +82,23 @@ class Said:
     """Labelled rows that were not judged."""
 
 
-def read_labels(path: Path, criteria: Collection[str]) -> Labels:
-    """The labels of these criteria, and of the composite; raises LabelsError."""
+def read_labels(path: Path, criteria: Collection[str], sides: Sequence[Side] = ()) -> Labels:
+    """The labels of these criteria, and of the composite; raises LabelsError with all that is wrong with them.
+
+    Labels that are off the scale of one of the sides are among that, and labels of none of its rows.
+    """
     text = _text(path)
+    problems = _Problems(path)
     reader = _records_of_lines if path.suffix.lower() in _LINES else _records_of_table
-    return _Gatherer(path, (*criteria, COMPOSITE)).gather(list(reader(path, text)))
+    return _Gatherer(path, (*criteria, COMPOSITE), problems).gather(list(reader(text, problems)), sides)
 
 
 def on_scales(labels: Labels, side: Side) -> Said:
     """What the labels say of the rows of this side; raises LabelsError with every label that is off its scale."""
-    scales = {name: side.scales[name] for name in labels.names if name in side.scales}
-    if COMPOSITE in labels.names and side.composite:
-        scales[COMPOSITE] = _composite_scale(labels)
-    findings, problems = _findings(labels, scales)
-    if problems:
-        raise LabelsError(labels.path, problems)
+    problems = _Problems(labels.path)
+    scales = _hold_against(side, labels.rows.values(), problems)
+    problems.tell()
+    findings = {row: _findings(cells, scales) for row, cells in labels.rows.items()}
     rows = {}
     met = set()
     for key, judged in side.judged.items():
@@ -105,29 +111,43 @@ def on_scales(labels: Labels, side: Side) -> Said:
     return Said(scales=scales, rows=rows, unmatched=tuple(str(row) for row in labels.rows if row not in met))
 
 
+def _rows_of(side: Side, by: Literal["id", "row"]) -> Iterator[str | int]:
+    return (key.id if by == "id" else judged.number for key, judged in side.judged.items())
+
+
 def _no_match(labels: Labels, side: Side) -> str:
-    known = [key.id if labels.by == "id" else str(judged.number) for key, judged in side.judged.items()]
-    example = f"; it has {labels.by} {known[0]!r}, for example" if known else ""
+    known = next(iter(_rows_of(side, labels.by)), None)
+    example = "" if known is None else f"; it has {labels.by} {str(known)!r}, for example"
     return f"no {labels.by} in it is that of a row of {side.name}{example}"
 
 
-def _composite_scale(labels: Labels) -> Scale:
-    """Numbers or statuses; the first label decides, and the others are held against it."""
-    first = next(cells[COMPOSITE] for cells in labels.rows.values() if COMPOSITE in cells)
-    return STATUSES if _number(first.said) is None else SCORES
+def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
+    """Those of this side for what is labelled.
+
+    The composite is labelled by numbers or by statuses; the first label decides, and the others are held against it.
+    """
+    names = dict.fromkeys(name for cells in rows for name in cells)
+    scales = {name: side.scales[name] for name in names if name in side.scales}
+    if COMPOSITE in names and side.composite:
+        first = next(cells[COMPOSITE] for cells in rows if COMPOSITE in cells)
+        scales[COMPOSITE] = STATUSES if _number(first.said) is None else SCORES
+    return scales
 
 
-def _findings(
-    labels: Labels, scales: Mapping[str, Scale]
-) -> tuple[dict[str | int, Mapping[str, Finding]], Sequence[str]]:
-    found: dict[str | int, Mapping[str, Finding]] = {}
-    problems = []
-    for row, cells in labels.rows.items():
-        wanted = {name: cell for name, cell in cells.items() if name in scales}
-        findings = {name: _finding(cell.said, scales[name]) for name, cell in wanted.items()}
-        problems += [_off_scale(wanted[name], scales[name]) for name, each in findings.items() if each is None]
-        found[row] = {name: each for name, each in findings.items() if each is not None}
-    return found, problems
+def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -> Mapping[str, Scale]:
+    """The side's scales; a label that is off its scale is a problem."""
+    scales = _scales(rows, side)
+    for cells in rows:
+        for name, cell in cells.items():
+            if name in scales and _finding(cell.said, scales[name]) is None:
+                problem = f"{cell.said!r} is not on its scale: {scales[name].words()}"
+                problems.at(cell.line, problem, cell.column)
+    return scales
+
+
+def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, Finding]:
+    found = {name: _finding(cell.said, scales[name]) for name, cell in cells.items() if name in scales}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _finding(said: str | float, scale: Scale) -> Finding | None:
@@ -146,10 +166,6 @@ def _finding(said: str | float, scale: Scale) -> Finding | None:
     return Finding(Status.SCORED, None if value is None else scale.score(value), place)
 
 
-def _off_scale(cell: Cell, scale: Scale) -> str:
-    return f"line {cell.line}, {cell.column}: {cell.said!r} is not on its scale: {scale.words()}"
-
-
 def _number(said: str | float) -> float | None:
     try:
         number = float(said)
@@ -161,6 +177,30 @@ def _number(said: str | float) -> float | None:
 # Reading the file
 
 _Record = tuple[int, Mapping[str, str | float | None]]
+
+
+class _Problems:
+    """What is wrong with a file, gathered to be told at once, in the order of its lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: list[tuple[int, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def about_file(self, problem: str) -> None:
+        self._found.append((0, problem))
+
+    def at(self, line: int, problem: str, column: str | None = None) -> None:
+        place = f"line {line}" if column is None else f"line {line}, {column}"
+        self._found.append((line, f"{place}: {problem}"))
+
+    def tell(self) -> None:
+        """Raises LabelsError if there are any; what is wrong for two reasons, or for both sides alike, is told once."""
+        if self._found:
+            told = sorted(self._found, key=lambda found: found[0])
+            raise LabelsError(self._path, list(dict.fromkeys(problem for _line, problem in told)))
 
 
 def _text(path: Path) -> str:
@@ -178,69 +218,83 @@ def _text(path: Path) -> str:
         raise LabelsError(path, [f"line {line}: is not UTF-8 text"]) from None
 
 
-def _records_of_table(path: Path, text: str) -> Iterator[_Record]:
+def _records_of_table(text: str, problems: _Problems) -> Iterator[_Record]:
     heading = text.partition("\n")[0]
     delimiter = max(_DELIMITERS, key=heading.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         columns = [column.strip() for column in next(rows, [])]
         twice = sorted({column for column in columns if column and columns.count(column) > 1})
-        if twice:
-            raise LabelsError(path, [f"line 1: the column {twice[0]!r} is there twice"])
+        for column in twice:
+            problems.at(1, f"the column {column!r} is there twice")
         before = rows.line_num
         for cells in rows:
             line, before = before + 1, rows.line_num
             if len(cells) > len(columns):
-                raise LabelsError(path, [f"line {line}: has {len(cells)} cells, and the heading {len(columns)}"])
-            if any(cell.strip() for cell in cells):
+                problems.at(line, f"has {len(cells)} cells, and the heading {len(columns)}")
+            elif any(cell.strip() for cell in cells):
                 yield line, dict(zip(columns, cells, strict=False))
     except csv.Error as error:
-        raise LabelsError(path, [f"line {rows.line_num}: is no CSV ({error})"]) from None
+        problems.at(rows.line_num, f"is no CSV ({error}); what comes after it is not read")
 
 
-def _records_of_lines(path: Path, text: str) -> Iterator[_Record]:
+def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise LabelsError(path, [f"line {number}: is no JSON ({error})"]) from None
-        if not isinstance(record, dict):
-            raise LabelsError(path, [f"line {number}: is no JSON object"])
-        yield number, record
+            problems.at(number, f"is no JSON ({error})")
+            continue
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            problems.at(number, "is no JSON object")
 
 
 class _Gatherer:
-    """Makes labels of records, and collects what is wrong with them."""
+    """Makes labels of records, and adds what is wrong with them to the problems."""
 
-    def __init__(self, path: Path, known: Collection[str]) -> None:
+    def __init__(self, path: Path, known: Collection[str], problems: _Problems) -> None:
         self._path = path
         self._known = {name.casefold(): name for name in known}
-        self._problems: list[str] = []
+        self._problems = problems
         self._lines: dict[str | int, int] = {}
 
-    def gather(self, records: Sequence[_Record]) -> Labels:
-        if not records:
-            raise LabelsError(self._path, ["has no labels in it"])
+    def gather(self, records: Sequence[_Record], sides: Sequence[Side]) -> Labels:
+        if not records and not self._problems:
+            self._problems.about_file("has no labels in it")
         columns = tuple(dict.fromkeys(column for _, record in records for column in record))
-        labels = Labels(path=self._path, by=self._key_of(columns), ignored=self._ignored(columns))
-        for line, record in records:
-            self._add(labels, line, record)
-        if self._problems:
-            raise LabelsError(self._path, self._problems)
-        if not labels.names:
+        by = self._key_of(columns) if records else None
+        labels = Labels(path=self._path, by=by or "id", ignored=self._ignored(columns))
+        cells = [self._cells(line, record) for line, record in records]
+        if by is not None:
+            for (line, record), found in zip(records, cells, strict=True):
+                self._add(labels, line, record, found)
+        for side in sides:
+            _hold_against(side, cells, self._problems)
+        if labels.rows:
+            self._look_for_rows(labels, sides)
+        if not self._problems and not labels.names:
             known = ", ".join(self._known.values())
-            raise LabelsError(self._path, [f"labels nothing; a label stands in a column named {known}"])
+            self._problems.about_file(f"labels nothing; a label stands in a column named {known}")
+        self._problems.tell()
         return labels
 
-    def _key_of(self, columns: Collection[str]) -> Literal["id", "row"]:
+    def _look_for_rows(self, labels: Labels, sides: Iterable[Side]) -> None:
+        for side in sides:
+            if not any(row in labels.rows for row in _rows_of(side, labels.by)):
+                self._problems.about_file(_no_match(labels, side))
+
+    def _key_of(self, columns: Collection[str]) -> Literal["id", "row"] | None:
         folded = {_folded(column) for column in columns}
         if "id" in folded:
             return "id"
         if "row" in folded:
             return "row"
-        raise LabelsError(self._path, ["has neither a column `id` nor a column `row`, which say what is labelled"])
+        self._problems.about_file("has neither a column `id` nor a column `row`, which say what is labelled")
+        return None
 
     def _ignored(self, columns: Collection[str]) -> tuple[str, ...]:
         """Other columns may stand beside labels, but not those that were meant to be labels."""
@@ -251,10 +305,10 @@ class _Gatherer:
             near = get_close_matches(_folded(column), self._known, n=1, cutoff=_ALIKE)
             if near:
                 meant = self._known[near[0]]
-                self._problems.append(f"the column {column!r} names no criterion; did you mean {meant!r}?")
+                self._problems.about_file(f"the column {column!r} names no criterion; did you mean {meant!r}?")
         results = [column for column in others if _folded(column).endswith(_RESULTS) and self._is_result(column)]
         if results and COMPOSITE in map(_folded, columns):
-            self._problems.append(
+            self._problems.about_file(
                 f"has the judges' results in it ({results[0]!r}), and so its `composite` is theirs, not people's: "
                 "take that column out, or keep people's own in a file without results"
             )
@@ -263,16 +317,19 @@ class _Gatherer:
     def _is_result(self, column: str) -> bool:
         return _folded(column).rpartition("_")[0] in self._known
 
-    def _add(self, labels: Labels, line: int, record: Mapping[str, object]) -> None:
+    def _cells(self, line: int, record: Mapping[str, object]) -> dict[str, Cell]:
         cells = {}
         for column, value in record.items():
             name = self._known.get(_folded(column))
             said = None if name is None else self._said(value, line, column)
             if name is not None and said is not None:
                 cells[name] = Cell(line=line, column=column, said=said)
+        return cells
+
+    def _add(self, labels: Labels, line: int, record: Mapping[str, object], cells: dict[str, Cell]) -> None:
         key = self._key(record, line, labels.by)
         if key in self._lines:
-            self._problems.append(f"line {line}: {labels.by} {key!r} was labelled in line {self._lines[key]} already")
+            self._problems.at(line, f"{labels.by} {key!r} was labelled in line {self._lines[key]} already")
         elif key is not None:
             self._lines[key] = line
             labels.rows[key] = cells
@@ -281,14 +338,14 @@ class _Gatherer:
         said = next((value for column, value in record.items() if _folded(column) == by), None)
         text = "" if said is None else str(said).strip()
         if not text:
-            self._problems.append(f"line {line}: has no {by}")
+            self._problems.at(line, f"has no {by}")
             return None
         if by == "id":
             return text
         try:
             return int(text)
         except ValueError:
-            self._problems.append(f"line {line}: the row {text!r} is no whole number")
+            self._problems.at(line, f"the row {text!r} is no whole number")
             return None
 
     def _said(self, value: object, line: int, column: str) -> str | float | None:
@@ -297,7 +354,7 @@ class _Gatherer:
             return (value or "").strip() or None
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
-        self._problems.append(f"line {line}, {column}: {value!r} is neither a number nor a text")
+        self._problems.at(line, f"{value!r} is neither a number nor a text", column)
         return None
 
 

@@ -117,5 +117,5 @@ def _check_what_it_promises(said: str, folder: Path) -> None:
     assert re.search(r" 1\.00 ok .* a1$", first, re.MULTILINE)
     assert re.search(r" failed .* a3$", second, re.MULTILINE)
     assert 'streamjury_score_recent{app="shop-bot"}' in said
-    assert re.search(r"^statuses +ok 2, failed 1$", said, re.MULTILINE)
+    assert re.search(r"^statuses +scored 2, failed 1$", said, re.MULTILINE)
     assert (folder / "mine-results/report.html").is_file()

@@ -1,7 +1,9 @@
 """Tables as CSV: separated by commas, semicolons, tabs or bars, as UTF-8 or, with a mark, UTF-16."""
 
+import codecs
 import csv
 import io
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -32,6 +34,7 @@ class CsvRows:
             raise FileError(f"{self._name} is empty")
         self._reader = csv.reader(chain([first], self._lines), delimiter=_delimiter(first))
         self.columns = self._header()
+        self._lines.forget()
         self.input = self._adapted(opening.input)
         self._id_at = self.columns.index(self._fields["id"]) if "id" in self._fields else None
 
@@ -81,7 +84,8 @@ class CsvRows:
 
     def _header(self) -> tuple[str, ...]:
         cells = self._next() or ()
-        names = tuple(_readable(cell) if cell.strip() else f"column {at}" for at, cell in enumerate(cells, start=1))
+        self._lines.refuse_other_encodings()
+        names = tuple(cell if cell.strip() else f"column {at}" for at, cell in enumerate(cells, start=1))
         repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)
         if repeated is not None:
             raise FileError(f"{self._name}: the header has two columns called {repeated!r}")
@@ -105,12 +109,14 @@ class CsvRows:
 
 
 class _Lines:
-    """The lines of a file with their ends; knows when there are no more."""
+    """The lines of a file with their ends; knows when there are no more, and keeps the first ones for a while."""
 
     def __init__(self, opening: Opening) -> None:
         utf16 = opening.file.peek(2)[:2] in _UTF16_MARKS
         encoding, errors = ("utf-16", "replace") if utf16 else ("utf-8-sig", "surrogateescape")
         self._name = opening.name
+        self._first: list[str] | None = []
+        self._mark_bytes = len(codecs.BOM_UTF8) if opening.file.peek(3).startswith(codecs.BOM_UTF8) else 0
         self._text = io.TextIOWrapper(opening.file, encoding=encoding, errors=errors, newline="")
         self.ended = False
 
@@ -124,7 +130,30 @@ class _Lines:
             raise StopIteration
         if len(line) == _MOST_CHARS:
             raise FileError(f"{self._name} has a line of more than {_MOST_CHARS:,} characters")
+        if self._first is not None:
+            self._first.append(line)
         return line
+
+    def refuse_other_encodings(self) -> None:
+        """Raises FileError where what was read so far is not UTF-8."""
+        before = self._mark_bytes
+        for number, line in enumerate(self._first or (), start=1):
+            content = line.encode("utf-8", "surrogateescape")
+            try:
+                content.decode()
+            except UnicodeDecodeError as error:
+                raise FileError(self._not_utf8(number, before + error.start + 1, content[error.start])) from None
+            before += len(content)
+
+    def _not_utf8(self, line: int, place: int, byte: int) -> str:
+        file = "" if self._name == "standard input" else f" {shlex.quote(self._name)} > utf8.csv"
+        return (
+            f"{self._name}, line {line}: the header is not UTF-8 (byte {place} of the file is 0x{byte:02x}); save the "
+            f"table as UTF-8, or convert it, from Latin-1 for example: iconv -f LATIN1 -t UTF-8{file}"
+        )
+
+    def forget(self) -> None:
+        self._first = None
 
 
 def _delimiter(header: str) -> str:

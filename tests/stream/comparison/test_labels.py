@@ -186,6 +186,37 @@ def test_every_label_off_its_scale_is_told_but_not_without_end(tmp_path: Path, s
     assert str(caught.value).splitlines()[-1] == "and 10 more"
 
 
+def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.csv"
+    lines = ["id,clarity,groundednes", "r-1,9,1", ",9,1", "r-1,3,1", "r-2,3,1,x", "r-3,-1,1"]
+    path.write_text("\n".join(lines), "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        read_labels(path, side.scales, [side, side])
+    scale = "is not on its scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"
+    assert caught.value.problems == (
+        "the column 'groundednes' names no criterion; did you mean 'groundedness'?",
+        f"line 2, clarity: '9' {scale}",
+        "line 3: has no id",
+        f"line 3, clarity: '9' {scale}",
+        "line 4: id 'r-1' was labelled in line 2 already",
+        "line 5: has 4 cells, and the heading 3",
+        f"line 6, clarity: '-1' {scale}",
+    )
+
+
+def test_lines_that_are_no_json_are_told_with_the_labels_of_the_others(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{\n[1]\n{"id": "x", "clarity": 9}\n', "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        read_labels(path, side.scales, [side])
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        f"no id in it is that of a row of {side.name}; it has id 'r-1', for example",
+        "line 1",
+        "line 2",
+        "line 3, clarity",
+    ]
+
+
 def test_scores_and_statuses_of_the_composite_are_not_mixed(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,composite\nr-1,0.5\nr-2,ok\n", "utf-8")

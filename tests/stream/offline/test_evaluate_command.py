@@ -67,6 +67,26 @@ def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
     assert "rows       3, 1 could not be judged, 3 finished before" in again.stdout
 
 
+def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
+    Path("a.csv").write_text("question,answer\nq,\n ,a\nq,a\n")
+    result = run("a.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 rows with an empty question or answer: judged like any other\n" in result.stderr
+    assert result.stdout.startswith("rows       3\n")
+    Path("b.csv").write_text("question,answer\nq,a\n")
+    assert "empty" not in run("b.csv").stderr
+
+
+def test_a_status_that_says_nothing_of_the_answer_is_not_called_ok_to_people() -> None:
+    Path("a.csv").write_text("question,answer\nIs it open?,It is open.\n")
+    result = run("a.csv", "-o", "out")
+    assert "statuses   scored 1\n" in result.stdout
+    assert ", scored\n" in Path("out/report.md").read_text()
+    page = Path("out/report.html").read_text()
+    assert ('<option value="status:ok">status scored</option>' in page, "status ok" in page) == (True, False)
+    assert Path("out/results.csv").read_text().rstrip().endswith(",ok")
+
+
 def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "evaluate", partial(offline.evaluate, pauses=()))
     write_rows(Path("a.jsonl"), [*(interaction(number) for number in range(3)), "{"])

@@ -99,6 +99,22 @@ def test_bytes_that_are_not_utf8_cost_their_row_only(tmp_path: Path) -> None:
     assert "?" in cells(found[1])[0]
 
 
+@pytest.mark.parametrize(
+    ("before", "line", "place"),
+    [("", 1, 27), ("\ufeff", 1, 30), ("\n\r\n", 3, 30), ('"two\nlines",', 2, 39)],
+    ids=["plain", "byte order mark", "blank lines", "header of two lines"],
+)
+def test_a_header_that_is_not_utf8_is_refused_with_its_place_and_how_to_convert_it(
+    tmp_path: Path, before: str, line: int, place: int
+) -> None:
+    content = before.encode() + "question,contexts,answer,R\xfcckfrage\nq,c,a,r\n".encode("latin-1")
+    assert content[place - 1] == 0xFC
+    message = refusal(tmp_path, content, "old answers.csv")
+    path = tmp_path / "old answers.csv"
+    assert message.startswith(f"{path}, line {line}: the header is not UTF-8 (byte {place} of the file is 0xfc); ")
+    assert message.endswith(f"iconv -f LATIN1 -t UTF-8 '{path}' > utf8.csv")
+
+
 def test_a_quotation_mark_that_is_never_closed_is_a_fault_of_its_row(tmp_path: Path) -> None:
     found = table(tmp_path, f'{HEADER}\nq,,,a\nq,,,"and so on\nq,,,a\n')
     assert [row.fault and row.fault.message for row in found] == [

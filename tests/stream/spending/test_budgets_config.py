@@ -46,6 +46,17 @@ def test_an_app_must_be_limited_and_by_no_more_than_all() -> None:
     assert "bot.per_hour_usd: must be at most budgets.per_hour_usd (5)" in said
 
 
+def test_a_day_has_at_least_the_budget_of_an_hour() -> None:
+    advice = "must be at least per_hour_usd (10), which could never be spent otherwise; raise it, or lower per_hour_usd"
+    assert advice in refusal(per_hour_usd=10, per_day_usd=9)
+    found = refusal(apps={"bot": {"per_hour_usd": 10, "per_day_usd": 9}})
+    assert "apps.bot.per_day_usd" in found
+    assert advice in found
+    said = refusal(per_day_usd=9, apps={"bot": {"per_hour_usd": 10}})
+    assert "bot.per_hour_usd: must be at most budgets.per_day_usd (9), which all share" in said
+    assert BudgetsConfig.model_validate({"per_hour_usd": 10, "per_day_usd": 10}).budgets is not None
+
+
 def test_steps_come_once_and_in_the_order_of_their_thresholds() -> None:
     twice = [{"step": "samples", "below": 0.5}, {"step": "samples", "below": 0.4}]
     assert "[1].step: is there twice" in refusal(degrade=twice)

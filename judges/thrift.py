@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Thrift:
     @property
     def names(self) -> tuple[str, ...]:
         """What is left out."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name))
+        return tuple([name for name in self.__slots__ if getattr(self, name)])
 
 
 NO_THRIFT = Thrift()

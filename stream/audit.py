@@ -22,16 +22,16 @@ from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
 from stream.adaptive import DEFAULT_MIN_RATE
 from stream.config import Config, SamplingConfig, SamplingRule
-from stream.envelope import is_backfilled, read_sampling
+from stream.envelope import is_backfilled, is_canary, read_sampling
 from stream.errors import RecordError
 from stream.incoming import Incoming
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
 from stream.offsets import Partition
 from stream.policy import Explanation, SamplingPolicy
-from stream.records import read_record
+from stream.records import Record, read_record
 from stream.replay import is_mark, marked_letter, source_of
 from stream.rules import Facts
-from stream.sampling import Verdict
+from stream.sampling import CANARY, Verdict
 from stream.scan import TopicScan, committed_offsets
 from stream.spending.economy import MIN_KEEP, Thinning
 
@@ -190,6 +190,8 @@ class _Audit:
         value = message.value() or b""
         try:
             found = _EVALUATIONS.decode(value)
+            if found.sampling.lane == CANARY:
+                return  # as of a record that comes from no interaction
             unscored = None if found.composite.score is not None else _reason(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError, RecursionError):
             self._ledger.unreadable += 1
@@ -198,29 +200,32 @@ class _Audit:
         self._ledger.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
 
     def _take_aside(self, kind: Kind, message: KafkaMessage) -> None:
-        source, at = source_of(dict(read_record(message).headers)), _place(message)
+        record, at = read_record(message), _place(message)
+        source = source_of(dict(record.headers))
         waiting = kind if self._waits(at) else None
         if source is not None:
             self._ledger.aside(at, source, waiting)
         else:  # somebody else put it there
-            self._take_as_queued(message, at, waiting)
+            self._take_as_queued(record, at, waiting)
 
     def _take_queued(self, message: KafkaMessage) -> None:
         at = _place(message)
-        self._take_as_queued(message, at, Kind.WAITING_WORKER if self._waits(at) else None)
+        self._take_as_queued(read_record(message), at, Kind.WAITING_WORKER if self._waits(at) else None)
 
-    def _take_as_queued(self, message: KafkaMessage, at: Place, waiting: Kind | None) -> None:
-        body_id = self._recalled.body_id(message.value())
-        spared = body_id is not None and self._may_be_spared(message, body_id)
-        self._ledger.queued(at, message.key() or body_id or at, body_id, waiting, spared=spared)
+    def _take_as_queued(self, record: Record, at: Place, waiting: Kind | None) -> None:
+        if is_canary(record.headers):
+            return  # it comes from no interaction
+        body_id = self._recalled.body_id(record.value)
+        spared = body_id is not None and self._may_be_spared(record, body_id)
+        self._ledger.queued(at, record.key or body_id or at, body_id, waiting, spared=spared)
 
-    def _may_be_spared(self, message: KafkaMessage, body_id: bytes) -> bool:
+    def _may_be_spared(self, record: Record, body_id: bytes) -> bool:
         """Whether a worker may have left the record out because money was short; how short it was is not recorded."""
         if not self._config.budgets.thins or self._thinning.keeps(body_id, MIN_KEEP):
             return False
         safety = self._config.sampling.safety
         try:
-            return safety is None or read_sampling(read_record(message).headers).lane != safety.lane
+            return safety is None or read_sampling(record.headers).lane != safety.lane
         except RecordError:
             return False  # it should have been a dead letter
 
@@ -238,10 +243,15 @@ class _Composite(msgspec.Struct):
     score: float | None
 
 
+class _Sampling(msgspec.Struct):
+    lane: str = "main"
+
+
 class _Evaluation(msgspec.Struct):
     evaluation_id: str
     interaction_id: str
     composite: _Composite
+    sampling: _Sampling = msgspec.field(default_factory=_Sampling)
 
 
 # Reading whole evaluations takes fifty times as long.

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -605,6 +605,10 @@ class SamplingConfig(Section):
     _with_target = field_validator("min_rate", "max_rate")(_of_a_target)
     _with_steps = field_validator("max_rate")(_leaves_a_step)
 
+    @property
+    def lowest_rate(self) -> float:
+        return lowest_rate([self, *self.rules])
+
     @field_validator("rules")
     @classmethod
     def _different_names(cls, value: tuple[SamplingRule, ...]) -> tuple[SamplingRule, ...]:
@@ -619,6 +623,12 @@ class SamplingConfig(Section):
         if value is not None:
             read_step_log(Path(value))
         return value
+
+
+def lowest_rate(parts: Iterable[SamplingConfig | SamplingRule]) -> float:
+    """The lowest share of interactions chosen anywhere but where none is meant to be; 0 where that is so."""
+    rates = [(each.min_rate or DEFAULT_MIN_RATE) if each.rate is None else each.rate for each in parts]
+    return min(filter(None, rates), default=0.0)
 
 
 class CriteriaConfig(Section):

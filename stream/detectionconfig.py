@@ -11,7 +11,7 @@ from stream.observability import AppName
 from stream.section import CriterionName, Label, Section, refuse_repeats
 
 # A target is above the margin, and below the best there is.
-Mean = Annotated[FiniteFloat, Field(gt=0.0, lt=1.0)]
+Mean = Annotated[FiniteFloat, Field(gt=0.0, le=0.9999)]
 Alpha = Annotated[FiniteFloat, Field(ge=1e-9, le=0.5)]
 Targets = Mapping[CriterionName, Mean]
 
@@ -23,8 +23,8 @@ class VersionsConfig(Section):
     app: AppName | None = Field(default=None, description="The app whose answers are compared; null: each by itself.")
     a: str = Field(min_length=1, max_length=256, description="The model that may be worse.")
     b: str = Field(min_length=1, max_length=256, description="The model that it is compared with.")
-    margin: Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.02, description="By how much the mean composite of `a` has to be lower for an alert."
+    margin: FiniteFloat = Field(
+        default=0.02, ge=0, le=0.9, description="By how much the mean composite of `a` has to be lower for an alert."
     )
 
     @field_validator("b")
@@ -48,6 +48,14 @@ class CanariesConfig(Section):
         default=0.985, description="Share of the verdicts that judges which have not changed give again."
     )
 
+    @field_validator("file")
+    @classmethod
+    def _has_canaries(cls, value: str) -> str:
+        from stream.canaries import read_canaries  # noqa: PLC0415 - reading records takes the configuration's model
+
+        read_canaries(value)
+        return value
+
 
 class DetectionConfig(Section):
     """Drops of quality, found with a bound on false alarms that holds however often one looks."""
@@ -57,8 +65,8 @@ class DetectionConfig(Section):
         default=0.01, description="At most so many false alarms are expected of each series in a period."
     )
     period_days: FiniteFloat = Field(default=30.0, ge=0.01, le=3650, description="The period, in days.")
-    margin: Annotated[FiniteFloat, Field(gt=0.0, le=0.5)] = Field(
-        default=0.05, description="An alarm ends when the mean is surely above its target less this."
+    margin: FiniteFloat = Field(
+        default=0.05, gt=0, le=0.5, description="An alarm ends when the mean is surely above its target less this."
     )
     targets: Targets = Field(
         default={},
@@ -73,8 +81,8 @@ class DetectionConfig(Section):
     reference_scores: int = Field(
         default=1000, ge=20, le=1_000_000, description="Scores that a target is learnt from, at least."
     )
-    tolerance: Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.02, description="So far below what was learnt nothing is an alarm yet."
+    tolerance: FiniteFloat = Field(
+        default=0.02, ge=0, le=0.9, description="So far below what was learnt nothing is an alarm yet."
     )
     by: tuple[Literal["model", "tenant"], ...] = Field(
         default=(), max_length=2, description="Watch the composite of each model, or tenant, of an app too."

@@ -8,7 +8,7 @@ from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
 from stream.records import read_record
-from stream.sampling import BACKFILL, DECISION_VERSION, Decision
+from stream.sampling import BACKFILL, CANARY, DECISION_VERSION, Decision
 
 # A record that somebody put on the queue without sampling it stands for itself alone.
 _DIRECT = Sampling(probability=1.0, rule="direct", lane="main")
@@ -29,6 +29,11 @@ def decision_headers(decision: Decision, *, salt: str, sampled_at: datetime) -> 
 def is_backfilled(message: KafkaMessage) -> bool:
     """Whether a record of the evaluations topic was judged after the fact."""
     return dict(read_record(message).headers).get("sj-lane") == BACKFILL.encode()
+
+
+def is_canary(headers: Headers) -> bool:
+    """Whether a record of the work queue was put there to see how the judges judge it, and is nobody's traffic."""
+    return dict(headers).get("sj-lane") == CANARY.encode()
 
 
 def read_sampling(headers: Headers) -> Sampling:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from judges.afresh import asking_afresh
 from judges.evaluation import Evaluation, SafetyNotice, evaluation_id
 from judges.evaluator import Evaluator, Submission
 from judges.models.spending import paying_from
@@ -15,8 +16,9 @@ from sinks.base import Message, Sink
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
 from sinks.topics import EvaluationTopic
+from stream.canaries import CanaryReader
 from stream.config import Config
-from stream.envelope import read_sampling
+from stream.envelope import is_canary, read_sampling
 from stream.errors import RecordError
 from stream.finished import Finished
 from stream.logs import add_log_context, log_context, trace_fields
@@ -24,7 +26,8 @@ from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.records import dead_letter, readable
 from stream.retries import Arrival, Retries
-from stream.spending import Thinning, Treasury, thinned
+from stream.sampling import CANARY
+from stream.spending import Economy, Thinning, Treasury, thinned
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +79,7 @@ class Judging:
         self._thinning = Thinning(config.sampling.salt)
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety
-        self._reader = InteractionReader(config.input)
+        self._reader, self._canary_reader = InteractionReader(config.input), CanaryReader()
         self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
@@ -114,7 +117,8 @@ class Judging:
 
     def _read(self, arrival: Arrival) -> Submission:
         """The record as it is judged; from here on, what is logged says which one it is about."""
-        reading = self._reader.read(readable(arrival.record))
+        reader = self._canary_reader if is_canary(arrival.record.headers) else self._reader
+        reading = reader.read(readable(arrival.record))
         interaction = reading.interaction
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         sampling = read_sampling(arrival.record.headers)
@@ -145,17 +149,23 @@ class Judging:
             mine.set_result(outcome)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
-        """Judges it with what the budgets allow."""
+        """Judges it with what the budgets allow.
+
+        A canary is there to show how the judges judge: by the whole panel, really asked, and nobody is called for it.
+        """
         partition, app, lane = arrival.record.partition, submission.interaction.app, submission.sampling.lane
-        savings = self._treasury.economy(partition, app, lane, self._measures)
+        canary = lane == CANARY
+        savings = Economy() if canary else self._treasury.economy(partition, app, lane, self._measures)
         # One that comes again was kept before with the smaller of the two.
         kept = min(arrival.kept, savings.keep_share)
         if not self._thinning.keeps(submission.interaction.id, kept):
             return Judged(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
         arrival = arrival._replace(kept=kept)
         submission = replace(submission, sampling=thinned(submission.sampling, kept))
-        with paying_from(self._treasury.purse(partition, app, lane)), sparing(savings.thrift):
-            evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=self._on_unsafe)
+        on_unsafe = _tell_nobody if canary else self._on_unsafe
+        purse = self._treasury.purse(partition, app, lane)
+        with paying_from(purse), sparing(savings.thrift), asking_afresh(canary):
+            evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=on_unsafe)
         reason = unscored_reason(evaluation)
         if may_be_mended(reason):
             assert reason is not None
@@ -191,3 +201,7 @@ class Judging:
     def _given_up(self, arrival: Arrival, error: RecordError) -> Judged:
         letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)
         return Judged(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)
+
+
+def _tell_nobody(_notice: SafetyNotice) -> None:
+    pass

@@ -13,7 +13,7 @@ SAFETY_RULE = "safety"
 BACKFILL = "backfill"
 """The rule and the lane of what was judged after the fact: history, which says nothing of the present."""
 CANARY = "canary"
-"""The rule and the lane of records whose verdicts are known, which say something of the judges and nothing of traffic."""
+"""The rule and the lane of records whose verdicts are known: they say something of the judges, not of traffic."""
 
 _BITS = 53
 _DIGEST_BYTES = 8

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from judges.evaluation import CompositeStatus, Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.metrics import Outcome, PipelineMetrics, Stage
+from stream.sampling import CANARY
 
 REGIME_TAG = "regime"
 
@@ -56,6 +57,8 @@ class RunSummary:
         self._by_regime: dict[str, _Group] = defaultdict(_Group)
 
     def write(self, item: Evaluation, /) -> Sequence[Message]:
+        if item.sampling.lane == CANARY:  # nobody's traffic
+            return ()
         self._all.add(item)
         self._by_app[item.app or UNKNOWN].add(item)
         regime = item.tags.get(REGIME_TAG)

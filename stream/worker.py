@@ -20,6 +20,7 @@ from sinks.base import Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import CriticalTopic
 from stream.config import Config
+from stream.envelope import is_canary
 from stream.errors import PublishAborted
 from stream.exchange import Exchange
 from stream.failures import JudgeFailures
@@ -30,6 +31,7 @@ from stream.judging import Judged, Judging
 from stream.offsets import OffsetTracker, Partition, Ticket
 from stream.outlet import Outlet
 from stream.pool import JudgePool
+from stream.records import Record
 from stream.retries import Retries
 from stream.spending import Treasury
 from stream.waiting import Waiting, WaitingLine
@@ -41,6 +43,8 @@ _TELL_SECONDS = 0.25
 _POLL_RECORDS = 64
 _ARRIVAL_SECONDS = 5.0
 _PAST_SECONDS = 5.0
+# A broker that does not say, or lags behind, is not asked at every step.
+_ASK_AGAIN_SECONDS = 1.0
 
 
 class Worker:
@@ -88,6 +92,7 @@ class Worker:
         self._draining = False
         self._failures = JudgeFailures()
         self._published_at = self._told_at = time.monotonic()
+        self._ask_at = 0.0
         metrics.evaluator(evaluator.info)
         self._exchange = Exchange(
             config.kafka,
@@ -142,6 +147,7 @@ class Worker:
         # The client keeps a pause from an earlier assignment.
         self._unsure |= set(partitions)
         self._treasury.assigned(partitions)
+        self._ask_at = 0.0
         self._finished.look()
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
@@ -155,9 +161,7 @@ class Worker:
 
     def _step(self) -> None:
         for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
-            app = self._waiting.add(record).app
-            if record.partition.topic == self._queue:  # what comes a second time would make its app look noisier
-                self._shares.saw(app)
+            self._take(record)
         self._look_up_what_was_spent()
         self._start_waiting()
         self._collect()
@@ -167,9 +171,18 @@ class Worker:
         if time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._tell()
 
+    def _take(self, record: Record) -> None:
+        app = self._waiting.add(record).app
+        # What comes a second time would make its app look noisier, and canaries are no app that has a share.
+        if record.partition.topic == self._queue and not is_canary(record.headers):
+            self._shares.saw(app)
+
     def _look_up_what_was_spent(self) -> None:
         unread = self._treasury.unread
-        found = self._exchange.marks(unread) if unread else None
+        if not unread or time.monotonic() < self._ask_at:
+            return
+        found = self._exchange.marks(unread)
+        self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
         if found is not None:
             count, marks = found
             for partition, mark in marks.items():
@@ -226,7 +239,7 @@ class Worker:
         """Whether a record comes after those of other apps, on the overflow topic; poison is none to be moved."""
         record = waiting.arrival.record
         movable = self._config.fair and record.partition.topic == self._queue and record.problem is None
-        return movable and self._shares.exceeded(waiting.app)
+        return movable and not is_canary(record.headers) and self._shares.exceeded(waiting.app)
 
     def _knows_the_past(self, partition: Partition) -> bool:
         """Whether all is known that the partition's last owner published, or was waited for long enough.

@@ -5,6 +5,7 @@ import json
 
 from pydantic import ValidationError
 
+from judges.afresh import is_afresh
 from judges.cache.store import VerdictStore
 from judges.criteria import Criterion
 from judges.evaluation import JudgeVerdict, Status
@@ -54,6 +55,8 @@ class CachedJudge(Judge):
         await self._judge.aclose()
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        if is_afresh():
+            return await self._judge.verdict(case, criterion, reverse=reverse)
         key = self._key(case, criterion, reverse=reverse)
         known = _restored(await self._store.get(key))
         if known is not None:

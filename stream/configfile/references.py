@@ -24,11 +24,21 @@ def resolve_references(data: Any, environ: Mapping[str, str], draft: Draft, loc:
 
 
 def find_beside(path: Path, draft: Draft) -> None:
-    """Lets the paths of criteria begin at the file's folder, wherever the program was started."""
-    criteria = draft.data.get("criteria") if isinstance(draft.data, dict) else None
-    files = criteria.get("files") if isinstance(criteria, dict) else None
-    if isinstance(criteria, dict) and isinstance(files, list) and path.parent != Path():
+    """Lets the paths of criteria and canaries begin at the file's folder, wherever the program was started."""
+    if path.parent == Path():
+        return
+    criteria, canaries = _mapping(draft.data, "criteria"), _mapping(draft.data, "detection", "canaries")
+    if isinstance(files := criteria.get("files"), list):
         criteria["files"] = [_beside(path, file) for file in files]
+    if "file" in canaries:
+        canaries["file"] = _beside(path, canaries["file"])
+
+
+def _mapping(data: Any, *keys: str) -> dict[str, Any]:
+    """The mapping at a place; an empty one of its own where there is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
 
 
 def _beside(path: Path, file: Any) -> Any:

@@ -308,7 +308,7 @@ def test_the_page_has_every_key_and_its_file_is_valid() -> None:
 def test_the_example_of_rules_on_the_page_is_valid() -> None:
     Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[3].split("```")[0])
     rules = load(Path("page.yaml"), {}).sampling.rules
-    assert [rule.name for rule in rules] == ["tests", "gold", "slow", "canary"]
+    assert [rule.name for rule in rules] == ["tests", "gold", "slow", "candidates"]
 
 
 def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:

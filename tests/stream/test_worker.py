@@ -16,6 +16,7 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config import Config
+from stream.exchange import Mark
 from stream.judging import Judged, Judging
 from stream.offsets import Partition
 from stream.records import Record
@@ -114,6 +115,40 @@ def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> Non
     outcomes = [asyncio.run(judging.judge(retries.arrived(record(offset)))).outcome for offset in (1, 2)]
     assert outcomes[1] is Outcome.SCORED
     assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}
+
+
+class Lagging:
+    """A broker that has not heard of a new partition yet, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.partitions = 0
+
+    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, Mark]]:
+        self.asked += 1
+        return self.partitions, dict.fromkeys(partitions, Mark(-1))
+
+
+def test_a_broker_that_lags_is_not_asked_at_every_step_what_was_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config.model_validate(
+        {"kafka": {"bootstrap": "127.0.0.1:1"}, "budgets": {"per_hour_usd": 10}},
+    )
+    subject, broker = Worker(config, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Lagging()
+    monkeypatch.setattr(subject._exchange, "marks", broker.marks)
+    subject.on_assigned([QUEUE])
+    for _ in range(10):
+        subject._look_up_what_was_spent()
+    assert (broker.asked, subject._treasury.knows(QUEUE)) == (1, False)
+    subject.on_assigned([Partition("rag.sampled", 1)])
+    subject._look_up_what_was_spent()
+    assert broker.asked == 2, "for a partition that is new it is asked at once"
+    broker.partitions = 2
+    subject._ask_at -= 1.0
+    subject._look_up_what_was_spent()
+    assert (broker.asked, subject._treasury.knows(QUEUE)) == (3, True)
+    subject._ask_at -= 1.0
+    subject._look_up_what_was_spent()
+    assert broker.asked == 3, "what is known is not asked for"
 
 
 class Poor(Treasury):

@@ -1,23 +1,16 @@
 """The monitor: watches finished evaluations, keeps the rolling state, and feeds metrics and the live view.
 
-`Monitor` is the state and knows nothing of Faust; `MonitorStage` is the Faust app around it. The agent has one actor,
-awaits nothing and lets nothing escape: with more actors, or an exception that leaves it, Faust loses records.
+`Monitor` is the state and knows nothing of Faust; `MonitorStage` in `stream.monitorstage` is the Faust app around it.
 """
 
-import asyncio
 import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
-from typing import Any
 
-import faust
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from faust.types.auth import CredentialsT
+from confluent_kafka import KafkaError
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
@@ -25,14 +18,11 @@ from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, St
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE, SCHEMA, UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
-from stream.committed import read_committed_only
-from stream.config import Config, KafkaConfig, MonitorConfig
-from stream.credentials import broker_credentials
-from stream.embedded import is_embedded
-from stream.errors import RecordError, StageError, no_broker
+from stream.config import MonitorConfig
+from stream.errors import RecordError
 from stream.feeding import feed
 from stream.rolling import RollingScores, SeriesMean
-from stream.sampling import BACKFILL
+from stream.sampling import BACKFILL, CANARY
 
 log = logging.getLogger(__name__)
 
@@ -103,10 +93,11 @@ class Monitor:
         self._lock = threading.Lock()
         self.sinks: list[Sink[Evaluation]] = [scores]
 
-    def observe(self, value: bytes | None, schema: bytes | None = None) -> None:
-        """Takes one record of the evaluations topic, and its version. A repeat is recognised; nothing is raised.
+    def observe(self, value: bytes | None, schema: bytes | None = None) -> Evaluation | None:
+        """Takes one record of the evaluations topic, and its version, and gives what could be read.
 
-        History that was judged after the fact is counted and left out: it must not move what is said of now.
+        A repeat is recognised; nothing is raised. What says nothing of live traffic is counted and left out: history
+        that was judged after the fact, and canaries.
         """
         try:
             if schema not in {None, SCHEMA[1]}:
@@ -116,17 +107,17 @@ class Monitor:
             why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
             log.warning("an evaluation could not be read: %s", why)
             self._count(Outcome.UNREADABLE)
-            return
-        if evaluation.sampling.lane == BACKFILL:
+            return None
+        if evaluation.sampling.lane in {BACKFILL, CANARY}:
             self._count(Outcome.FILTERED)
-            return
-        if not self._is_new(evaluation.evaluation_id):
+        elif not self._is_new(evaluation.evaluation_id):
             self._count(Outcome.REPEATED)
-            return
-        with self._lock:
-            self._remember(evaluation)
-        feed(self.sinks, evaluation)
-        self._count(Outcome.SEEN)
+        else:
+            with self._lock:
+                self._remember(evaluation)
+            feed(self.sinks, evaluation)
+            self._count(Outcome.SEEN)
+        return evaluation
 
     def snapshot(self) -> Snapshot:
         now = time.time()
@@ -219,158 +210,3 @@ def _worst_of(evaluation: Evaluation, safety: str) -> str:
     if evaluation.composite.status is not CompositeStatus.UNSAFE:
         return worst
     return safety if safety in evaluation.dimensions or not worst else worst
-
-
-class MonitorStage:
-    """The Faust app that carries evaluations to the monitor."""
-
-    stage = Stage.MONITOR
-
-    def __init__(self, config: Config, monitor: Monitor) -> None:
-        self._credentials = broker_credentials(config.kafka.options)
-        self._config = config
-        self._monitor = monitor
-        self._app: faust.App | None = None
-        self.moved_at = time.monotonic()
-        self.backlog = 0
-        self.done = 0
-
-    # It publishes nothing.
-    problem = None
-
-    @property
-    def pulse(self) -> "MonitorStage":
-        return self
-
-    @property
-    def assigned(self) -> bool:
-        consumer = self._app.consumer if self._app is not None and self._app.started else None
-        return bool(consumer is not None and consumer.assignment())
-
-    def run(self, stop: threading.Event) -> None:
-        """Watches until told to stop."""
-        asyncio.run(self._serve(stop))
-
-    async def _serve(self, stop: threading.Event) -> None:
-        embedded = is_embedded(await asyncio.to_thread(_cluster_id, self._config.kafka))
-        # Faust makes a data folder wherever it is started, though the monitor keeps no table in it.
-        with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
-            self._app = make_app(self._config, self._observe, self._credentials, embedded=embedded, folder=folder)
-            await self._watch(self._app, stop)
-
-    def _observe(self, value: bytes | None, schema: bytes | None) -> None:
-        self._monitor.observe(value, schema)
-        self.done += 1
-
-    async def _watch(self, app: faust.App, stop: threading.Event) -> None:
-        try:
-            await app.start()
-            while not stop.is_set():
-                self.moved_at = time.monotonic()
-                self.backlog = _backlog(app)
-                self._monitor.behind(self.backlog)
-                self._monitor.refresh()
-                if app.should_stop:
-                    raise StageError(f"its Faust app stopped by itself ({app.crash_reason or 'without a reason'})")
-                await asyncio.sleep(_REFRESH_SECONDS / 4)
-        finally:
-            # Without an awaited stop, Faust's threads keep the process alive.
-            await asyncio.wait_for(app.stop(), _STOP_SECONDS)
-
-
-def make_app(
-    config: Config,
-    observe: Callable[[bytes | None, bytes | None], None],
-    credentials: CredentialsT | None = None,
-    *,
-    embedded: bool,
-    folder: str,
-) -> faust.App:
-    """A Faust app with one agent on the evaluations topic and none of Faust's own doors open."""
-    app = faust.App(
-        config.monitor.group,
-        broker=_broker_url(config.kafka),
-        broker_credentials=credentials,
-        store="memory://",
-        datadir=folder,
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        web_enabled=False,
-        processing_guarantee="at_least_once",
-        consumer_auto_offset_reset="earliest",
-        broker_session_timeout=10.0,
-        broker_heartbeat_interval=3.0,
-        stream_buffer_maxsize=256,
-        # The embedded broker's commit markers have no valid checksum; a real broker's have.
-        broker_check_crcs=not embedded,
-        # Faust's own handlers would replace the program's.
-        loghandlers=[],
-    )
-    _refuse_surprises(app, config)
-    if not embedded:  # which isolates no transactions
-        read_committed_only(app)
-    topic = app.topic(config.topics.evaluations, value_type=bytes, value_serializer="raw", key_serializer="raw")
-
-    @app.agent(topic, concurrency=1)  # type: ignore[untyped-decorator]
-    async def watch(stream: faust.Stream[bytes]) -> None:
-        async for event in stream.events():
-            observe(event.value, dict(event.headers or {}).get(SCHEMA[0]))
-
-    return app
-
-
-def _backlog(app: faust.App) -> int:
-    """Records between what the client handed to Faust and the ends of our partitions, as last heard from the broker.
-
-    Faust's own way to a position waits for the client's thread. This only looks, from another thread: the consumer may
-    not have begun, or a partition may go meanwhile, and then nothing is found waiting.
-    """
-    try:
-        client = app.consumer._thread._ensure_consumer()
-        assignment = client._subscription.subscription.assignment
-        states = [assignment.state_value(partition) for partition in client.assignment()]
-        return sum(max(0, state.highwater - state.position) for state in states if _is_known(state))
-    except Exception as error:
-        log.debug("the monitor's backlog is not known: %r", error)
-        return 0
-
-
-def _is_known(state: Any) -> bool:
-    return state is not None and state.highwater is not None and state.has_valid_position
-
-
-def _cluster_id(kafka: KafkaConfig) -> str | None:
-    """Asks until the broker answers or shows that it will not let us in."""
-    errors: list[KafkaError] = []
-    options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": errors.append}
-    deadline = time.monotonic() + _START_SECONDS
-    try:
-        client = AdminClient(options)
-        while True:
-            try:
-                return client.list_topics(timeout=_ASK_SECONDS).cluster_id
-            except KafkaException:
-                client.poll(0)  # serves the callback, which knows more than the exception
-                refused = [error.str() for error in errors if error.code() in _NOT_LET_IN]
-                if refused:
-                    raise StageError(f"Kafka at {kafka.bootstrap} does not let us in: {refused[-1]}") from None
-                if time.monotonic() > deadline:
-                    raise
-    except KafkaException as error:
-        raise no_broker(kafka.bootstrap, error.args[0].str()) from error
-
-
-def _broker_url(kafka: KafkaConfig) -> str:
-    return ";".join(f"kafka://{address.strip()}" for address in kafka.bootstrap.split(","))
-
-
-def _refuse_surprises(app: faust.App, config: Config) -> None:
-    """Faust lets environment variables without a prefix beat what it is told; a stray one must not redirect us."""
-    effective = {"broker": [str(url) for url in app.conf.broker], "web_enabled": app.conf.web_enabled}
-    wanted = {"broker": _broker_url(config.kafka).split(";"), "web_enabled": False}
-    for name, value in wanted.items():
-        if effective[name] != value:
-            raise StageError(
-                f"an environment variable changes Faust's {name} to {effective[name]}; "
-                f"unset BROKER_URL, FAUST_{name.upper()} and the like"
-            )

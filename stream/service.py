@@ -17,13 +17,14 @@ from prometheus_client import CollectorRegistry
 from judges.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.health import Health
-from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web import CertificateError, WebServer, server_tls
 from stream.assembly import build_evaluator, open_verdicts
 from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.logs import log_context
-from stream.monitor import Monitor, MonitorStage
+from stream.monitor import Monitor
+from stream.monitorstage import MonitorStage
 from stream.sampler import Sampler
 from stream.tracing import telemetry_of
 from stream.worker import Worker
@@ -97,8 +98,8 @@ class Service:
         self._sinks = sinks
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
-        scores = score_metrics(config, self.registry)
-        self.monitor = Monitor(config.monitor, self.metrics, scores, safety=config.composite.safety)
+        self._scores = score_metrics(config, self.registry)
+        self.monitor = Monitor(config.monitor, self.metrics, self._scores, safety=config.composite.safety)
         self.health = Health()
         self._stages = [self._make(stage) for stage in stages]
         self._threads: list[StageThread] = []
@@ -165,7 +166,8 @@ class Service:
                 self.metrics,
                 self._sinks,
             )
-        return MonitorStage(self.config, self.monitor)
+        detection = DetectionMetrics(self.registry, self._scores.apps)
+        return MonitorStage(self.config, self.monitor, detection)
 
     def _web_server(self) -> WebServer:
         http = self.config.http

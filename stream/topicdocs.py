@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from judges import evaluation, interaction
+from stream.alarms import alert
 from stream.commands.schema import wire_schema
 from stream.commands.topics import TopicPlan, plan_topics
 from stream.config import Config
@@ -22,7 +23,7 @@ _HEAD = """\
 
 Records are JSON in UTF-8, times RFC 3339 in UTC. Fields that are not listed here are kept and passed on; they are never
 an error. Names, partitions and retention are keys of [`topics`](../configuration.md#topics); `streamjury topics create`
-makes the topics, and `streamjury schema interaction|evaluation|critical` prints the JSON Schemas.
+makes the topics, and `streamjury schema interaction|evaluation|critical|alert` prints the JSON Schemas.
 """
 
 
@@ -47,7 +48,7 @@ TOPICS: Mapping[str, Topic] = {
     "sampled": Topic(
         "those that were chosen: the very same bytes, with the decision in [headers](#headers)",
         _BY_ID,
-        "sampler, in transactions with its offsets",
+        "sampler, in transactions with its offsets; monitor, if there are canaries",
         "workers",
     ),
     "retry": Topic(
@@ -93,7 +94,7 @@ TOPICS: Mapping[str, Topic] = {
         "monitor, when it starts or is given a partition",
     ),
     "alerts": Topic(
-        "[alerts](../detection.md#alerts) about a series: raised, updated, cleared",
+        "[alerts](#alert) about a series: raised, updated, cleared",
         "series",
         "monitor",
         "`alerts`, on-call tooling",
@@ -115,7 +116,10 @@ _MARK = "`rag.deadletter`, on the mark that a letter was replayed"
 HEADERS: Mapping[str, tuple[str, str]] = {
     "sj-probability": (_DECISION, "the probability π with which it was chosen"),
     "sj-rule": (_DECISION, "the sampling rule that chose it"),
-    "sj-lane": (f"{_DECISION}; evaluations of a backfill", "`main`, `safety`, a lane of the rules, or `backfill`"),
+    "sj-lane": (
+        f"{_DECISION}; evaluations of a backfill",
+        "`main`, `safety`, a lane of the rules, `backfill` or `canary`",
+    ),
     "sj-salt": (_DECISION, "`sampling.salt`"),
     "sj-version": (_DECISION, "version of how decisions are made"),
     "sj-sampled-at": (_DECISION, "when it was chosen"),
@@ -182,7 +186,7 @@ MEANINGS: Mapping[str, str] = {
     "EvaluatorInfo.version": "of Streamjury",
     "Sampling.probability": "π: a mean weighs this evaluation by 1/π",
     "Sampling.rule": "the rule that chose it",
-    "Sampling.lane": "`main`, `safety`, a lane of the rules, or `backfill`",
+    "Sampling.lane": "`main`, `safety`, a lane of the rules, `backfill` or `canary`",
     "Dimension.status": "whether there is a score",
     "Dimension.score": "0 worst, 1 best",
     "Dimension.level": "the level that the panel voted for",
@@ -209,12 +213,31 @@ MEANINGS: Mapping[str, str] = {
     "Composite.safety": "the verdict on safety",
     "Safety.level": "the level that the panel voted for",
     "Safety.status": "what that means",
+    "Alert.alert_id": "the same for all announcements of one alarm",
+    "Alert.kind": "an alarm begins, goes on, or ends",
+    "Alert.subject": "what it is about",
+    "Alert.series": "what is watched",
+    "Alert.raised_at": "when the alarm began",
+    "Alert.recovered_at": "when the recovery is likely to have begun",
+    "Alert.low": "lower end of the interval of the estimate, at the time it was announced",
+    "Alert.high": "upper end of it",
+    "Alert.effective_n": "how many scores of equal weight tell as much",
+    "Alert.scores": "how many scores the estimate is from",
+    "Suspect.dimension": "its name",
+    "Suspect.estimate": "its mean since its own suspected onset",
+    "Suspect.low": "lower end of the interval of the estimate",
+    "Suspect.high": "upper end of it",
+    "Suspect.target": "what its mean is to be at least",
+    "Example.interaction_id": "which one",
+    "Example.score": "its score in the series",
+    "Example.at": "when it was judged",
 }
 
 _RECORDS: Mapping[str, tuple[str, str]] = {
     "interaction": ("Interaction", "What your service writes to `rag.interactions`. Three fields are required."),
     "evaluation": ("Evaluation", "What is on `rag.evaluations`. Every field is there, as null where there is nothing."),
     "critical": ("SafetyNotice", "What is on `rag.critical`: what an evaluation says of its interaction, and these."),
+    "alert": ("Alert", "What is on `rag.alerts`. All that are about one alarm have the same `alert_id`."),
 }
 
 
@@ -301,7 +324,7 @@ def _record(name: str, definition: Mapping[str, Any], definitions: Mapping[str, 
 
 
 def _model(name: str) -> type[BaseModel]:
-    found = getattr(evaluation, name, None) or getattr(interaction, name)
+    found = next(vars(module)[name] for module in (evaluation, interaction, alert) if name in vars(module))
     assert isinstance(found, type)
     assert issubclass(found, BaseModel)
     return found

@@ -11,6 +11,7 @@ import pytest
 
 from judges import evaluation, interaction
 from stream import clidocs, metricdocs, topicdocs
+from stream.alarms import alert
 from stream.config import TopicsConfig
 from tests.parts.chromium import browser
 from tests.parts.pages import ROOT, Link, anchors, links, pages, prose, runbooks
@@ -147,5 +148,5 @@ def test_it_has_every_header_that_the_program_knows() -> None:
 def test_it_explains_only_fields_that_exist() -> None:
     for name in topicdocs.MEANINGS:
         model, field = name.split(".")
-        found = getattr(evaluation, model, None) or getattr(interaction, model)
+        found = next(vars(module)[model] for module in (evaluation, interaction, alert) if model in vars(module))
         assert field in found.model_fields, name

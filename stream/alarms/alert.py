@@ -1,7 +1,6 @@
 """The alert: what is announced about a series, as it stands on the alerts topic."""
 
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
@@ -12,9 +11,6 @@ from stream.detection import Kind
 
 # Fixed for ever: the same alarm has the same id, whoever announces it and however often.
 _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
-
-GOOD_SHARE = "good_share"
-"""The series of interactions that are good by the objective: 1 for each that is, 0 for others."""
 
 
 class Subject(StrEnum):
@@ -108,9 +104,9 @@ class Alert(_Part):
     high: FiniteFloat
     effective_n: FiniteFloat
     scores: NonNegativeInt
-    worst_dimensions: Sequence[Suspect] = ()
+    worst_dimensions: tuple[Suspect, ...] = ()
     """Most evidence first."""
-    examples: Sequence[Example] = ()
+    examples: tuple[Example, ...] = ()
     """Up to three of the lowest scores of late."""
     fingerprint: str
     """The evaluator whose verdicts it is about."""

@@ -11,6 +11,7 @@ from pydantic_core import core_schema
 
 from judges.evaluation import Evaluation, SafetyNotice
 from judges.interaction import Interaction
+from stream.alarms.alert import Alert
 
 VERSION = 1
 
@@ -19,6 +20,7 @@ _RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validati
     "evaluation": (Evaluation, "serialization"),
     "interaction": (Interaction, "validation"),
     "critical": (SafetyNotice, "serialization"),
+    "alert": (Alert, "serialization"),
 }
 
 
@@ -42,6 +44,7 @@ def schema(record: str) -> None:
     evaluation    what judging one interaction found
     interaction   what the RAG service logs
     critical      a safety failure, as soon as it is known
+    alert         an alarm about quality or judges: raised, updated or cleared
 
     \b
     Example:

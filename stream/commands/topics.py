@@ -17,6 +17,8 @@ _CREATE_SECONDS = 10.0
 _HOUR_MS = 3_600_000
 # Services log larger records than are judged; the dead letters keep them whole.
 _LARGE_BYTES = 16 * 1024 * 1024
+# What is known of an app with many models and tenants that are told apart, or of a thousand canaries.
+_STATE_BYTES = 4 * 1024 * 1024
 # Key, headers and framing around the largest record that is judged.
 _ENVELOPE_BYTES = 256 * 1024
 
@@ -58,7 +60,7 @@ def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> li
         topics.deadletter: large,
         topics.scores: kept,
         # The newest state of every app, and the newest alert of every series, for ever.
-        topics.detection: {"cleanup.policy": "compact"},
+        topics.detection: {"cleanup.policy": "compact", "max.message.bytes": str(_STATE_BYTES)},
         topics.alerts: {"cleanup.policy": "compact"},
         topics.labels: kept,
     }

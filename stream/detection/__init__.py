@@ -14,7 +14,7 @@ guaranteed, why, and what was measured is in docs/detection.md.
 """
 
 from stream.detection.canaries import agreement, canary_settings
-from stream.detection.detector import Outcome, Reading, observe, reading
+from stream.detection.detector import Outcome, Reading, observe, reading, suspicion
 from stream.detection.interval import Interval, Tally, interval, lower_bound
 from stream.detection.settings import Settings
 from stream.detection.state import Event, Kind, State, StateError
@@ -41,4 +41,5 @@ __all__ = [
     "observe",
     "observe_version",
     "reading",
+    "suspicion",
 ]

@@ -92,6 +92,14 @@ def reading(state: State, settings: Settings) -> Reading:
     )
 
 
+def suspicion(state: State, settings: Settings) -> tuple[float, Interval] | None:
+    """What speaks for a drop that there is no alarm for yet: the evidence, and the mean since its suspected onset."""
+    if state.is_raised or state.target is None:
+        return None
+    onset = state.onsets.suspected(leading(state.evidence))
+    return (_log_evidence(state), onset.estimated(settings.miss)) if onset.has_begun else None
+
+
 def relative_weight(probability: float, least: float, settings: Settings) -> float:
     """Relative to the heaviest among the latest scores, which is known before this one comes; at most 1."""
     scale = max(settings.floor, min(settings.lowest_probability, least))

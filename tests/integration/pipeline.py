@@ -59,7 +59,8 @@ class StageProcess:
 
 def topic_names(prefix: str) -> dict[str, str]:
     """Names for the topics of a test's own, as the configuration takes them."""
-    kinds = ("interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter")
+    kinds = ("interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter", "scores")
+    kinds += ("detection", "alerts")
     return {kind: f"{prefix}.{kind}" for kind in kinds}
 
 

@@ -293,16 +293,20 @@ class TestTopicPlans:
 
     def test_every_topic_is_made_with_the_configured_numbers(self, config: Config) -> None:
         plans = {plan.name: plan for plan in plan_topics(config)}
-        names = {"sampled", "evaluations", "critical", "deadletter", "alerts", "labels"}
+        names = {"sampled", "evaluations", "critical", "deadletter", "scores", "detection", "alerts", "labels"}
         waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
         assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
         assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
-        kept = [plan for plan in plans.values() if plan.name != "rag.alerts"]
+        kept = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
         assert {plan.settings["retention.ms"] for plan in kept} == {"7200000"}
 
-    def test_alerts_keep_the_newest_of_each_series_for_ever(self, config: Config) -> None:
-        (alerts,) = (plan for plan in plan_topics(config) if plan.name == "rag.alerts")
-        assert alerts.settings == {"cleanup.policy": "compact"}
+    def test_alerts_and_what_detectors_know_keep_the_newest_of_each_key_for_ever(self, config: Config) -> None:
+        plans = {plan.name: plan.settings for plan in plan_topics(config)}
+        assert {plans[name]["cleanup.policy"] for name in ("rag.alerts", "rag.detection")} == {"compact"}
+
+    def test_what_is_known_of_an_app_has_a_partition_for_each_of_the_scores(self, config: Config) -> None:
+        plans = {plan.name: plan for plan in plan_topics(config, {"rag.scores": 5})}
+        assert plans["rag.detection"].partitions == 5
 
     def test_what_can_come_in_fits_the_dead_letters(self, config: Config) -> None:
         sizes = {plan.name: int(plan.settings.get("max.message.bytes", 0)) for plan in plan_topics(config)}
@@ -316,7 +320,7 @@ class TestTopicPlans:
 
 
 class TestSchema:
-    @pytest.mark.parametrize("record", ["evaluation", "interaction", "critical"])
+    @pytest.mark.parametrize("record", ["evaluation", "interaction", "critical", "alert"])
     def test_is_json_schema_2020_12_with_a_name_of_its_own(self, record: str) -> None:
         result = invoke(schema, record)
         assert result.exit_code == 0

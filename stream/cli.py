@@ -16,6 +16,7 @@ _COMMANDS = {
     "topics": "stream.commands.topics:topics",
     "send": "stream.commands.send:send",
     "tail": "stream.commands.tail:tail",
+    "alerts": "stream.commands.alerts:alerts",
     "audit": "stream.commands.audit:audit",
     "replay": "stream.commands.replay:replay",
     "evaluate": "stream.commands.evaluate:evaluate",

@@ -1,0 +1,92 @@
+"""Sums: all that means, shares and their variances need to know of scores, so that none of them has to be kept."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Period(IntEnum):
+    """The two that are compared: before and since the onset or, of two versions, the other and the one in question."""
+
+    BEFORE = 0
+    SINCE = 1
+
+
+@dataclass(slots=True)
+class Sums:
+    """Of some scores, each with its weight 1/π."""
+
+    count: int = 0
+    weight: float = 0.0
+    weighted: float = 0.0
+    """Σ w·x."""
+    squares: float = 0.0
+    """Σ w²."""
+    squares_x: float = 0.0
+    """Σ w²·x."""
+    squares_xx: float = 0.0
+    """Σ w²·x²."""
+
+    def add(self, score: float, weight: float) -> None:
+        square = weight * weight
+        self.count += 1
+        self.weight += weight
+        self.weighted += weight * score
+        self.squares += square
+        self.squares_x += square * score
+        self.squares_xx += square * score * score
+
+    def include(self, other: "Sums") -> None:
+        self.count += other.count
+        self.weight += other.weight
+        self.weighted += other.weighted
+        self.squares += other.squares
+        self.squares_x += other.squares_x
+        self.squares_xx += other.squares_xx
+
+    @property
+    def mean(self) -> float | None:
+        return self.weighted / self.weight if self.count else None
+
+    @property
+    def effective(self) -> float:
+        """Kish's number: how many scores of equal weight tell as much."""
+        return self.weight / self.squares * self.weight if self.count else 0.0
+
+    def spread(self, a: float, b: float) -> float:
+        """Σ w²·(a + b·x)²."""
+        return max(0.0, a * a * self.squares + 2.0 * a * b * self.squares_x + b * b * self.squares_xx)
+
+    def without(self, part: "Sums") -> "Sums":
+        """The rest, where `part` is of these scores."""
+        return Sums(
+            self.count - part.count,
+            self.weight - part.weight,
+            self.weighted - part.weighted,
+            self.squares - part.squares,
+            self.squares_x - part.squares_x,
+            self.squares_xx - part.squares_xx,
+        )
+
+
+@dataclass(slots=True)
+class Pair:
+    """The same in both periods."""
+
+    before: Sums = field(default_factory=Sums)
+    since: Sums = field(default_factory=Sums)
+
+    def add(self, period: Period, score: float, weight: float) -> None:
+        (self.since if period is Period.SINCE else self.before).add(score, weight)
+
+    def include(self, other: "Pair") -> None:
+        self.before.include(other.before)
+        self.since.include(other.since)
+
+    def copied(self) -> "Pair":
+        own = Pair()
+        own.include(self)
+        return own
+
+    @property
+    def count(self) -> int:
+        return self.before.count + self.since.count

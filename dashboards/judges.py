@@ -44,6 +44,7 @@ def board() -> Board:
         sections=[
             Section(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
             Section(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
+            Section(title="Canaries", panels=[stability(), drift()]),
             Section(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
             Section(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
             Section(title="Texts that steer, and what judges are not shown", panels=[suspect(), redactions()]),
@@ -223,6 +224,37 @@ def flips() -> Panel:
         increase("streamjury_position_checks_total", _JUDGE, by=["judge"]),
     )
     return lines(text, [query(expr, "{{judge}}")])
+
+
+def stability() -> Panel:
+    text = Text(
+        title="Canaries that get the same verdict again",
+        description="Interval of their share, by dimension: upper end solid, lower end dashed. Judges that have not "
+        "changed keep it at `detection.canaries.stability`.",
+        unit=SHARE,
+        runbooks=["StreamjuryJudgesChanged"],
+    )
+    targets = [
+        query(_of_canaries(f"stability_{end}"), f"{{{{dimension}}}} {name}", ref=ref)
+        for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
+    ]
+    return dashed(lines(text, targets, bounds=(None, 1)), "/ at least$/").decimals(1)
+
+
+def drift() -> Panel:
+    text = Text(
+        title="Evidence that the judges have changed, less what an alarm takes",
+        description="Natural logarithms; at 0 the alarm is raised. While there is an alarm, evidence that the verdicts "
+        "are steady again; at 0 it is cleared.",
+        unit=SCORE,
+        runbooks=["StreamjuryJudgesChanged"],
+    )
+    expr = f"{_of_canaries('log_evidence')} - {_of_canaries('log_evidence_needed')}"
+    return lines(text, [query(expr, "{{dimension}}")], limit=(0, RED), bounds=(None, None)).decimals(1)
+
+
+def _of_canaries(name: str) -> str:
+    return f"max by (dimension) (streamjury_judges_{name})"
 
 
 def verdict_seconds() -> Panel:

@@ -53,6 +53,7 @@ def board() -> Board:
             Section(title="Each dimension with its interval", panels=[each_dimension()]),
             Section(title="Each app with its interval", panels=[each_app()]),
             Section(title="Where it is worst", panels=[worst(), last_day()]),
+            Section(title="Drops", panels=[evidence(), bounds(), watched(), announced(), versions()]),
             Section(title="What the estimates rest on", panels=[distribution(), effective(), coverage()]),
         ],
     )
@@ -231,6 +232,87 @@ def last_day() -> Panel:
     )
     expr = 'sort(max by (app) (app_dimension:streamjury_score:mean1d{app=~"$app",dimension="composite"}))'
     return gauges(text, [query(expr, "{{app}}")], steps=SCORE_STEPS, bounds=(0, 1)).decimals(3)
+
+
+def evidence() -> Panel:
+    text = Text(
+        title="Evidence of a drop, less what an alarm takes",
+        description=f"Natural logarithms, {OF_ALL}; at 0 the alarm is raised. While there is an alarm, evidence of the "
+        "recovery; at 0 it is cleared. Only what is most urgent is shown, and no target that is still being learnt.",
+        unit=SCORE,
+        runbooks=["StreamjuryDropDetected"],
+    )
+    expr = f"{_detected('log_evidence')} - {_detected('log_evidence_needed')}"
+    return lines(text, [query(expr, "{{app}} {{dimension}}")], limit=(0, RED), bounds=(None, None)).decimals(1)
+
+
+def bounds() -> Panel:
+    text = Text(
+        title="Mean less target, at most and at least",
+        description=f"Interval of the mean of the latest scores, {OF_ALL}, relative to its target: upper end solid, "
+        "lower end dashed. Below 0 the mean is surely below its target. It holds however often one looks.",
+        unit=SCORE,
+        runbooks=["StreamjuryDropDetected"],
+    )
+    targets = [
+        query(f"{_detected(end)} - {_detected('target')}", f"{{{{app}}}} {{{{dimension}}}} {name}", ref=ref)
+        for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
+    ]
+    return dashed(lines(text, targets, limit=(0, RED), bounds=(None, None)), "/ at least$/").decimals(3)
+
+
+def watched() -> Panel:
+    text = Text(
+        title="What is watched for drops",
+        description=f"Mean of the latest scores with its interval, and its target, {OF_ALL}; a target that is still "
+        "being learnt is missing. Of dimension other, how many more alarms there are.",
+        unit=SCORE,
+        runbooks=["StreamjuryDropDetected"],
+    )
+    columns = [
+        Column(name="Alarm", expr=_detected("raised"), unit=COUNT, steps=((None, GREEN), (1, RED))),
+        Column(name="Mean", expr=_detected("mean"), unit=SCORE),
+        Column(name="Low", expr=_detected("low"), unit=SCORE),
+        Column(name="High", expr=_detected("high"), unit=SCORE),
+        Column(name="Target", expr=_detected("target"), unit=SCORE),
+    ]
+    return rows(text, {"app": "App", "dimension": "Dimension"}, columns, sort="Alarm", descending=True, width=12)
+
+
+def announced() -> Panel:
+    text = Text(
+        title="Alerts announced",
+        description=f"What was published on the alerts topic within the window, {OF_ALL} of all apps.",
+        unit=COUNT,
+        runbooks=["StreamjuryDropDetected", "StreamjuryJudgesChanged", "StreamjuryModelWorse"],
+    )
+    expr = increase("streamjury_alerts_total", by=["subject", "kind"])
+    return lines(text, [query(expr, "{{subject}} {{kind}}")], width=6).decimals(0)
+
+
+def versions() -> Panel:
+    text = Text(
+        title="Difference of compared models",
+        description=f"Mean composite of model a less that of b, whatever else {OF_ALL}: upper end of its "
+        "interval solid, lower end dashed. Empty unless `detection.versions` compares something.",
+        unit=SCORE,
+        runbooks=["StreamjuryModelWorse"],
+    )
+    targets = [
+        query(
+            f'max by (app, comparison) (streamjury_versions_difference_{end}{{app=~"$app"}})',
+            f"{{{{app}}}} {{{{comparison}}}} {name}",
+            ref=ref,
+        )
+        for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
+    ]
+    panel = lines(text, targets, limit=(0, RED), bounds=(None, None), width=6)
+    return dashed(panel, "/ at least$/").decimals(3)
+
+
+def _detected(name: str) -> str:
+    """Of an app there is one monitor at a time; while it moves, two."""
+    return f'max by (app, dimension) (streamjury_detection_{name}{{app=~"$app"}})'
 
 
 def distribution() -> Panel:

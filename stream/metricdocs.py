@@ -7,8 +7,9 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from sinks.metrics import PipelineMetrics, SamplingMetrics, ScoreMetrics
+from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
 from sinks.metrics.budgets import BudgetMetrics
+from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 
 _HEAD = """\
 # All metrics
@@ -24,6 +25,9 @@ _SECTIONS = {
     "Samplers, workers and monitors": PipelineMetrics,
     "Workers with budgets": BudgetMetrics,
     "Monitors": ScoreMetrics,
+    "Monitors that watch for drops": DetectionMetrics,
+    "Monitors with canaries": CanaryMetrics,
+    "Monitors that compare models": VersionMetrics,
 }
 
 

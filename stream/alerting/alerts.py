@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from stream.alerting.drops import Drops
 from stream.alerting.promql import fraction, grown, is_none_of, quoted, series, total
 from stream.alerting.recording import (
     AGREEMENT,
@@ -125,6 +126,39 @@ class Alerts:
                 f"{self._scale('1h')} got a score of {{{{ $labels.dimension }}}}, and its mean speaks of that share "
                 f"alone; at least {percent(self._alerts.coverage)} is expected.",
             ),
+            of_app=True,
+        )
+
+    # Detectors
+
+    def drop_detected(self, drops: Drops) -> Iterator[Alert]:
+        for urgent in (True, False):
+            yield self._alert(
+                "StreamjuryDropDetected",
+                drops.quality(urgent=urgent),
+                severity=Severity.PAGE if urgent else Severity.TICKET,
+                dashboard="quality",
+                words=drops.about_quality(),
+                of_app=True,
+            )
+
+    def judges_changed(self, drops: Drops) -> Alert:
+        """Also where there are no canaries: there are no such series then."""
+        return self._alert(
+            "StreamjuryJudgesChanged",
+            drops.judges(),
+            severity=Severity.TICKET,
+            dashboard="judges",
+            words=drops.about_judges(),
+        )
+
+    def model_worse(self, drops: Drops) -> Alert:
+        return self._alert(
+            "StreamjuryModelWorse",
+            drops.versions(),
+            severity=Severity.TICKET,
+            dashboard="quality",
+            words=drops.about_versions(),
             of_app=True,
         )
 

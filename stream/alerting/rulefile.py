@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 HEADER = """\
-# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives`, `alerts`
-# or `budgets` in the configuration, and write the file anew.
+# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives`, `alerts`,
+# `budgets` or `detection` in the configuration, and write the file anew.
 """
 _BREAKS = frozenset("\r\x85\u2028\u2029")
 

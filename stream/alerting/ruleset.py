@@ -1,8 +1,8 @@
 """All rules of a configuration, in groups that are evaluated by themselves."""
 
 from sinks.base import COMPOSITE
-from stream.adaptive import DEFAULT_MIN_RATE
 from stream.alerting.alerts import Alerts
+from stream.alerting.drops import Drops
 from stream.alerting.recording import (
     budget_rules,
     cost_rules,
@@ -17,7 +17,7 @@ from stream.alerting.recording import (
 from stream.alerting.rulefile import Alert, Group, Recording, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, TimeScale
 from stream.composition import chosen_criteria
-from stream.config import Config, SamplingConfig, SamplingRule
+from stream.config import Config
 
 # Long windows change slowly and are costly to read.
 _INTERVAL, _SLOW_INTERVAL = "30s", "2m"
@@ -27,6 +27,7 @@ def generate(config: Config) -> RuleFile:
     """The rules of a configuration; the same ones each time."""
     scale = TimeScale(config.alerts.time_scale)
     alerts = Alerts(config.objectives, config.alerts, scale)
+    drops = Drops(config.detection, scale)
     floors, notes = _floors(config)
     notes += _about_windows(scale)
 
@@ -44,6 +45,7 @@ def generate(config: Config) -> RuleFile:
         group("scores_of_a_day", *score_rules("1d", scale("1d")), interval=_SLOW_INTERVAL),
         group("objectives", *objective_rules(config.objectives, scale), *alerts.quality_drop()),
         group("budget", *budget_rules(config.objectives, scale), interval=_SLOW_INTERVAL),
+        group("detection", *alerts.drop_detected(drops), alerts.judges_changed(drops), alerts.model_worse(drops)),
         group("safety", *alerts.safety_incident(), alerts.safety_unknown()),
         group(
             "judges",
@@ -64,7 +66,7 @@ def generate(config: Config) -> RuleFile:
         group(
             "pipeline",
             *pipeline_rules(scale),
-            *alerts.evaluator_silent(_lowest_rate(config.sampling)),
+            *alerts.evaluator_silent(config.sampling.lowest_rate),
             alerts.lag_growing(),
             alerts.dead_letters_growing(),
             alerts.target_down(),
@@ -90,10 +92,3 @@ def _about_windows(scale: TimeScale) -> list[str]:
     if not short:
         return []
     return [f"alerts.time_scale makes windows so short that they may hold no two scrapes: {', '.join(short)}"]
-
-
-def _lowest_rate(sampling: SamplingConfig) -> float:
-    """The lowest share of interactions that is chosen anywhere but where none is meant to be; 0 where that is so."""
-    of_all: list[SamplingConfig | SamplingRule] = [sampling, *sampling.rules]
-    rates = [(each.min_rate or DEFAULT_MIN_RATE) if each.rate is None else each.rate for each in of_all]
-    return min(filter(None, rates), default=0.0)

@@ -34,3 +34,13 @@ def asked(expression: str) -> str:
 def as_it_is(text: str) -> str:
     """Text of the configuration in a template, where it would be a command if it looked like one."""
     return text.replace("{{", '{{ "{{" }}')
+
+
+def asked_of(expression: str, *labels: str) -> str:
+    """A template's call for what an expression is at the moment of the alert; each %q in it is a label of the alert."""
+    return f"printf {quoted(expression)} {' '.join(f'$labels.{label}' for label in labels)} | query"
+
+
+def first_value(form: str = "%.3f") -> str:
+    """The number that a query in a `with` has found."""
+    return f'{{{{ . | first | value | printf "{form}" }}}}'

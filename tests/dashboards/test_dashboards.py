@@ -347,6 +347,38 @@ def test_the_budget_that_all_apps_share_has_a_name(tmp_path: Path) -> None:
     assert differences(tmp_path, series, [Check(target["expr"], "5m", left)], [RULES]) == ""
 
 
+# A mean that is surely below its target, in an app that is just moving from one monitor to another.
+DROP = {
+    'streamjury_detection_log_evidence{app="shop",dimension="composite",instance="a"}': "2.5x5",
+    'streamjury_detection_log_evidence_needed{app="shop",dimension="composite",instance="a"}': "4.5x5",
+    'streamjury_detection_log_evidence{app="shop",dimension="composite",instance="b"}': "2.5x5",
+    'streamjury_detection_log_evidence_needed{app="shop",dimension="composite",instance="b"}': "4.5x5",
+    'streamjury_detection_log_evidence{app="bank",dimension="clarity",instance="a"}': "-27x5",
+    'streamjury_detection_log_evidence_needed{app="bank",dimension="clarity",instance="a"}': "4.5x5",
+    'streamjury_detection_low{app="shop",dimension="composite",instance="a"}': "0.5x5",
+    'streamjury_detection_high{app="shop",dimension="composite",instance="a"}': "0.75x5",
+    'streamjury_detection_target{app="shop",dimension="composite",instance="a"}': "0.875x5",
+}
+
+
+def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> None:
+    [panel] = _titled("quality", "Evidence of a drop, less what an alarm takes")
+    [target] = panel["targets"]
+    missing = {'{app="shop",dimension="composite"}': -2, '{app="bank",dimension="clarity"}': -31.5}
+    assert differences(tmp_path, DROP, [Check(substituted(target["expr"], {}), "5m", missing)]) == ""
+    [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert line["value"] == 0
+
+
+def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) -> None:
+    [panel] = _titled("quality", "Mean less target, at most and at least")
+    checks = [
+        Check(substituted(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
+        for target, expected in zip(panel["targets"], (-0.125, -0.375), strict=True)
+    ]
+    assert differences(tmp_path, DROP, checks) == ""
+
+
 def _titled(dashboard: str, title: str) -> list[Mapping[str, Any]]:
     return [panel for panel in panels(DASHBOARDS[f"streamjury-{dashboard}.json"]) if panel["title"] == title]
 

@@ -27,7 +27,7 @@ from judges.evaluation import (
 from judges.models.redaction import ALL_KINDS
 from judges.shortfall import Unscored
 from sinks.estimates import Estimate, Sums, estimate
-from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.metrics.budgets import Standing
 from sinks.metrics.scores import OptIn
 from sinks.scrape import ScrapeView
@@ -136,6 +136,7 @@ class Scraped:
         self.pipeline = PipelineMetrics(self.registry)
         self.sampling = SamplingMetrics(self.registry)
         self.scores = ScoreMetrics(self.registry, **scores)
+        self.detection = DetectionMetrics(self.registry, self.scores.apps)
 
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"streamjury_{name}", labels)
@@ -161,6 +162,8 @@ def everything(
     judges: Sequence[str] = ("local",),
     rules: Sequence[str] = ("all",),
     labels: Sequence[OptIn] = (),
+    canaries: bool = True,
+    versions: Sequence[str] = ("new-model",),
 ) -> Scraped:
     """Every metric with every series that can come of these names."""
     scraped = Scraped(labels=labels)
@@ -181,16 +184,22 @@ def everything(
     _run(scraped.pipeline, judges)
     standing = [Standing(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
     scraped.pipeline.spending(standing, refused=1, excess_usd=0.1)
+    _watch(scraped.detection, [app or "unknown" for app in apps], criteria, canaries=canaries, versions=versions)
     return scraped
 
 
-def large(*, apps: int, judges: int) -> int:
-    """How many series there are at most with so many apps, and what names none, 6 criteria and 3 sampling rules."""
+def large(*, apps: int, judges: int, canaries: bool = False) -> int:
+    """How many series there are at most with so many apps, of which one is what names none, 6 criteria and 3 rules.
+
+    No models are compared.
+    """
     scraped = everything(
-        apps=[None, *(f"app-{at}" for at in range(apps))],
+        apps=[None, *(f"app-{at}" for at in range(1, apps))],
         criteria=[f"criterion_{at}" for at in range(6)],
         judges=[f"judge-{at}" for at in range(judges)],
         rules=["checkout", "slow", "default"],
+        canaries=canaries,
+        versions=(),
     )
     exposition = generate_latest(ScrapeView(scraped.registry)).decode()
     return sum(not line.startswith("#") for line in exposition.splitlines())
@@ -242,3 +251,22 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     pipeline.parked(1)
     pipeline.evaluator(INFO)
     pipeline.paused(judges, {})
+
+
+def _watch(
+    detection: DetectionMetrics,
+    apps: Sequence[str],
+    criteria: Sequence[str],
+    *,
+    canaries: bool,
+    versions: Sequence[str],
+) -> None:
+    """An alarm about everything there is, and of each app more than have a place."""
+    for name, app in itertools.product((*criteria, "composite", "good_share"), apps):
+        detection.show(app, name, evidence=1.0, enough=2.3, mean=0.5, low=0.4, high=0.6, target=0.8, raised=True)
+    for subject, kind in itertools.product(("quality", "judges", "versions"), ("raised", "updated", "cleared")):
+        detection.announced(subject, kind)
+    for name in (*criteria, "composite") if canaries else ():
+        detection.judges(name, evidence=1.0, enough=4.6, low=0.9, high=1.0, changed=True)
+    for name, app in itertools.product(versions, apps):
+        detection.versions(name, app, evidence=1.0, enough=4.6, low=-0.2, high=-0.1, worse=True)

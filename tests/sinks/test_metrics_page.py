@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sinks.metrics.detection import PLACES
 from sinks.metrics.scores import OptIn
 from sinks.scrape import ScrapeView
 from tests.sinks.computed import check
@@ -47,11 +48,17 @@ def test_the_table_is_the_registry(opted: tuple[OptIn, ...]) -> None:
 
 
 def test_the_page_says_how_many_series_there_are_at_worst() -> None:
-    """50 apps are the default, and what comes beyond them is `other`."""
-    few, more, most = large(apps=20, judges=3), large(apps=20, judges=4), large(apps=51, judges=4)
+    """50 apps are the default, and what comes beyond them is `other`, and what names none `unknown`."""
+    few, more, most = large(apps=20, judges=3), large(apps=20, judges=4), large(apps=52, judges=4)
     said = f"up to {few:,} series, with 4 judges {more:,}, and with 4 judges and the default of 50 apps {most:,}"
-    assert said in " ".join(PAGE.split())
-    assert few <= 1950
+    page = " ".join(PAGE.split())
+    assert said in page
+    assert f"({large(apps=20, judges=3, canaries=True) - few} here)" in page
+    assert few <= 2000
+
+
+def test_the_page_says_how_many_series_that_are_watched_for_drops_are_shown() -> None:
+    assert f"for the {PLACES} series that are most urgent" in " ".join(PAGE.split())
 
 
 def blocks(language: str, text: str) -> list[str]:

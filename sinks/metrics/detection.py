@@ -1,0 +1,306 @@
+"""Drops as metrics: how much evidence there is, what a mean is between, and which alarms there are.
+
+An app has many series, and a process watches many apps. What is urgent has all its gauges; of the rest only the number
+of those with an alarm is told, so that no number of apps and dimensions makes many series.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection
+from enum import IntEnum
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from sinks.base import COMPOSITE, OTHER
+from sinks.metrics.labels import BoundedLabel
+
+PLACES = 13
+"""With 20 apps and 6 dimensions all metrics together are to be at most 2,000 series; a place has seven."""
+
+GOOD_SHARE = "good_share"
+"""The series of interactions that are good by the objective: 1 for each that is, 0 for others."""
+
+_OVERALL = frozenset({COMPOSITE, GOOD_SHARE})
+_MAX_DIMENSIONS = 50
+
+
+class _Series(NamedTuple):
+    app: str
+    dimension: str
+
+
+class _Urgency(IntEnum):
+    """What is more urgent takes the place of what is less; among equals the first stays, so that lines do not break."""
+
+    CALM = 0
+    OVERALL = 1
+    """It speaks of the whole app."""
+    PRESSING = 2
+    """There is more than half of the evidence that an alarm takes."""
+    RAISED = 3
+
+
+class _Place(NamedTuple):
+    labels: tuple[str, str]
+    urgency: _Urgency
+
+
+class DetectionMetrics:
+    """The series that are watched for drops, the judges' steadiness, and what was announced of both."""
+
+    def __init__(self, registry: CollectorRegistry, apps: BoundedLabel | None = None, *, places: int = PLACES) -> None:
+        """`apps` are those that are told apart elsewhere, too; so many `places` are for series with all gauges."""
+        self._registry = registry
+        self._apps = BoundedLabel() if apps is None else apps
+        self._dimensions = BoundedLabel(_MAX_DIMENSIONS)
+        self._limit = places
+        self._places: dict[_Series, _Place] = {}
+        self._elsewhere: defaultdict[str, set[_Series]] = defaultdict(set)
+        self._gauges = _Gauges(
+            registry,
+            "detection",
+            ["app", "dimension"],
+            log_evidence="Natural logarithm of the evidence of a drop, or of the recovery while there is an alarm.",
+            log_evidence_needed="As much of it raises the alarm, or ends it.",
+            mean="Design-weighted mean of the latest scores.",
+            low="Lower end of a 95 % interval of that mean that holds at every look.",
+            high="Upper end of a 95 % interval of that mean that holds at every look.",
+            target="What the mean is to be at least, as configured or learnt.",
+        )
+        self._raised = Gauge(
+            "streamjury_detection_raised",
+            "1 while there is an alarm, 0 while there is none; of dimension other, how many more alarms there are.",
+            ["app", "dimension"],
+            registry=registry,
+        )
+        self._announced = Counter(
+            "streamjury_alerts",
+            "Announcements on the alerts topic, by what they are about and whether an alarm began, goes on or ended.",
+            ["subject", "kind"],
+            registry=registry,
+        )
+        self._canaries: CanaryMetrics | None = None
+        self._comparisons: VersionMetrics | None = None
+
+    def show(
+        self,
+        app: str,
+        dimension: str,
+        *,
+        evidence: float,
+        enough: float,
+        mean: float | None,
+        low: float | None,
+        high: float | None,
+        target: float | None,
+        raised: bool,
+    ) -> None:
+        """How a series stands. What is not known is absent, and without a target there is nothing to have evidence of.
+
+        Everything of a series that is urgent, or for which there is a place; of others, whether there is an alarm.
+        """
+        series, labels = _Series(app, dimension), (self._apps(app), self._dimensions(dimension))
+        has_place = self._take_place(series, labels, _urgency(dimension, evidence / enough, raised=raised))
+        self._count_elsewhere(series, labels[0], raised=raised and not has_place)
+        if has_place:
+            known = target is not None
+            self._gauges.set(
+                labels,
+                log_evidence=evidence if known else None,
+                log_evidence_needed=enough if known else None,
+                mean=mean,
+                low=low,
+                high=high,
+                target=target,
+            )
+            self._raised.labels(*labels).set(raised)
+
+    def keep(self, app: str, dimensions: Collection[str]) -> None:
+        """Takes back what was shown of an app's other dimensions: the evaluator that judges now does not have them."""
+        for series in [each for each in self._places if each.app == app and each.dimension not in dimensions]:
+            self._leave_place(series)
+        label = self._apps(app)
+        for series in [each for each in self._elsewhere[label] if each.app == app and each.dimension not in dimensions]:
+            self._count_elsewhere(series, label, raised=False)
+
+    def withdraw(self, app: str) -> None:
+        """Takes back all that was shown of an app which is not watched here any more."""
+        self.keep(app, ())
+        label = self._apps(app)
+        if not self._elsewhere[label]:
+            _remove(self._raised, (label, OTHER))
+        if self._comparisons is not None:
+            self._comparisons.withdraw(label)
+
+    def announced(self, subject: str, kind: str) -> None:
+        self._announced.labels(subject, kind).inc()
+
+    def judges(
+        self, dimension: str, *, evidence: float, enough: float, low: float | None, high: float | None, changed: bool
+    ) -> None:
+        """How steady the verdicts on the canaries are."""
+        if self._canaries is None:
+            self._canaries = CanaryMetrics(self._registry)
+        self._canaries.show(
+            self._dimensions(dimension), evidence=evidence, enough=enough, low=low, high=high, changed=changed
+        )
+
+    def keep_judges(self, dimensions: Collection[str]) -> None:
+        """Takes back what was shown of other dimensions."""
+        if self._canaries is not None:
+            self._canaries.keep({self._dimensions(each) for each in dimensions})
+
+    def withdraw_judges(self) -> None:
+        """Takes back what was shown of the judges: the canaries are followed by another process now."""
+        self.keep_judges(())
+
+    def versions(
+        self, name: str, app: str, *, evidence: float, enough: float, low: float | None, high: float | None, worse: bool
+    ) -> None:
+        """How a comparison of two models stands in an app; it has a name in the configuration."""
+        if self._comparisons is None:
+            self._comparisons = VersionMetrics(self._registry)
+        self._comparisons.show(
+            (self._apps(app), name), evidence=evidence, enough=enough, low=low, high=high, worse=worse
+        )
+
+    def _take_place(self, series: _Series, labels: tuple[str, str], urgency: _Urgency) -> bool:
+        """Whether it has a place now. What shares its labels with others cannot have one."""
+        if OTHER in labels:
+            return False
+        if series not in self._places and len(self._places) >= self._limit:
+            least = min(self._places, key=lambda each: self._places[each].urgency)
+            if self._places[least].urgency >= urgency:
+                return False
+            self._leave_place(least)
+        self._places[series] = _Place(labels, urgency)
+        return True
+
+    def _leave_place(self, series: _Series) -> None:
+        labels = self._places.pop(series).labels
+        self._gauges.remove(labels)
+        _remove(self._raised, labels)
+
+    def _count_elsewhere(self, series: _Series, label: str, *, raised: bool) -> None:
+        """Once there was one, their number stays, as 0 in the end: an alarm that is over is not one that is unknown."""
+        if raised == (series in self._elsewhere[label]):
+            return
+        self._elsewhere[label] ^= {series}
+        self._raised.labels(label, OTHER).set(len(self._elsewhere[label]))
+
+
+class CanaryMetrics:
+    """Made when there is something to tell: who has no canaries sees nothing of it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._shown: set[str] = set()
+        self._gauges = _Gauges(
+            registry,
+            "judges",
+            ["dimension"],
+            log_evidence="Natural logarithm of the evidence that the verdicts on the canaries have changed, or, once "
+            "they have, that they are steady again.",
+            log_evidence_needed="As much of it raises the alarm, or ends it.",
+            stability_low="Lower end of a 95 % interval of the share of canaries that get the same verdict again.",
+            stability_high="Upper end of a 95 % interval of the share of canaries that get the same verdict again.",
+            changed="1 while there is an alarm that the judges have changed, 0 while there is none.",
+        )
+
+    def show(
+        self, dimension: str, *, evidence: float, enough: float, low: float | None, high: float | None, changed: bool
+    ) -> None:
+        self._shown.add(dimension)
+        self._gauges.set(
+            (dimension,),
+            log_evidence=evidence,
+            log_evidence_needed=enough,
+            stability_low=low,
+            stability_high=high,
+            changed=float(changed),
+        )
+
+    def keep(self, dimensions: Collection[str]) -> None:
+        for dimension in [each for each in self._shown if each not in dimensions]:
+            self._shown.remove(dimension)
+            self._gauges.remove((dimension,))
+
+
+class VersionMetrics:
+    """Made when there is something to tell: who compares nothing sees nothing of it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._shown: set[tuple[str, str]] = set()
+        self._gauges = _Gauges(
+            registry,
+            "versions",
+            ["app", "comparison"],
+            log_evidence="Natural logarithm of the evidence that model a is worse than b by more than the margin, or, "
+            "once it is, that it no longer is.",
+            log_evidence_needed="As much of it raises the alarm, or ends it.",
+            difference_low="Lower end of a 95 % interval of the mean composite of a less that of b.",
+            difference_high="Upper end of a 95 % interval of the mean composite of a less that of b.",
+            worse="1 while there is an alarm that model a is worse, 0 while there is none.",
+        )
+
+    def show(
+        self,
+        labels: tuple[str, str],
+        *,
+        evidence: float,
+        enough: float,
+        low: float | None,
+        high: float | None,
+        worse: bool,
+    ) -> None:
+        if labels[0] == OTHER:
+            return  # several apps at once
+        self._shown.add(labels)
+        self._gauges.set(
+            labels,
+            log_evidence=evidence,
+            log_evidence_needed=enough,
+            difference_low=low,
+            difference_high=high,
+            worse=float(worse),
+        )
+
+    def withdraw(self, app: str) -> None:
+        for labels in [each for each in self._shown if each[0] == app]:
+            self._shown.remove(labels)
+            self._gauges.remove(labels)
+
+
+class _Gauges:
+    """Gauges with the same labels, by what they show."""
+
+    def __init__(self, registry: CollectorRegistry, about: str, labels: list[str], **what: str) -> None:
+        self._gauges = {
+            part: Gauge(f"streamjury_{about}_{part}", text, labels, registry=registry) for part, text in what.items()
+        }
+
+    def set(self, labels: tuple[str, ...], **values: float | None) -> None:
+        """What is None is withdrawn: the last value would look like a steady one."""
+        for part, value in values.items():
+            if value is None:
+                _remove(self._gauges[part], labels)
+            else:
+                self._gauges[part].labels(*labels).set(value)
+
+    def remove(self, labels: tuple[str, ...]) -> None:
+        for gauge in self._gauges.values():
+            _remove(gauge, labels)
+
+
+def _urgency(dimension: str, share: float, *, raised: bool) -> _Urgency:
+    """While there is an alarm, the evidence is about its end."""
+    if raised:
+        return _Urgency.RAISED
+    if share > 0.5:
+        return _Urgency.PRESSING
+    return _Urgency.OVERALL if dimension in _OVERALL else _Urgency.CALM
+
+
+def _remove(gauge: Gauge, labels: tuple[str, ...]) -> None:
+    with contextlib.suppress(KeyError):
+        gauge.remove(*labels)

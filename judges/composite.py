@@ -27,6 +27,8 @@ from judges.panel import Panel, Vote, safety_choice
 from judges.scale import Choice
 from judges.sync import wait_for
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_SCORED = Status.SCORED
 # What a questionable verdict weighs, whatever its usual weight.
 QUESTIONABLE_WEIGHT = 1.5
 # Far beyond any use, and far from where sums of weighted raw values lose their meaning.
@@ -264,7 +266,8 @@ class MultiCriteria:
         if self.safety is None:
             raise ValueError("no criterion was named to decide about safety")
         criterion = self.criteria[self.safety]
-        if choice not in criterion.scale.choices:
+        known = any(each is choice for each in criterion.scale.choices)  # comparing their texts takes longer
+        if not known and choice not in criterion.scale.choices:
             raise ValueError(f"{criterion.name}: {choice.label.en!r} is not a choice of its scale")
         level = criterion.level(choice)
         if choice.value == criterion.worst_first[0].value:
@@ -288,11 +291,10 @@ class MultiCriteria:
         failed = tuple(name for name, fulfilled in met.items() if fulfilled is False)
         state = self.safety_of(self._safety_winner(found) if isinstance(safety, EllipsisType) else safety)
         score, status = self._decide(present, state.status, missing=None in met.values(), failed=bool(failed))
-        total = math.fsum(item.weight for item in self.items.values())
         return MultiResult(
             score=score,
             status=status,
-            coverage=math.fsum(self.items[name].weight for name in present) / total,
+            coverage=math.fsum(self.items[name].weight for name in present) / self._total,
             safety=state,
             failed=failed,
             findings=MappingProxyType(found),
@@ -352,6 +354,10 @@ class MultiCriteria:
             heavier = _weighted_mean(present, self._weight_in_doubt)
             return plain if heavier is None else min(plain, heavier), CompositeStatus.QUESTIONABLE
         return plain, CompositeStatus.OK
+
+    @cached_property
+    def _total(self) -> float:
+        return math.fsum(item.weight for item in self.items.values())
 
     def _weight(self, name: str) -> float:
         return self.items[name].weight
@@ -422,7 +428,7 @@ def _given(criterion: Criterion, level: int | None) -> Dimension | None:
 
 def _score(finding: Finding | None) -> float | None:
     """The score of what was scored. A finding need not be of our making, and none may bring in NaN."""
-    if finding is None or finding.status is not Status.SCORED or finding.score is None:
+    if finding is None or finding.status is not _SCORED or finding.score is None:
         return None
     return finding.score if 0.0 <= finding.score <= 1.0 else None
 

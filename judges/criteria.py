@@ -160,16 +160,24 @@ class Criterion(Spec):
     def choice(self, level: int | None, option: str | None, language: Language = "en") -> Choice | None:
         """The choice that a finding names by its level or else by its label; None on a range, and off the scale."""
         if level is not None and self.scale.kind in ("levels", "binary"):
-            return next((choice for choice in self.scale.choices if choice.value == level), None)
+            return self._by_level.get(level)
         return None if option is None else self.scale.find(option, language)
+
+    @cached_property
+    def _by_level(self) -> Mapping[float | None, Choice]:
+        return {choice.value: choice for choice in self.scale.choices}
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        return (self.to_evaluate, *(self.context or ()))
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """The fields that this criterion shows and the case does not have."""
-        return tuple(name for name in (self.to_evaluate, *(self.context or ())) if name not in case.fields)
+        return tuple([name for name in self._shown if name not in case.fields])
 
     def unmet(self, case: Case) -> tuple[str, ...]:
         """The fields without which the criterion does not apply and which are not there, or empty."""
-        return tuple(name for name in self.needs if not case.text(name).strip())
+        return tuple([name for name in self.needs if not case.text(name).strip()])
 
 
 def _is_not_applicable(label: str) -> bool:

@@ -70,7 +70,7 @@ class _Scale(Spec):
         """The answers in their declared order; none for a range."""
         return ()
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[float, float] | None:
         """The smallest and the largest value; None where options carry no scores."""
         values = [choice.value for choice in self.choices if choice.value is not None]
@@ -127,7 +127,7 @@ class Levels(_Scale):
     def choices(self) -> tuple[Choice, ...]:
         return tuple(Choice(label=each.label, value=each.value, description=each.description) for each in self.levels)
 
-    @property
+    @cached_property
     def values(self) -> tuple[int, ...]:
         return tuple(level.value for level in self.levels)
 
@@ -181,7 +181,7 @@ class Range(_Scale):
     kind: Literal["range"] = "range"
     range: Bounds
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[float, float]:
         return self.range.min, self.range.max
 

@@ -3,12 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Callable
-from itertools import filterfalse
 from typing import NamedTuple
 
 from judges.interaction import Language
 from judges.local.finding import Finding, say
 from judges.local.reading import ANSWER_LIMIT, Reading
+from judges.local.text import scripts_touch
 
 BEST = 4
 
@@ -48,21 +48,24 @@ _MARKUP = re.compile(
     r"|<\|[^<>|]{0,40}\|>|\[/?INST\]|\\u[0-9a-fA-F]{4}|\\n|\]\(\s*\)|%[A-Z_]{3,20}%"
 )
 _CODE = re.compile(r"```.{0,5000}?```|`[^`\n]{0,300}`", re.DOTALL)
-_MOJIBAKE = re.compile("[ÃÐÑâ][\u0080-\u00bf€™œž“”–]|â€|Ð.Ñ|\ufffd")
+# Beginning with one set of characters, which a search skips to.
+_MOJIBAKE = re.compile("[ÃÐÑâ\ufffd](?:(?<=\ufffd)|[\u0080-\u00bf€™œž“”–]|(?<=Ð).Ñ)")
 _TWO_MARKS = re.compile(r"[!?.,;-][!?.,;-]")
 _PUNCTUATION = re.compile(r"!{2,}|\?{3,}|[?!]{4,}|\.{4,}|,{2,}|;{2,}|-{6,}")
 _REPEATED_WORD = re.compile(r"\b(\w{1,40}+)(?:\s++\1\b){2,}", re.IGNORECASE)
+_OPEN_MARKS = ",;:(—-"
 _ENDING_OPEN = re.compile(
-    r"(?:[,;:(—-]|\b(?:and|or|the|of|to|with|for|a|an|in|on|at|by|from|is|are|и|или|в|на|с|для|от|по|к|из|за|что))$",
+    rf"(?:[{_OPEN_MARKS}]|\b(?:and|or|the|of|to|with|for|a|an|in|on|at|by|from|is|are|и|или|в|на|с|для|от|по|к|из|за|что))$",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{1,200}")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S{1,300}|\S{1,64}@\S{1,64}")
 _LATIN = re.compile("[A-Za-z]+")
 _CYRILLIC = re.compile("[\u0400-\u04ff]+")
-_VOWEL = re.compile("[aeiouyаеёиоуыэюяAEIOUYАЕЁИОУЫЭЮЯ]")
+_VOWELS = frozenset("aeiouyаеёиоуыэюяAEIOUYАЕЁИОУЫЭЮЯ")
 _MIXED = re.compile(r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])")
-_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{3}")
+_MARK = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
+_MARKS = re.compile(_MARK + _MARK + _MARK)
 _BLANK = frozenset("\n\r\t\u00a0\u202f\u2009\u200b\u200d\ufeff\u00ad")
 _BRACKET = re.compile(r"[()\[\]{}«»]")
 _PAIRS = {")": "(", "]": "[", "}": "{", "»": "«"}
@@ -133,7 +136,7 @@ def _shouting(subject: Subject) -> Flaw | None:
     long_words = [word for word in subject.words if len(word) >= SHOUTED_LENGTH]
     if len(long_words) < 2:
         return None
-    share = sum(word.isupper() for word in long_words) / len(long_words)
+    share = sum(map(str.isupper, long_words)) / len(long_words)
     points = (share >= SHOUTING) + (share >= SHOUTING_ONLY)
     return Flaw(points, "capital letters", "заглавные буквы") if points else None
 
@@ -177,8 +180,8 @@ def _unreadable(char: str) -> bool:
 def _gibberish(subject: Subject) -> Flaw | None:
     if not subject.words:
         return None
-    endless = sum(length > UNWORD for length in map(len, subject.words))
-    share = (endless + sum(map(_vowelless, filterfalse(_VOWEL.search, subject.words)))) / len(subject.words)
+    endless = sum([len(word) > UNWORD for word in subject.words])
+    share = (endless + sum(map(_vowelless, filter(_VOWELS.isdisjoint, subject.words)))) / len(subject.words)
     if share < GIBBERISH:
         return None
     return Flaw(3 if share >= 2 * GIBBERISH else 2, "words that are no words", "набор букв вместо слов")
@@ -190,7 +193,7 @@ def _vowelless(word: str) -> bool:
 
 
 def _mixed_alphabets(subject: Subject) -> Flaw | None:
-    found = 0 if subject.prose.isascii() else len(_MIXED.findall(subject.prose))
+    found = len(_MIXED.findall(subject.prose)) if scripts_touch(subject.prose) else 0
     return Flaw(1 + (found > 2), "words in mixed alphabets", "слова из разных алфавитов") if found else None
 
 
@@ -200,10 +203,10 @@ def _wrong_language(subject: Subject) -> Flaw | None:
         return None
     if subject.prose.isascii() and question.isascii():
         return None
-    latin, cyrillic = _letters(_LATIN, subject.prose), _letters(_CYRILLIC, subject.prose)
     asked_in_russian = _letters(_CYRILLIC, question) > _letters(_LATIN, question)
-    other = latin if asked_in_russian else cyrillic
-    if latin + cyrillic == 0 or other / (latin + cyrillic) < WRONG_LANGUAGE:
+    expected, other = (_CYRILLIC, _LATIN) if asked_in_russian else (_LATIN, _CYRILLIC)
+    wrong = _letters(other, subject.prose)
+    if not wrong or wrong / (wrong + _letters(expected, subject.prose)) < WRONG_LANGUAGE:
         return None
     return Flaw(2, "not in the language of the question", "не на языке вопроса")
 
@@ -213,17 +216,30 @@ def _letters(runs: re.Pattern[str], text: str) -> int:
 
 
 def _stutter(subject: Subject) -> Flaw | None:
-    found = len(_REPEATED_WORD.findall(subject.prose))
+    found = len(_REPEATED_WORD.findall(subject.prose)) if _may_stutter(subject.prose) else 0
     return Flaw(1 + (found > 1), "the same word again and again", "одно слово несколько раз подряд") if found else None
 
 
+def _may_stutter(text: str) -> bool:
+    """Whether a word ends on the next one, which is faster to see than words that are the same in any case."""
+    plain = text.lower()
+    if len(plain) != len(text) or "ς" in plain:
+        return True  # letters for which the pattern has another lower case
+    words = plain.split()
+    return any(map(str.endswith, words, words[1:]))
+
+
 def _cut_short(subject: Subject) -> Flaw | None:
-    if len(subject.raw) == ANSWER_LIMIT or not _ENDING_OPEN.search(subject.raw[-40:].rstrip()):
+    end = subject.raw[-40:].rstrip()
+    may_be_open = end[-1:].isalpha() or end[-1:] in _OPEN_MARKS
+    if len(subject.raw) == ANSWER_LIMIT or not may_be_open or not _ENDING_OPEN.search(end):
         return None
     return Flaw(1, "it breaks off", "обрывается")
 
 
 def _wall(subject: Subject) -> Flaw | None:
+    if len(subject.raw.split()) <= WALL:
+        return None
     longest = max(len(paragraph.split()) for paragraph in subject.raw.split("\n"))
     return Flaw(1, "no paragraphs", "нет абзацев") if longest > WALL else None
 

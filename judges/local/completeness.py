@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from judges.interaction import Language
 from judges.local.finding import Finding, quoted, say
+from judges.local.lexicon import Lexicon
 from judges.local.phrases import Phrases
 from judges.local.quantity import Quantity
 from judges.local.reading import Reading
-from judges.local.sentence import Name, Sentence
+from judges.local.sentence import REMEMBERED, SHORT, Name, Sentence
 from judges.local.text import read
 
 # Share of a source sentence, beyond the question's own words, that an answer must take up to have answered from it;
@@ -104,12 +106,28 @@ def _joined(text: str, reading: Reading) -> list[Part]:
 
 
 def _part(text: str, reading: Reading) -> Part:
-    passage = read(text, reading.lexicon)
-    words = [word for sentence in passage.sentences for word in sentence.words]
-    asks = next((kind for kind, phrases in reading.lexicon.asks.items() if _is_asked(kind, phrases, words)), None)
+    part = _remembered(text, reading.lexicon) if len(text) <= SHORT else _understood(text, reading.lexicon)
     # "And when?" is about what the rest of the question is about.
-    content = passage.content if len(passage.content) > 1 else passage.content | reading.topic
-    return Part(text, content, asks, tuple(stem for sentence in passage.sentences for stem in _listed(sentence)))
+    return part if len(part.content) > 1 else part._replace(content=part.content | reading.topic)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(text: str, lexicon: Lexicon) -> Part:
+    """The same questions are asked again and again."""
+    return _understood(text, lexicon)
+
+
+def forget() -> None:
+    """Lets go of the questions that were remembered."""
+    _remembered.cache_clear()
+
+
+def _understood(text: str, lexicon: Lexicon) -> Part:
+    passage = read(text, lexicon)
+    words = [word for sentence in passage.sentences for word in sentence.words]
+    asks = next((kind for kind, phrases in lexicon.asks.items() if _is_asked(kind, phrases, words)), None)
+    listed = tuple(stem for sentence in passage.sentences for stem in _listed(sentence))
+    return Part(text, passage.content, asks, listed)
 
 
 def _is_asked(kind: str, phrases: Phrases, words: Sequence[str]) -> bool:

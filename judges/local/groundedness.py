@@ -73,8 +73,8 @@ def _not_applicable(reading: Reading, *, en: str, ru: str) -> Finding:
 
 def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
     total = len(checked)
-    supported = sum(claim.support is Support.YES for claim in checked)
-    contradicted = sum(claim.support is Support.CONTRADICTED for claim in checked)
+    support = [claim.support for claim in checked]
+    supported, contradicted = support.count(Support.YES), support.count(Support.CONTRADICTED)
     if supported == total:
         level = 2
     elif supported < SUPPORTED_AT_LEAST * total or contradicted >= CONTRADICTED_AT_MOST * total:
@@ -168,33 +168,31 @@ def _spelled_out(name: str, reading: Reading) -> bool:
 
 def _contradicted(claim: Sentence, reading: Reading) -> bool:
     """The closest sentences of the contexts all say the opposite."""
-    lexicon = reading.lexicon
-    core = claim.content | (lexicon.predicates & claim.stem_set)
+    lexicon, core = reading.lexicon, claim.core
     shared = [len(core & sentence.stem_set) for sentence in reading.context_sentences]
     best = max(shared, default=0)
     if best < SAME_STATEMENT_WORDS:
         return False
     nearest = (sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best)
-    closest = [sentence for sentence in nearest if best >= SAME_STATEMENT * len(_comparable(core, sentence, lexicon))]
+    closest = [sentence for sentence in nearest if best >= SAME_STATEMENT * _comparable(claim, sentence)]
     if not closest:
         return False
     return all(_opposite(claim, sentence, lexicon) for sentence in closest) or _excluded(claim, closest, reading)
 
 
-def _comparable(core: frozenset[str], sentence: Sentence, lexicon: Lexicon) -> frozenset[str]:
-    """Without the words that a source which says the contrary cannot have."""
-    return core - ((lexicon.exclusive_stems & core) - sentence.stem_set)
+def _comparable(claim: Sentence, source: Sentence) -> int:
+    """How many words the claim has without those that a source which says the contrary cannot have."""
+    if not claim.exclusive:
+        return len(claim.core)
+    return len(claim.core - ((claim.lexicon.exclusive_stems & claim.core) - source.stem_set))
 
 
 def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:
     """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
-    if reading.lexicon.exclusive_stems.isdisjoint(claim.stem_set):
-        return False
-    for group in reading.lexicon.exclusive:
-        said = group & claim.stem_set
-        if said and said.isdisjoint(reading.known_stems) and all(group & other.stem_set for other in closest):
-            return True
-    return False
+    return any(
+        reading.known_stems.isdisjoint(group & claim.stem_set) and all(group & other.stem_set for other in closest)
+        for group in claim.exclusive
+    )
 
 
 def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
@@ -223,11 +221,10 @@ def _is_order(sentence: Sentence, lexicon: Lexicon) -> bool:
 
 def _prefixed(plain_side: Sentence, negative_side: Sentence, lexicon: Lexicon) -> bool:
     """One side has the word, the other the same word with a negating beginning (valid, invalid)."""
-    extra = negative_side.content - plain_side.content
     return any(
         item.startswith(prefix) and len(item) > len(prefix) + 3 and _begins(item[len(prefix) :], plain_side.content)
-        for item in extra
-        if item.startswith(lexicon.negating_prefixes)
+        for item in negative_side.negative
+        if item not in plain_side.content
         for prefix in lexicon.negating_prefixes
     )
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from judges.criteria import Criterion
@@ -13,8 +13,7 @@ from judges.local import clarity, completeness, conciseness, groundedness, harm,
 from judges.local.finding import CannotJudgeError, Finding
 from judges.local.lexicon import Lexicon
 from judges.local.reading import Reading
-from judges.local.sentence import forget
-from judges.local.text import Passage
+from judges.local.text import Passage, forget
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +24,8 @@ VERSION = "1"
 # for; more of them would only crowd the processor's caches.
 _READINGS = 16
 
+# Verdicts that stay made: most say no more than that all is well, and to check one costs as much as to find it.
+_VERDICTS = 512
 
 _ONE_VALID = Samples(requested=1, valid=1)
 
@@ -50,6 +51,7 @@ class LocalJudge(Judge):
         self._assessors = _assessors(self._harm)
         self._readings: dict[tuple[int, str], Reading] = {}
         self._contexts: dict[str, Passage] = {}
+        self._remembered = lru_cache(_VERDICTS)(self._scored)
 
     @property
     def name(self) -> str:
@@ -64,8 +66,8 @@ class LocalJudge(Judge):
         if assessor is None:
             return f"no rules for {criterion.name!r}; there are rules for {', '.join(self._assessors)}"
         scale = criterion.scale
-        values = tuple(choice.value for choice in scale.choices)
-        if scale.kind != "levels" or values != assessor.levels or criterion.higher_is != "better":
+        if scale.kind != "levels" or scale.values != assessor.levels or criterion.higher_is != "better":
+            values = tuple(choice.value for choice in scale.choices)
             return (
                 f"the rules for {criterion.name!r} give levels {assessor.levels}, higher is better; the criterion has "
                 f"{scale.kind} {values}, higher is {criterion.higher_is}"
@@ -83,6 +85,8 @@ class LocalJudge(Judge):
         self._readings.clear()
         self._contexts.clear()
         self._harm.remembered.cache_clear()
+        self._remembered.cache_clear()
+        completeness.forget()
         forget()
 
     def _assess(self, assessor: _Assessor, case: Case, criterion: Criterion) -> JudgeVerdict:
@@ -102,14 +106,18 @@ class LocalJudge(Judge):
                 explanation=finding.explanation,
                 samples=_ONE_VALID,
             )
+        option = criterion.scale.choices[finding.level].label.of(case.language)
+        return self._remembered(finding.level, assessor.levels[-1], option, finding.explanation)
+
+    def _scored(self, level: int, best: int, option: str, explanation: str) -> JudgeVerdict:
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
-            score=finding.level / assessor.levels[-1],
-            level=finding.level,
-            option=criterion.scale.choices[finding.level].label.of(case.language),
-            value=finding.level,
-            explanation=finding.explanation,
+            score=level / best,
+            level=level,
+            option=option,
+            value=level,
+            explanation=explanation,
             samples=_ONE_VALID,
         )
 

@@ -87,8 +87,6 @@ def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ..
 
 def _explain(reading: Reading, level: int, straying: bool) -> str:
     language = reading.language
-    missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
-    unsaid = say(language, en=f"; not mentioned: {missed}", ru=f"; не упомянуто: {missed}") if missed else ""
     if reading.refuses:
         return say(language, en="The answer declines to answer.", ru="Ответ уклоняется от вопроса.")
     if straying:
@@ -97,6 +95,8 @@ def _explain(reading: Reading, level: int, straying: bool) -> str:
         )
     if level == 3:
         return say(language, en="The answer speaks of what was asked.", ru="Ответ говорит о том, о чём спросили.")
+    missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
+    unsaid = say(language, en=f"; not mentioned: {missed}", ru=f"; не упомянуто: {missed}") if missed else ""
     if level == 2:
         return say(language, en=f"It takes up part of the question{unsaid}.", ru=f"Затронута часть вопроса{unsaid}.")
     return say(language, en=f"It takes up little of the question{unsaid}.", ru=f"Вопрос почти не затронут{unsaid}.")

@@ -68,6 +68,23 @@ class Sentence:
         return denied(self.text, self.lexicon)
 
     @cached_property
+    def core(self) -> frozenset[str]:
+        """What it says about the subject, with the verbs that say little without it."""
+        return self.content | (self.lexicon.predicates & self.stem_set)
+
+    @cached_property
+    def exclusive(self) -> tuple[frozenset[str], ...]:
+        """The groups of words that exclude each other ("weekly", "monthly") of which it has one."""
+        if self.lexicon.exclusive_stems.isdisjoint(self.stem_set):
+            return ()
+        return tuple(group for group in self.lexicon.exclusive if not group.isdisjoint(self.stem_set))
+
+    @cached_property
+    def negative(self) -> tuple[str, ...]:
+        """The stems that begin like a negation ("invalid")."""
+        return tuple(stem for stem in self.content if stem.startswith(self.lexicon.negating_prefixes))
+
+    @cached_property
     def states_figures(self) -> bool:
         return any(not quantity.soft for quantity in self.quantities)
 
@@ -99,7 +116,7 @@ def _remembered(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
     return _read(text, bullet, lexicon)
 
 
-def forget() -> None:
+def forget_sentences() -> None:
     """Lets go of the sentences that were remembered."""
     _remembered.cache_clear()
 

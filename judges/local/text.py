@@ -4,10 +4,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from judges.local.lexicon import Lexicon
 from judges.local.quantity import Facts
-from judges.local.sentence import Sentence, sentence_of
+from judges.local.sentence import REMEMBERED, SHORT, Sentence, forget_sentences, sentence_of
 
 # Normalising sorts the marks of a run in quadratic time, so that a hostile text must come in small pieces.
 _NORMALISED_AT_ONCE = 256
@@ -23,6 +24,7 @@ _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _TWO_SCRIPTS = re.compile(
     r"\b(?:[A-Za-z]{1,64}[\u0400-\u04ff]|[\u0400-\u04ff]{1,64}[A-Za-z])[A-Za-z\u0400-\u04ff]{0,64}"
 )
+_TOUCHING = re.compile("[A-Za-z](?:(?=[\u0400-\u04ff])|(?<=[\u0400-\u04ff].))")
 _LOOKALIKES = ("aceopxykmthbABCEHKMOPTXY", "асеорхукмтнвАВСЕНКМОРТХУ")
 _TO_CYRILLIC = str.maketrans(*_LOOKALIKES)
 _TO_LATIN = str.maketrans(*reversed(_LOOKALIKES))
@@ -53,8 +55,14 @@ def clean(text: str) -> str:
         if not unicodedata.is_normalized("NFKC", text):
             starts = range(0, len(text), _NORMALISED_AT_ONCE)
             text = "".join(unicodedata.normalize("NFKC", text[i : i + _NORMALISED_AT_ONCE]) for i in starts)
-        text = _TWO_SCRIPTS.sub(_in_one_script, text)
+        if scripts_touch(text):
+            text = _TWO_SCRIPTS.sub(_in_one_script, text)
     return _SPACES.sub(" ", text) if "  " in text or _ODD_SPACE.search(text) else text
+
+
+def scripts_touch(text: str) -> bool:
+    """Whether a Latin letter stands beside a Cyrillic one, which hardly any text has."""
+    return not text.isascii() and _TOUCHING.search(text) is not None
 
 
 def _in_one_script(match: re.Match[str]) -> str:
@@ -106,6 +114,22 @@ def _ends(piece: str, following: str, lexicon: Lexicon) -> bool:
 
 def read(text: str, lexicon: Lexicon) -> Passage:
     """Everything the assessors ask of a cleaned text."""
+    return _remembered(text, lexicon) if len(text) <= SHORT else _read(text, lexicon)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(text: str, lexicon: Lexicon) -> Passage:
+    """Questions and clauses come again like sentences do, and within one case several times."""
+    return _read(text, lexicon)
+
+
+def forget() -> None:
+    """Lets go of the texts that were remembered."""
+    _remembered.cache_clear()
+    forget_sentences()
+
+
+def _read(text: str, lexicon: Lexicon) -> Passage:
     found = tuple([sentence_of(sentence, bullet, lexicon) for sentence, bullet in sentences_of(text, lexicon)])
     facts = Facts()
     for sentence in found:

@@ -20,7 +20,7 @@ from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
 from judges.panel.early import wanted
 from judges.panel.effective import EffectiveVotes
-from judges.panel.seats import Hearing, OnVerdict, Seating, seating_of
+from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
 from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, voted
 from judges.scale import Choice
 from judges.sync import wait_for
@@ -61,6 +61,7 @@ class Panel:
     safety: frozenset[str] = frozenset({SAFETY_DIMENSION})
     """Names of the criteria about which all judges are always asked."""
 
+    _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
     _effective: EffectiveVotes = field(default_factory=EffectiveVotes, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +141,9 @@ class Panel:
         refused = self._refused(case, criterion)
         if refused is not None:
             return refused
+        alone = self._alone(criterion, seconds)
+        if alone is not None:
+            return await self._assess_alone(alone, case, criterion, on_verdict)
         seating = self._seating(case, criterion)
         if not seating.seats and not seating.excluded:
             return _unfound(Reason.UNSUPPORTED, self.why_not(criterion) or "nobody judges by it")
@@ -163,6 +167,22 @@ class Panel:
             effective_votes=self._observe(criterion, hearing.verdicts),
             unasked=_calls_of_open(hearing),
         )
+
+    def _alone(self, criterion: Criterion, seconds: float | None) -> Judge | None:
+        """The judge of a panel of one, where nobody can follow or be waited for; the general way gives the same."""
+        judge = self.judges[0]
+        if len(self.judges) > 1 or self.reserves or self.exclude_family or judge.waits:
+            return None
+        return judge if (seconds is None or seconds > 0) and judge.refusal(criterion) is None else None
+
+    async def _assess_alone(
+        self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None
+    ) -> Dimension:
+        """Without seats, rounds and a deadline, which cost more than the verdict of a judge that only computes."""
+        verdicts = (await ask(judge, case, criterion, reverse=False),)
+        if on_verdict is not None:
+            on_verdict(verdicts)
+        return concluded(criterion, verdicts, case.language, self._rule(1))
 
     def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
         """One finding from the whole panel's verdicts; those without a score have no vote."""
@@ -245,7 +265,12 @@ class Panel:
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
 
     def _rule(self, seats: int) -> Rule:
-        return Rule(combine=self.combine, needed=self.quorum or seats // 2 + 1, weights=self.weights)
+        """Made once for each number of seats, of which there are few."""
+        rule = self._rules.get(seats)
+        if rule is None:
+            needed = self.quorum or seats // 2 + 1
+            rule = self._rules[seats] = Rule(combine=self.combine, needed=needed, weights=self.weights)
+        return rule
 
     def _who(self, judge: Judge) -> list[object]:
         who: list[object] = [judge.name, judge.identity, None if judge.only is None else sorted(judge.only)]

@@ -16,6 +16,9 @@ OnVerdict = Callable[[tuple[JudgeVerdict, ...]], None]
 
 _CANCEL_SECONDS = 1.0
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_SCORED = Status.SCORED
+
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
@@ -130,7 +133,7 @@ class Hearing:
     async def _hear(self, seat: Seat) -> None:
         """The verdict of the judge in this seat, and while they fail those of the next reserves."""
         while True:
-            verdict = await _ask(seat.judge, self.case, self.criterion, reverse=seat.reverse)
+            verdict = await ask(seat.judge, self.case, self.criterion, reverse=seat.reverse)
             if not self._asking:
                 return  # a judge that would not end; its time is over
             seat.verdicts.append(verdict)
@@ -150,11 +153,10 @@ class Hearing:
         return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
 
 
-async def _ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+async def ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
     """A judge that says what is not on the scale is a judge without a verdict."""
     verdict = await judge.judge(case, criterion, reverse=reverse, checked=True)
-    scored = verdict.status is Status.SCORED
-    problem = off_scale(criterion, verdict, case.language) if scored else None
+    problem = off_scale(criterion, verdict, case.language) if verdict.status is _SCORED else None
     return verdict if problem is None else _invalid(verdict, problem)
 
 

@@ -14,6 +14,9 @@ from judges.scale import Choice
 
 Combine = Literal[Numeric, "majority", "weighted"]
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_SCORED, _NOT_APPLICABLE, _QUORUM = Status.SCORED, Status.NOT_APPLICABLE, Reason.QUORUM
+
 _MIRRORED: Mapping[Combine, Combine] = {"min": "max", "max": "min"}
 
 
@@ -88,24 +91,26 @@ def ballots_of(
 ) -> tuple[Ballot, ...]:
     """The votes; verdicts without a score, and those that are not on the scale, have none."""
     return tuple(
-        _ballot(criterion, verdict, language, rule)
-        for verdict in verdicts
-        if verdict.status is Status.SCORED and off_scale(criterion, verdict, language) is None
+        [
+            _ballot(criterion, verdict, language, rule)
+            for verdict in verdicts
+            if verdict.status is _SCORED and off_scale(criterion, verdict, language) is None
+        ]
     )
 
 
 def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Ballot:
     choice = criterion.choice(verdict.level, verdict.option, language)
     return Ballot(
-        rank=None if choice is None else next(rank for rank, each in enumerate(ranking(criterion)) if each is choice),
-        score=verdict.score,
-        value=choice.value if choice is not None and verdict.value is None else verdict.value,
-        weight=rule.weights.get(verdict.judge, 1.0),
+        None if choice is None else [each is choice for each in ranking(criterion)].index(True),
+        verdict.score,
+        choice.value if choice is not None and verdict.value is None else verdict.value,
+        rule.weights.get(verdict.judge, 1.0),
     )
 
 
 def abstentions(verdicts: Sequence[JudgeVerdict]) -> int:
-    return sum(verdict.status is Status.NOT_APPLICABLE for verdict in verdicts)
+    return [verdict.status for verdict in verdicts].count(_NOT_APPLICABLE)
 
 
 def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, rule: Rule) -> Outcome:
@@ -121,14 +126,16 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
     rank = None if criterion.scale.kind == "range" else voted(ballots)
     if rule.combine == "majority" and rank is not None:
         choice = ranking(criterion)[rank]
-        return Outcome(Status.SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
+        return Outcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
     score, value = _combined_scores(ballots, rule), _combined_values(criterion, ballots, rule)
-    return Outcome(Status.SCORED, rank=rank, score=score, value=value)
+    return Outcome(_SCORED, rank=rank, score=score, value=value)
 
 
 def voted(ballots: Sequence[Ballot]) -> int:
     """The rank at which at least half of the judges, by weight, say "this, or worse"."""
     votes = [(ballot.rank, ballot.weight) for ballot in ballots if ballot.rank is not None]
+    if len(votes) == 1:
+        return votes[0][0]
     return lower_median([rank for rank, _ in votes], [weight for _, weight in votes])
 
 
@@ -178,22 +185,23 @@ def concluded(
         level=criterion.level(choice),
         option=choice.label.of(language) if choice else None,
         value=found.value,
-        reason=_shortfall(verdicts) if found.reason is Reason.QUORUM else found.reason,
-        detail=_why(criterion, ballots, found, rule, language),
+        reason=_shortfall(verdicts) if found.reason is _QUORUM else found.reason,
+        detail=None if found.reason is None else _why(criterion, ballots, found, rule, language),
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
         agreement=agreement_of(ballots),
         effective_votes=effective_votes,
         path=path,
         excluded=excluded,
-        calls_saved=sum(verdict.samples.saved for verdict in verdicts) + unasked,
+        calls_saved=sum([verdict.samples.saved for verdict in verdicts]) + unasked,
         judges=tuple(verdicts),
     )
 
 
 def agreement_of(ballots: Sequence[Ballot]) -> float | None:
     """The share of pairs of judges with the same choice, or on a range how near the pairs are to each other."""
-    pairs = list(combinations(ballots, 2))
-    return fmean(_alike(one, other) for one, other in pairs) if pairs else None
+    if len(ballots) < 2:
+        return None
+    return fmean(_alike(one, other) for one, other in combinations(ballots, 2))
 
 
 def _alike(one: Ballot, other: Ballot) -> float:

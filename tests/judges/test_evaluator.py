@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
@@ -670,6 +673,12 @@ def test_a_fingerprint_is_16_hexadecimal_digits() -> None:
 )
 def test_evaluation_ids_are_fixed_for_ever(interaction_id: str, golden: str) -> None:
     assert evaluation_id(interaction_id, "0123456789abcdef") == golden
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_evaluation_ids_are_uuids_of_version_5(interaction_id: str) -> None:
+    namespace = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51")
+    assert evaluation_id(interaction_id, "0123") == str(uuid.uuid5(namespace, f"0123/{interaction_id}"))
 
 
 def test_the_same_work_has_the_same_name_and_other_work_another() -> None:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.local import clarity
 from judges.local.lexicon import Lexicon
 from judges.local.phrases import GAP, Phrases
 from judges.local.quantity import canonical
-from judges.local.sentence import SHORT, forget
+from judges.local.sentence import SHORT
 from judges.local.stem import stem
-from judges.local.text import clean, read, sentences_of
+from judges.local.text import clean, forget, read, scripts_touch, sentences_of
 from judges.local.tokens import plain_words, tokens_of
 
 LEXICON = Lexicon.load()
@@ -255,3 +256,21 @@ def test_cutting_into_sentences_loses_no_word(words: list[str]) -> None:
     text = clean(" ".join(words))
     found = " ".join(sentence for sentence, _ in sentences_of(text, LEXICON))
     assert re.findall(r"\w+", found) == re.findall(r"\w+", text)
+
+
+def test_a_short_text_is_read_once_and_a_long_one_each_time() -> None:
+    assert read("Kettles boil. Cups hold.", LEXICON) is read("Kettles boil. Cups hold.", LEXICON)
+    long = "Kettles boil. " * SHORT
+    assert read(long, LEXICON) is not read(long, LEXICON)
+
+
+@given(st.text(st.sampled_from("aAяЯ1_ -"), max_size=12))
+def test_scripts_touch_wherever_a_word_has_two_of_them(text: str) -> None:
+    mixed = re.search("[aA][яЯ]|[яЯ][aA]", text) is not None
+    assert scripts_touch(text) == mixed
+
+
+@given(st.text(st.sampled_from("aAσςΣİiı\u0307-, \n\u00a0"), max_size=16))
+def test_no_stutter_is_overlooked(text: str) -> None:
+    """The quick look may see one where there is none, and never the other way round."""
+    assert clarity._may_stutter(text) or not clarity._REPEATED_WORD.search(text)

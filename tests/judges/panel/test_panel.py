@@ -1015,3 +1015,31 @@ def test_what_was_surely_the_worst_at_any_time_is_the_worst_in_the_end(
     assert sure == sorted(sure), "what was sure became doubtful"
     if any(sure):
         assert safety_value(dimension, rule) == 0
+
+
+class Computing(ScriptedJudge):
+    """Only computes, so that nobody waits for it."""
+
+    waits = False
+
+
+OFF_SCALE = JudgeVerdict(judge="a", status=Status.SCORED, score=1.0, level=9, samples=Samples(requested=1, valid=1))
+
+
+@pytest.mark.parametrize("combine", get_args(Combine))
+@pytest.mark.parametrize("answer", ["level 0", 2, ABSTAINED, FAILED, ValueError("broken"), OFF_SCALE])
+@pytest.mark.parametrize("seconds", [None, 5.0, 0.0])
+def test_a_judge_that_sits_alone_and_only_computes_is_heard_like_any_other(
+    combine: Combine, answer: Answer, seconds: float | None
+) -> None:
+    aspect = levels(2, not_applicable="never")
+    found = []
+    for judge in (Computing({"aspect": answer}, "a"), ScriptedJudge({"aspect": answer}, "a")):
+        heard: list[tuple[JudgeVerdict, ...]] = []
+        panel = Panel(judges=[judge], combine=combine)
+        dimension = asyncio.run(panel.assess(CASE, aspect, seconds=seconds, on_verdict=heard.append))
+        told = json.loads(dimension.model_dump_json())
+        for verdict in told["judges"]:
+            del verdict["asked_at"], verdict["latency_ms"]
+        found.append((told, len(heard)))
+    assert found[0] == found[1]

@@ -1,6 +1,6 @@
 """The series of one app, for each evaluator that judges it: a score record in, alerts out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
 from stream.alarms.versionwatch import Standing, VersionWatch
-from stream.detection import Kind, Reading
+from stream.detection import Kind, Reading, Settings
 
 # An evaluator is no longer used when so many records in a row were judged by others.
 _RETIRED_AFTER = 200
@@ -50,6 +50,10 @@ class EvaluatorWatch:
         )
 
 
+Changed = Callable[[str], Collection[str]]
+"""The dimensions in which the judges of an evaluator have changed, by its fingerprint."""
+
+
 class Shown(NamedTuple):
     """What a series is like now."""
 
@@ -60,8 +64,8 @@ class Shown(NamedTuple):
 class AppWatch:
     """All that is watched of one app."""
 
-    def __init__(self, plan: WatchPlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: WatchPlan, changed: Changed) -> None:
+        self._plan, self._changed = plan, changed
         self._evaluators: dict[str, EvaluatorWatch] = {}
         self.included = Inclusion()
 
@@ -77,34 +81,39 @@ class AppWatch:
         return alerts
 
     def judges_changed(self, fingerprint: str, dimension: str, at: float) -> list[Alert]:
-        """What the judges found of a dimension is not comparable with what they find now: its series begin anew."""
+        """What the judges found of a dimension is not comparable with what they find now: its series begin anew.
+
+        Nor is it with a target that was meant for what they found.
+        """
         watch = self._evaluators.get(fingerprint, EvaluatorWatch())
-        moved = [series for series in watch.series if series.dimension in {dimension, *_WHOLE}]
-        alerts = [self._withdrawn(watch, series, fingerprint, at, Cause.JUDGES_CHANGED) for series in moved]
-        for series in moved:
+        alerts = []
+        for series in [series for series in watch.series if series.dimension in {dimension, *_WHOLE}]:
+            alerts.append(self._withdrawn(watch, series, fingerprint, at, Cause.JUDGES_CHANGED))
             watch.series[series] = SeriesWatch()
         return [alert for alert in alerts if alert is not None]
 
     def shown(self) -> Iterator[Shown]:
         """Every series of the app itself, of the evaluator that judges now."""
-        for series, watch in self._latest().series.items():
-            if series.attribute is None:
-                yield Shown(series, watch.reading(self._plan.settings(series)))
+        for fingerprint, latest in self._latest():
+            for series, watch in latest.series.items():
+                if series.attribute is None:
+                    yield Shown(series, watch.reading(self._settings(series, fingerprint)))
 
     def compared(self, app: str) -> Iterator[Standing]:
         """Every comparison of two models, of the evaluator that judges now."""
-        for versions in self._plan.versions:
-            watch = self._latest().versions.get(versions.name)
-            if watch is not None:
-                yield watch.standing(versions.name, self._plan.version_settings(versions, app))
+        for _fingerprint, latest in self._latest():
+            for versions in self._plan.versions:
+                if watch := latest.versions.get(versions.name):
+                    yield watch.standing(versions.name, self._plan.version_settings(versions, app))
 
-    def _latest(self) -> EvaluatorWatch:
-        return min(self._evaluators.values(), key=lambda watch: watch.idle, default=EvaluatorWatch())
+    def _latest(self) -> list[tuple[str, EvaluatorWatch]]:
+        """The evaluator that judges now, if there is one."""
+        return sorted(self._evaluators.items(), key=lambda known: known[1].idle)[:1]
 
     # One score
 
     def _score(self, watch: EvaluatorWatch, series: Series, score: float, record: ScoreRecord) -> list[Alert]:
-        about = Watched(series, self._plan.settings(series), record.fingerprint)
+        about = Watched(series, self._settings(series, record.fingerprint), record.fingerprint)
         known = watch.series.get(series)
         if known is None and not self._has_place(watch, series):
             return []
@@ -115,18 +124,24 @@ class AppWatch:
             known = watch.series[series] = SeriesWatch()
         event = known.observe(about, score, record)
         if event is not None:
-            suspects = () if event.kind is Kind.CLEARED else self._suspects(watch)
+            suspects = () if event.kind is Kind.CLEARED else self._suspects(watch, record.fingerprint)
             alerts.append(known.announce(about, event, suspects))
         return [alert for alert in alerts if alert is not None]
+
+    def _settings(self, series: Series, fingerprint: str) -> Settings:
+        """A target was meant for the judges as they were before they changed."""
+        changed = self._changed(fingerprint)
+        moved = bool(changed) if series.dimension in _WHOLE else series.dimension in changed
+        return self._plan.settings(series, learning=moved)
 
     def _has_place(self, watch: EvaluatorWatch, series: Series) -> bool:
         if series.attribute is None:
             return len(watch.series) < _MOST_SERIES
         return sum(known.attribute == series.attribute for known in watch.series) < self._plan.top
 
-    def _suspects(self, watch: EvaluatorWatch) -> list[Suspect]:
+    def _suspects(self, watch: EvaluatorWatch, fingerprint: str) -> list[Suspect]:
         found = [
-            each.suspect(series.dimension, self._plan.settings(series))
+            each.suspect(series.dimension, self._settings(series, fingerprint))
             for series, each in watch.series.items()
             if series.dimension not in _WHOLE
         ]
@@ -167,7 +182,7 @@ class AppWatch:
     def _withdrawn(
         self, watch: EvaluatorWatch, series: Series, fingerprint: str, at: float, cause: Cause
     ) -> Alert | None:
-        about = Watched(series, self._plan.settings(series), fingerprint)
+        about = Watched(series, self._settings(series, fingerprint), fingerprint)
         return watch.series[series].withdraw(about, at=at, cause=cause)
 
     # What is kept
@@ -179,8 +194,8 @@ class AppWatch:
         }
 
     @classmethod
-    def from_data(cls, plan: WatchPlan, data: dict[str, Any]) -> Self:
-        found = cls(plan)
+    def from_data(cls, plan: WatchPlan, changed: Changed, data: dict[str, Any]) -> Self:
+        found = cls(plan, changed)
         found.included = Inclusion.from_data(data["included"])
         found._evaluators = {
             fingerprint: EvaluatorWatch.from_data(stored) for fingerprint, stored in data["evaluators"].items()

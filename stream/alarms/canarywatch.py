@@ -24,6 +24,8 @@ class _Judged:
     """The verdict that each canary got at first, by dimension and canary; all of them in short."""
     series: dict[str, SeriesWatch] = field(default_factory=dict)
     """Whether they get it again, by dimension."""
+    changed: set[str] = field(default_factory=set)
+    """The dimensions in which it has become another one."""
 
 
 def _digest(text: str) -> str:
@@ -58,7 +60,13 @@ class CanaryWatch:
                 alerts.append(watch.announce(about, event))
                 if event.kind is Kind.RAISED:
                     judged.expected[dimension] = {}
+                    judged.changed.add(dimension)
         return alerts
+
+    def changed(self, fingerprint: str) -> frozenset[str]:
+        """The dimensions in which these judges are no longer what they were at first."""
+        judged = self._evaluators.get(fingerprint)
+        return frozenset() if judged is None else frozenset(judged.changed)
 
     def shown(self) -> dict[str, Reading]:
         """How steady the latest evaluator's verdicts are, by dimension."""
@@ -71,6 +79,7 @@ class CanaryWatch:
             "evaluators": {
                 fingerprint: {
                     "expected": judged.expected,
+                    "changed": sorted(judged.changed),
                     "series": {name: watch.as_data() for name, watch in judged.series.items()},
                 }
                 for fingerprint, judged in self._evaluators.items()
@@ -84,6 +93,7 @@ class CanaryWatch:
         for fingerprint, stored in data["evaluators"].items():
             found._evaluators[fingerprint] = _Judged(
                 expected=stored["expected"],
+                changed=set(stored["changed"]),
                 series={name: SeriesWatch.from_data(watch) for name, watch in stored["series"].items()},
             )
         return found

@@ -47,7 +47,7 @@ class PartitionWatch:
         return self._observe_canary(record) if record.canary is not None else self._observe_app(record)
 
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
-        app = self.apps.pop(record.app, None) or AppWatch(self._plan)
+        app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._judges_changed)
         self.apps[record.app] = app
         if len(self.apps) > _MOST_APPS:
             silent = next(iter(self.apps))
@@ -64,6 +64,9 @@ class PartitionWatch:
                     withdrawn = app.judges_changed(record.fingerprint, change.series.dimension, record.at)
                     alerts += self._note(_APP + name, withdrawn)
         return alerts
+
+    def _judges_changed(self, fingerprint: str) -> frozenset[str]:
+        return self.canaries.changed(fingerprint)
 
     def _note(self, key: str, alerts: list[Alert]) -> list[Alert]:
         self._changed[key] = None
@@ -100,7 +103,7 @@ class PartitionWatch:
         if key == _CANARIES:
             self.canaries = CanaryWatch.from_data(self._plan, data)
         else:
-            self.apps[key.removeprefix(_APP)] = AppWatch.from_data(self._plan, data)
+            self.apps[key.removeprefix(_APP)] = AppWatch.from_data(self._plan, self._judges_changed, data)
 
     def _find(self, key: str) -> AppWatch | CanaryWatch | None:
         return self.canaries if key == _CANARIES else self.apps.get(key.removeprefix(_APP))

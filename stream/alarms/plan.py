@@ -36,7 +36,7 @@ class WatchPlan:
             tolerance=config.detection.tolerance,
         )
         self.settings = lru_cache(_REMEMBERED)(self._settings)
-        """What a series is watched for."""
+        """What a series is watched for; with `learning`, whatever target it has in the configuration."""
         self._lowest = lru_cache(_REMEMBERED)(self._lowest_probability)
         self.top = config.detection.top
         self.versions = config.detection.versions
@@ -77,15 +77,17 @@ class WatchPlan:
             floor=_LEAST_RATE,
         )
 
-    def _settings(self, series: Series) -> Settings:
-        learning = replace(self._learning, lowest_probability=self._lowest(series.app))
+    def _settings(self, series: Series, *, learning: bool = False) -> Settings:
+        settings = replace(self._learning, lowest_probability=self._lowest(series.app))
+        target = None if learning else self._target(series)
+        return settings if target is None else replace(settings, target=target, margin=min(settings.margin, target / 2))
+
+    def _target(self, series: Series) -> float | None:
+        if series.attribute is not None:  # what one model or tenant is like is learnt: a target is for the app
+            return None
         if series.dimension == GOOD_SHARE:
-            target: float | None = self._objectives.for_app(series.app)[1]
-        elif series.attribute is not None:  # what one model or tenant is like is learnt: a target is for the app
-            target = None
-        else:
-            target = self._detection.target(series.app, series.dimension)
-        return learning if target is None else replace(learning, target=target, margin=min(learning.margin, target / 2))
+            return self._objectives.for_app(series.app)[1]
+        return self._detection.target(series.app, series.dimension)
 
     def _lowest_probability(self, app: str) -> float:
         return max(_LEAST_RATE, lowest_rate(_rates_of(self._sampling, app)) or 1.0)

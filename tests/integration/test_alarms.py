@@ -2,14 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stream.alarms.alert import Alert
+from stream.alarms.alert import Alert, Subject
 from stream.alarms.partitionwatch import PartitionWatch
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
@@ -24,23 +25,36 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
+from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 from tests.parts.kafka import KafkaBroker
+
+CANARY_FILE = Path(__file__).parents[2] / "docs" / "examples" / "canaries.jsonl"
 
 DROPPED = "support-bot"
 # Of the scenario's hundred seconds, forty are healthy, thirty are not, and thirty are healthy again.
 SECONDS, RECORDS = 100.0, 2400
 
 
+def worst_clarity(body: Body) -> Response:
+    schema = body["response_format"]["json_schema"]["schema"]
+    labels = schema["properties"]["verdict"]["enum"]
+    is_clarity = "clarity" in json.dumps(body["messages"]).lower() and "harm" not in json.dumps(labels).lower()
+    return verdict_response(labels[0]) if is_clarity else best_verdict(body)
+
+
 class World:
     """A broker, the stages as processes, and what they have published."""
 
-    def __init__(self, bootstrap: str, folder: Path, names: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, folder: Path, names: dict[str, str] | None = None, **sections: Mapping[str, Any]
+    ) -> None:
         self.bootstrap, self._folder = bootstrap, folder
-        content = {
+        content: dict[str, Any] = {
             "kafka": {"bootstrap": bootstrap},
             "topics": names or {},
             "sampling": {"rate": 1.0},
             "detection": {"targets": {"composite": 0.9, "groundedness": 0.85}},
+            **sections,
         }
         self.config_path = folder / "streamjury.yaml"
         if names is not None:
@@ -75,6 +89,12 @@ class World:
             return len(self.scores()) >= least
 
         wait_until(enough, seconds=120, what=lambda: f"{least} scores, not {len(self.scores())}")
+
+    def wait_for_interactions(self, least: int) -> None:
+        def judged() -> int:
+            return sum(record.canary is None for record in self.scores())
+
+        wait_until(lambda: judged() >= least, seconds=120, what=lambda: f"{least} interactions, not {judged()}")
 
     def scores(self) -> list[ScoreRecord]:
         found = read_all(self.bootstrap, self.config.topics.scores)
@@ -143,6 +163,38 @@ def test_the_worst_dimensions_and_examples_are_of_what_dropped(world: World) -> 
     bad = {record.interaction_id: record.scores["composite"] for record in world.scores() if record.app == DROPPED}
     assert len(raised.examples) == 3
     assert all(bad[example.interaction_id] == example.score < 0.9 for example in raised.examples)
+
+
+def test_judges_that_change_are_told_of_and_no_drop_of_quality(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """The same model name, and suddenly other verdicts: of the canaries, and of the traffic."""
+    says = [best_verdict]
+
+    def answer(body: Body) -> Response:
+        return says[-1](body)
+
+    with JudgeEndpoint(answer) as endpoint:
+        judge = {"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url}
+        world = World(
+            embedded_broker.bootstrap,
+            tmp_path,
+            criteria={"use": ["rag.clarity", "rag.harmfulness"]},
+            judges={"panel": [judge]},
+            detection={
+                "targets": {"clarity": 0.85, "composite": 0.85},
+                "canaries": {"file": str(CANARY_FILE), "every_minutes": 0.05},
+            },
+        )
+        with world.stage("sampler"), world.stage("worker"), world.stage("monitor"):
+            world.write(0.05)
+            world.wait_for_scores(int(0.04 * RECORDS) + 400)
+            says.append(worst_clarity)
+            world.wait_for("raised", "clarity")
+            world.write(0.05)
+            world.wait_for_interactions(int(0.09 * RECORDS))
+    found = world.alerts()
+    assert {(alert.subject, alert.series.key) for alert in found} == {(Subject.JUDGES, "canaries/clarity")}
+    after = [record.scores["clarity"] for record in world.scores() if record.canary is None]
+    assert 0.0 in after
 
 
 @pytest.mark.parametrize("rounds", [3])

@@ -167,6 +167,25 @@ class TestCanaries:
         assert {alert.series.dimension for alert in withdrawn} == {"groundedness", "composite", "good_share"}
         assert all("the judges have changed" in alert.summary for alert in withdrawn)
 
+    def test_afterwards_a_target_that_was_meant_for_other_judges_raises_nothing(self) -> None:
+        """What they are like now is learnt; and a drop from there is one again."""
+        plan = plan_of(reference_scores=200)
+        watch, traffic = PartitionWatch(plan, 0), Traffic()
+        self.judged(watch, traffic, "good", 10)
+        announced(watch, traffic.many(100))
+        self.judged(watch, traffic, "bad", 2)
+        strict = {"groundedness": 0.7, "clarity": 0.99}
+        watch = restored(plan, watch)
+        told = announced(watch, traffic.many(400, strict))
+        assert not [alert for alert in told if alert.subject is Subject.QUALITY]
+        assert about(announced(watch, traffic.many(200, WRONG)), "composite")
+
+    def test_an_app_that_is_new_then_is_not_measured_by_such_a_target_either(self) -> None:
+        watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+        self.judged(watch, traffic, "good", 10)
+        self.judged(watch, traffic, "bad", 2)
+        assert not announced(watch, traffic.many(100, WRONG))
+
     def test_every_partition_knows_and_one_announces(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 3), Traffic()
         self.judged(watch, traffic, "good", 10)

@@ -133,7 +133,12 @@ class RowJudge:
         again = error.kind == "internal_error"
         told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
         line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
-        return Judged(row.number, line, bill.usd, f"{error.kind}: {error}", again, evaluated=False)
+        return Judged(row.number, line, bill.usd, f"{error.kind}: {_placed(row, error)}", again, evaluated=False)
+
+
+def _placed(row: Row, error: RecordError) -> str:
+    """With the line of the file; the parser knows of a single one, its own."""
+    return str(error) if row.line is None else f"line {row.line}: {error}".replace(": line 1 column ", ": column ")
 
 
 def digest_of(row: Row) -> bytes:

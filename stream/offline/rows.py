@@ -37,6 +37,9 @@ class Row(NamedTuple):
 
     fault: Fault | None = None
 
+    line: int | None = None
+    """Of the file, where a row is one; blank lines count."""
+
 
 class Rows(Protocol):
     """An open file, read once from its beginning."""

@@ -23,18 +23,18 @@ class JsonRows:
 
     def __iter__(self) -> Iterator[Row]:
         number = 0
-        first = True
+        at = 0
         # One byte more than a record may have, and the end of the line, which may be of two.
         while line := self._file.readline(self._most + 3):
             self.position += len(line)
-            value = (line.removeprefix(_BOM) if first else line).strip(b" \t\r\n")
-            first = False
+            at += 1
+            value = (line.removeprefix(_BOM) if at == 1 else line).strip(b" \t\r\n")
             whole = line.endswith(b"\n") or len(line) < self._most + 3
             if not whole:
                 length = len(line) + self._skip_line()
             if value or not whole:
                 number += 1
-                yield Row(number, value) if whole else self._too_large(number, value, length)
+                yield Row(number, value, line=at) if whole else self._too_large(number, value, length, at)
 
     def _skip_line(self) -> int:
         """The bytes up to the end of the line, which are not looked at."""
@@ -46,6 +46,6 @@ class JsonRows:
                 break
         return length
 
-    def _too_large(self, number: int, value: bytes, length: int) -> Row:
+    def _too_large(self, number: int, value: bytes, length: int, line: int) -> Row:
         fault = Fault("too_large", f"{length} bytes, the limit is {self._most}")
-        return Row(number, value[:SHOWN_CHARS], fault=fault)
+        return Row(number, value[:SHOWN_CHARS], fault=fault, line=line)

@@ -67,6 +67,13 @@ def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
     assert "rows       3, 1 could not be judged, 3 finished before" in again.stdout
 
 
+def test_a_bad_line_is_told_with_its_place_in_the_file_where_blank_lines_count() -> None:
+    Path("a.jsonl").write_text('\n{"question": "q", "answer": "a"}\n\n \n{"question": \n')
+    result = run("a.jsonl")
+    assert result.exit_code == 1
+    assert "row 2: bad_json: line 5: not JSON: Expecting value: column 13 (char 12)" in result.stderr
+
+
 def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
     Path("a.csv").write_text("question,answer\nq,\n ,a\nq,a\n")
     result = run("a.csv")

@@ -221,7 +221,7 @@ def lines(folder: Path, content: bytes, **limits: int) -> list[Row]:
 
 def test_lines_are_rows_and_blank_ones_are_none(tmp_path: Path) -> None:
     found = lines(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b":\t2}\nnot json')
-    assert found == [Row(1, b'{"a": 1}'), Row(2, b'{"b":\t2}'), Row(3, b"not json")]
+    assert found == [Row(1, b'{"a": 1}', line=1), Row(2, b'{"b":\t2}', line=4), Row(3, b"not json", line=5)]
 
 
 @pytest.mark.parametrize("size", [9, 10, 11, 12, 13, 14, 30, 3_000_000])
@@ -231,7 +231,7 @@ def test_a_line_over_the_limit_is_a_fault_and_the_next_one_is_read(tmp_path: Pat
     assert first.fault is None if size <= 12 else first.fault is not None
     assert first.fault is None or first.fault.message == f"{size + 1} bytes, the limit is 10"
     assert len(first.value) <= 2_000
-    assert second == Row(2, b"next")
+    assert second == Row(2, b"next", line=2)
 
 
 def test_rows_that_come_slowly_are_given_up_when_nobody_wants_them(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_bad_row_is_told_and_the_others_are_judged(tmp_path: Path) -> None:
     assert found[2]["source"] == {"line": "{not json"}
     assert found[4]["source"] == rows[3]
     assert found[4]["error"] == {"kind": "invalid_record", "message": "answer: Field required"}
-    assert outcome.problems[0].startswith("row 2: bad_json: not JSON")
+    assert outcome.problems[0].startswith("row 2: bad_json: line 2: not JSON")
     assert len(list(read_results(tmp_path / "out").rows())) == 7
 
 

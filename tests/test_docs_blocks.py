@@ -48,7 +48,7 @@ NOT_RUN = {
 SHELL = ("sh", "bash", "console")
 # A block without a language is one of commands if it begins with one of these, else a drawing.
 PROGRAMS = ("make ", "streamjury ")
-NEEDS_BROKER = re.compile(r"streamjury (topics|send|audit|replay)\b|bootstrap.servers")
+NEEDS_BROKER = re.compile(r"streamjury (topics|send|audit|replay|alerts)\b|bootstrap.servers")
 _SECONDS = 200.0
 BRAND = "criteria: [{name: brand, title: Brand, question: Is the brand named, scale: {range: {min: 0, max: 10}}}]"
 

@@ -145,6 +145,7 @@ class MonitorStage:
             while not stop.is_set():
                 self._look_around(app)
                 if alarms is not None:
+                    await alarms.load(self._partitions_of(self._config.topics.scores))
                     alarms.show()
                     self._send_canaries()
                 if settling is not None and settling.done():
@@ -176,6 +177,9 @@ class MonitorStage:
             self._canaries = None
         if self._canaries is not None:
             self._canaries.send_due(time.time())
+
+    def _partitions_of(self, topic: str) -> list[int]:
+        return sorted(at.partition for at in self._assignment() if at.topic == topic)
 
     def _assignment(self) -> frozenset[TP]:
         consumer = self._app.consumer if self._app is not None and self._app.started else None

@@ -7,8 +7,7 @@ moved, takes the same records in the same order, comes to the same alerts, and p
 
 import asyncio
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faust.types.events import EventT
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 from judges.evaluation import Evaluation
 from sinks.metrics import DetectionMetrics
 from stream.alarms.alert import Alert
+from stream.alarms.appwatch import AppWatch
 from stream.alarms.partitionwatch import ANNOUNCER, PartitionWatch
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord, Source
@@ -28,7 +28,8 @@ from stream.errors import StreamjuryError
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 1.0
-_SHOW_SECONDS = 2.0
+# At one look: an app with its intervals takes some milliseconds.
+_APPS_SHOWN = 8
 # More that is not acknowledged is not taken.
 _MOST_TAKEN = 2000
 
@@ -42,9 +43,11 @@ class AlarmAgent:
         self._watches: dict[int, PartitionWatch] = {}
         self._taken: list[EventT[Any]] = []
         self._alerts: list[Alert] = []
-        self._settling = asyncio.Lock()
+        self._settling, self._loading = asyncio.Lock(), asyncio.Lock()
         self._partitions = 0
-        self._shown_at = 0.0
+        self._unshown: dict[tuple[int, str], None] = {}
+        """Apps of which the metrics are not up to date, by partition and name."""
+        self._judges_unshown = False
 
     def prepare(self) -> None:
         """Before anything else: raises unless there are the topics that it needs."""
@@ -64,7 +67,9 @@ class AlarmAgent:
         number = event.message.partition
         watch = self._watches.get(number) or await self._loaded(number)
         try:
-            alerts = watch.observe(ScoreRecord.model_validate_json(event.value or b""))
+            record = ScoreRecord.model_validate_json(event.value or b"")
+            alerts = watch.observe(record)
+            self._to_show(number, record)
         except ValidationError as error:
             why = error.errors(include_input=False)[0]["msg"]
             log.warning("a score at %s/%d/%d cannot be read: %s", self._topic, number, event.message.offset, why)
@@ -90,28 +95,44 @@ class AlarmAgent:
 
     async def let_go(self) -> None:
         """Before partitions move: nothing is left unpublished, and nothing is remembered that another may change."""
-        await self.settle()
+        async with self._loading:
+            await self.settle()
+            while self._taken:  # what came meanwhile
+                await self.settle()
+            self._forget()
+
+    def _forget(self) -> None:
         for watch in self._watches.values():
             for app in watch.apps:
                 self._metrics.withdraw(app)
         self._metrics.withdraw_judges()
         self._watches.clear()
+        self._unshown.clear()
+
+    async def load(self, partitions: Iterable[int]) -> None:
+        """Goes on with what is known of these, also where nothing new comes: an open alarm must not look ended."""
+        for number in partitions:
+            if number not in self._watches:
+                await self._loaded(number)
 
     def show(self) -> None:
-        """Brings the metrics up to date, every few seconds."""
-        if time.monotonic() - self._shown_at < _SHOW_SECONDS:
-            return
-        self._shown_at = time.monotonic()
-        for watch in self._watches.values():
-            for app, watched in watch.apps.items():
-                shown = {series.dimension: now for series, now in watched.shown()}
-                self._metrics.keep(app, shown)
-                for dimension, now in shown.items():
-                    self._show(app, dimension, now)
-                for standing in watched.compared(app):
-                    self._metrics.versions(app=app, **standing._asdict())
-        if ANNOUNCER in self._watches:
+        """Brings the metrics of some apps up to date, those first that have waited for the longest."""
+        for number, app in list(self._unshown)[:_APPS_SHOWN]:
+            del self._unshown[number, app]
+            watch = self._watches.get(number)
+            if watch is not None and app in watch.apps:
+                self._show_app(app, watch.apps[app])
+        if ANNOUNCER in self._watches and self._judges_unshown:
+            self._judges_unshown = False
             self._show_judges(self._watches[ANNOUNCER].canaries.shown())
+
+    def _show_app(self, app: str, watched: AppWatch) -> None:
+        shown = {series.dimension: now for series, now in watched.shown()}
+        self._metrics.keep(app, shown)
+        for dimension, now in shown.items():
+            self._show(app, dimension, now)
+        for standing in watched.compared(app):
+            self._metrics.versions(app=app, **standing._asdict())
 
     def _show(self, app: str, dimension: str, now: Reading) -> None:
         low, high = _bounds(now)
@@ -141,7 +162,21 @@ class AlarmAgent:
         if len(self._taken) >= _MOST_TAKEN:
             await self.settle()
 
+    def _to_show(self, number: int, record: ScoreRecord) -> None:
+        if record.canary is None:
+            self._unshown[number, record.app] = None
+        else:
+            self._judges_unshown = True
+
     async def _loaded(self, number: int) -> PartitionWatch:
+        async with self._loading:
+            known = self._watches.get(number) or await self._restored(number)
+            self._watches[number] = known
+            self._unshown |= {(number, app): None for app in known.apps}
+            self._judges_unshown = True
+            return known
+
+    async def _restored(self, number: int) -> PartitionWatch:
         """Goes on from what is stored; tries again and again, because what leaves the agent would lose its record."""
         while True:
             watch = PartitionWatch(self._plan, number)
@@ -153,7 +188,6 @@ class AlarmAgent:
                 log.warning("what is known of apps cannot be read (%s); trying again", error)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
-            self._watches[number] = watch
             return watch
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
 from judges.problems import Loc, unknown
 from sinks.base import COMPOSITE
+from sinks.metrics.detection import GOOD_SHARE
 from stream.observability import AppName
 from stream.section import CriterionName, Label, Section, refuse_repeats
 
@@ -134,7 +135,9 @@ class DetectionConfig(Section):
         named: list[tuple[Loc, Any]] = [(("targets", name), name) for name in self.targets]
         named += [(("apps", app, name), name) for app, targets in self.apps.items() for name in targets]
         for place, name in named:
-            if name not in known:
+            if name == GOOD_SHARE:
+                yield place, "the target of the share of good answers is that of `objectives`"
+            elif name not in known:
                 yield place, unknown("criterion", name, known)
 
 

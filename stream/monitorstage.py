@@ -84,7 +84,9 @@ class MonitorStage:
                 await self._keep_watch(app, stop)
                 return
             alarms = AlarmAgent(self._config, self._detection)
-            await asyncio.to_thread(alarms.prepare)
+            await asyncio.to_thread(alarms.prepare, stop)
+            if stop.is_set():
+                return
             self._watch_for_alarms(app, alarms)
             async with _settling(alarms) as settling:
                 await self._keep_watch(app, stop, alarms, settling)

@@ -8,6 +8,7 @@ moved, takes the same records in the same order, comes to the same alerts, and p
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from threading import Event
 from typing import Any
 
 from faust.types.events import EventT
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 _AGAIN_SECONDS = 1.0
 # At one look: an app with its intervals takes some milliseconds.
 _APPS_SHOWN = 8
+# An alarm that goes on is no news to who reads the log.
+_LEVELS = {Kind.RAISED: logging.WARNING, Kind.UPDATED: logging.DEBUG, Kind.CLEARED: logging.INFO}
 # More that is not acknowledged is not taken.
 _MOST_TAKEN = 2000
 
@@ -49,9 +52,9 @@ class AlarmAgent:
         """Apps of which the metrics are not up to date, by partition and name."""
         self._judges_unshown = False
 
-    def prepare(self) -> None:
-        """Before anything else: raises unless there are the topics that it needs."""
-        self._partitions = self._store.check_topics()
+    def prepare(self, stop: Event) -> None:
+        """Before anything else: raises unless there are the topics that it needs, or `stop` is set."""
+        self._partitions = self._store.check_topics(stop)
 
     async def forward(self, event: EventT[Any], evaluation: Evaluation | None) -> None:
         """Sends the scores of an evaluation to where all of its app comes together; a canary's to every partition."""
@@ -78,7 +81,7 @@ class AlarmAgent:
         await self._done_with(event)
         for alert in alerts:
             self._metrics.announced(alert.subject.value, alert.kind.value)
-            log.log(logging.INFO if alert.kind is Kind.CLEARED else logging.WARNING, "%s", alert.summary)
+            log.log(_LEVELS[alert.kind], "%s", alert.summary)
 
     async def settle(self) -> None:
         """Publishes what follows from what was taken, then acknowledges it."""

@@ -92,6 +92,8 @@ class Alert(_Part):
     recovered_at: AwareDatetime | None = None
     cause: Cause | None = None
     """Why it was cleared."""
+    models: tuple[str, ...] = ()
+    """Of a comparison: the model that may be worse, and the one that it is compared with."""
     target: FiniteFloat
     """What the mean is to be at least; of a comparison, the most by which the model may be worse."""
     evidence: FiniteFloat

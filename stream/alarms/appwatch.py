@@ -11,7 +11,7 @@ from stream.alarms.inclusion import Inclusion
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
-from stream.alarms.versionwatch import Standing, VersionWatch
+from stream.alarms.versionwatch import Compared, Standing, VersionWatch
 from stream.detection import Kind, Reading, Settings
 
 # An evaluator is no longer used when so many records in a row were judged by others.
@@ -154,9 +154,13 @@ class AppWatch:
             return []
         alerts = []
         for versions, side in self._plan.compared(record):
-            series = Series(app=record.app, dimension=COMPOSITE, attribute="versions", value=versions.name)
+            about = Compared(
+                Series(app=record.app, dimension=COMPOSITE, attribute="versions", value=versions.name),
+                self._plan.version_settings(versions, record.app),
+                (versions.a, versions.b),
+            )
             known = watch.versions.setdefault(versions.name, VersionWatch())
-            alerts.append(known.observe(series, self._plan.version_settings(versions, record.app), side, score, record))
+            alerts.append(known.observe(about, side, score, record))
         return [alert for alert in alerts if alert is not None]
 
     # Evaluators that come and go

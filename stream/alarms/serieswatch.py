@@ -72,6 +72,9 @@ class SeriesWatch:
             return None
         if self.alarm is not None:
             evidence, *found = self.alarm.evidence, self.alarm.estimate, self.alarm.low, self.alarm.high
+            since = self.reading(settings).current
+            if since.mean is not None:
+                found = [since.mean, since.low, since.high]
         else:
             suspected = suspicion(self.state, settings)
             if suspected is None or suspected[0] <= 0.0 or suspected[1].mean is None:

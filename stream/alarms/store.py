@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable
 from functools import partial
+from threading import Event
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
@@ -46,14 +47,14 @@ class AlarmStore:
             logger=log,
         )
 
-    def check_topics(self) -> int:
-        """How many partitions the scores have; raises unless all topics are there.
+    def check_topics(self, stop: Event) -> int:
+        """How many partitions the scores have; raises unless all topics are there, or it is told to stop.
 
         Asking for them makes them where the broker does that.
         """
         deadline = time.monotonic() + _TOPIC_SECONDS
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
-        scores, states, _alerts = (self._partitions(name, deadline) for name in names)
+        scores, states, _alerts = (self._partitions(name, deadline, stop) for name in names)
         if states < scores:
             raise StageError(
                 f"{self._topics.detection} has {states} partitions, and {self._topics.scores} has {scores}: "
@@ -95,8 +96,8 @@ class AlarmStore:
                 known.pop(_announcement(message), None)
         return list(known.values())
 
-    def _partitions(self, topic: str, deadline: float) -> int:
-        while True:
+    def _partitions(self, topic: str, deadline: float, stop: Event) -> int:
+        while not stop.is_set():
             try:
                 found = self._producer.list_topics(topic, _CALL_SECONDS).topics[topic]
                 if found.error is None and found.partitions:
@@ -108,7 +109,8 @@ class AlarmStore:
                     f"the topic {topic} does not exist; run `streamjury topics create`, or set detection.enabled to "
                     "false to do without alarms"
                 )
-            time.sleep(_LOOK_SECONDS)
+            stop.wait(_LOOK_SECONDS)
+        return 0
 
     def _flush(self) -> None:
         while self._producer.flush(_LOOK_SECONDS) and not self._failures:

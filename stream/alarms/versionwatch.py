@@ -10,6 +10,15 @@ from stream.alarms.wording import worded
 from stream.detection import Kind, Side, VersionSettings, VersionState, compare_versions, observe_version
 
 
+class Compared(NamedTuple):
+    """What a watch is about."""
+
+    series: Series
+    settings: VersionSettings
+    models: tuple[str, str]
+    """A and B."""
+
+
 class Worse(NamedTuple):
     """Since when the one is worse."""
 
@@ -35,19 +44,17 @@ class VersionWatch:
     state: VersionState = field(default_factory=VersionState)
     worse: Worse | None = None
 
-    def observe(
-        self, series: Series, settings: VersionSettings, side: Side, score: float, record: ScoreRecord
-    ) -> Alert | None:
-        """The settings are for whether A is worse; once it is, what is asked is whether it no longer is.
+    def observe(self, about: Compared, side: Side, score: float, record: ScoreRecord) -> Alert | None:
+        """What is asked is whether A is worse and, once it is, whether it no longer is.
 
         That is whether B is worse than A by more than less the margin, so the sides change places.
         """
-        asked = self._asked(settings)
+        asked = self._asked(about.settings)
         if self.worse is not None:
             side = Side.B if side is Side.A else Side.A
         outcome = observe_version(self.state, asked, side, score, record.probability)
         self.state = outcome.state
-        return self._news(series, settings, record) if outcome.is_news else None
+        return self._news(about, record) if outcome.is_news else None
 
     def standing(self, name: str, settings: VersionSettings) -> Standing:
         found = compare_versions(self.state, self._asked(settings))
@@ -64,7 +71,8 @@ class VersionWatch:
     def _asked(self, settings: VersionSettings) -> VersionSettings:
         return settings if self.worse is None else replace(settings, margin=-settings.margin)
 
-    def _news(self, series: Series, settings: VersionSettings, record: ScoreRecord) -> Alert:
+    def _news(self, about: Compared, record: ScoreRecord) -> Alert:
+        series, settings, models = about
         is_over = self.worse is not None
         known = self.worse or Worse(alert_id(series, record.fingerprint, record.at), round(record.at, 3))
         found = compare_versions(self.state, self._asked(settings))
@@ -81,6 +89,7 @@ class VersionWatch:
                 onset_at=moment(known.raised_at),
                 recovered_at=moment(record.at) if is_over else None,
                 cause=Cause.RECOVERED if is_over else None,
+                models=models,
                 target=settings.margin,
                 evidence=found.evidence,
                 enough=-log(settings.alpha),

@@ -60,11 +60,12 @@ def _of_judges(alert: Alert) -> str:
 
 
 def _of_versions(alert: Alert) -> str:
-    what = f"comparison {alert.series.value} in {alert.series.app}"
-    found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f})"
+    one, other = alert.models
+    found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
+    where = f"in {alert.series.app} ({alert.series.value})"
     if alert.kind is Kind.CLEARED:
-        return f"In the {what} the first model is no longer worse by more than {alert.target:.3g}: {found}"
-    return f"In the {what} the first model is worse than the second by more than {alert.target:.3g}: {found}"
+        return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
+    return f"{one} is worse than {other} {where}, surely by more than {alert.target:.3g}: {found}"
 
 
 def _suspects(alert: Alert) -> str:

@@ -51,9 +51,11 @@ def worker(config_path: Path | None) -> None:
 @click.command()
 @config_option
 def monitor(config_path: Path | None) -> None:
-    """Watch finished evaluations and serve their scores as metrics.
+    """Watch finished evaluations, serve their scores as metrics, and raise alarms.
 
-    Reads topics.evaluations, skips repeats, keeps rolling means per app and dimension for /metrics.
+    Reads topics.evaluations, skips repeats, keeps rolling means per app and dimension for /metrics. Unless
+    detection.enabled is false, it announces drops of quality on topics.alerts; what it knows is on topics.scores and
+    topics.detection, so that another monitor can go on with it.
 
     \b
     Example:

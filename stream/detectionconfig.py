@@ -45,8 +45,11 @@ class CanariesConfig(Section):
     every_minutes: FiniteFloat = Field(
         default=60.0, ge=0.05, le=43_200, description="Minutes in which each canary is judged once."
     )
-    stability: Mean = Field(
-        default=0.985, description="Share of the verdicts that judges which have not changed give again."
+    stability: FiniteFloat = Field(
+        default=0.985,
+        ge=0.5,
+        le=0.9999,
+        description="Share of the verdicts that judges which have not changed give again.",
     )
 
     @field_validator("file")

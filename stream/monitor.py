@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError
 from pydantic import ValidationError
 
 from judges.criteria import SAFETY_DIMENSION
@@ -27,12 +26,6 @@ from stream.sampling import BACKFILL, CANARY
 log = logging.getLogger(__name__)
 
 _RECENT = 300
-_REFRESH_SECONDS = 1.0
-_STOP_SECONDS = 15.0
-_START_SECONDS = 30.0
-_ASK_SECONDS = 3.0
-# What more of waiting for the broker does not mend.
-_NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 1.0
 _STOP_SECONDS = 15.0
+_SETTLE_SECONDS = 5.0
 _START_SECONDS = 30.0
 _ASK_SECONDS = 3.0
 # What more of waiting for the broker does not mend.
@@ -130,6 +131,7 @@ class MonitorStage:
         try:
             await work
         except Exception as error:
+            log.exception("an agent failed")
             self._broken = error
             await asyncio.Event().wait()
 
@@ -147,7 +149,7 @@ class MonitorStage:
             while not stop.is_set():
                 self._look_around(app)
                 if alarms is not None:
-                    await alarms.load(self._partitions_of(self._config.topics.scores))
+                    await alarms.load(self._partitions_of(self._config.topics.scores), stop)
                     alarms.show()
                     self._send_canaries()
                 if settling is not None and settling.done():
@@ -156,6 +158,9 @@ class MonitorStage:
         finally:
             if self._canaries is not None:
                 self._canaries.close()
+            if self._broken is not None or (alarms is not None and not await alarms.finish(_SETTLE_SECONDS)):
+                # What will never be acknowledged must not be waited for.
+                app.conf.stream_wait_empty = False
             # Without an awaited stop, Faust's threads keep the process alive.
             await asyncio.wait_for(app.stop(), _STOP_SECONDS)
 

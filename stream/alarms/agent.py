@@ -7,6 +7,7 @@ moved, takes the same records in the same order, comes to the same alerts, and p
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from threading import Event
 from typing import Any
@@ -15,6 +16,7 @@ from faust.types.events import EventT
 from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
+from sinks.base import SCHEMA
 from sinks.metrics import DetectionMetrics
 from stream.alarms.alert import Alert
 from stream.alarms.appwatch import AppWatch
@@ -48,18 +50,20 @@ class AlarmAgent:
         self._alerts: list[Alert] = []
         self._settling, self._loading = asyncio.Lock(), asyncio.Lock()
         self._partitions = 0
+        self._stop = Event()
         self._unshown: dict[tuple[int, str], None] = {}
         """Apps of which the metrics are not up to date, by partition and name."""
         self._judges_unshown = False
 
     def prepare(self, stop: Event) -> None:
         """Before anything else: raises unless there are the topics that it needs, or `stop` is set."""
+        self._stop = stop
         self._partitions = self._store.check_topics(stop)
 
     async def forward(self, event: EventT[Any], evaluation: Evaluation | None) -> None:
         """Sends the scores of an evaluation to where all of its app comes together; a canary's to every partition."""
         source = Source(partition=event.message.partition, offset=event.message.offset)
-        record = None if evaluation is None else ScoreRecord.of(evaluation, source)
+        record = None if evaluation is None else ScoreRecord.of(evaluation, source, now=time.time())
         if record is not None:
             for partition in (-1,) if record.canary is None else range(self._partitions):
                 self._store.send(record.message(self._topic, partition))
@@ -70,14 +74,17 @@ class AlarmAgent:
         number = event.message.partition
         watch = self._watches.get(number) or await self._loaded(number)
         try:
-            record = ScoreRecord.model_validate_json(event.value or b"")
+            record = _read(event)
             alerts = watch.observe(record)
             self._to_show(number, record)
-        except ValidationError as error:
-            why = error.errors(include_input=False)[0]["msg"]
+        except (ValueError, OverflowError) as error:
+            why = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error
             log.warning("a score at %s/%d/%d cannot be read: %s", self._topic, number, event.message.offset, why)
             alerts = []
         self._alerts += alerts
+        for app in watch.forgotten:
+            self._metrics.withdraw(app)
+        watch.forgotten.clear()
         await self._done_with(event)
         for alert in alerts:
             self._metrics.announced(alert.subject.value, alert.kind.value)
@@ -96,6 +103,16 @@ class AlarmAgent:
             for event in taken:
                 event.ack()
 
+    async def finish(self, seconds: float) -> bool:
+        """Settles for the last time; False if that takes longer than so many seconds, and is given up."""
+        try:
+            await asyncio.wait_for(self.settle(), seconds)
+        except (TimeoutError, StreamjuryError) as error:
+            log.warning("alarms are left to the next monitor: %s", error or "the broker does not answer")
+            self._store.close()
+            return False
+        return True
+
     async def let_go(self) -> None:
         """Before partitions move: nothing is left unpublished, and nothing is remembered that another may change."""
         async with self._loading:
@@ -112,10 +129,10 @@ class AlarmAgent:
         self._watches.clear()
         self._unshown.clear()
 
-    async def load(self, partitions: Iterable[int]) -> None:
+    async def load(self, partitions: Iterable[int], stop: Event) -> None:
         """Goes on with what is known of these, also where nothing new comes: an open alarm must not look ended."""
         for number in partitions:
-            if number not in self._watches:
+            if number not in self._watches and not stop.is_set():
                 await self._loaded(number)
 
     def show(self) -> None:
@@ -188,6 +205,8 @@ class AlarmAgent:
                 missing = await asyncio.to_thread(self._store.unpublished, announced)
                 await asyncio.to_thread(self._store.publish, (), missing)
             except StreamjuryError as error:
+                if self._stop.is_set():
+                    raise
                 log.warning("what is known of apps cannot be read (%s); trying again", error)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
@@ -197,3 +216,10 @@ class AlarmAgent:
 def _bounds(now: Reading) -> tuple[float | None, float | None]:
     """Without a score there is nothing to tell."""
     return (now.current.low, now.current.high) if now.current.scores else (None, None)
+
+
+def _read(event: EventT[Any]) -> ScoreRecord:
+    schema = dict(event.headers or {}).get(SCHEMA[0])
+    if schema not in {None, SCHEMA[1]}:
+        raise ValueError(f"it is of version {schema!r}; upgrade the monitor")
+    return ScoreRecord.model_validate_json(event.value or b"")

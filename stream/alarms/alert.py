@@ -31,7 +31,9 @@ class Cause(StrEnum):
     JUDGES_CHANGED = "judges_changed"
     """It was the judges that had changed: what was said of the quality does not hold."""
     EVALUATOR_CHANGED = "evaluator_changed"
-    """The evaluator that it was about is no longer used."""
+    """The evaluator, or the target, that it was about is no longer used."""
+    GONE = "gone"
+    """Nothing comes any more of what it was about."""
 
 
 class _Part(BaseModel):
@@ -114,6 +116,11 @@ class Alert(_Part):
     """The evaluator whose verdicts it is about."""
     summary: str = ""
     """All of this in a sentence, for people."""
+
+    @property
+    def key(self) -> str:
+        """What one evaluator finds of a series: another's is another series."""
+        return f"{self.series.key}/{self.fingerprint}"
 
     @property
     def announcement_id(self) -> str:

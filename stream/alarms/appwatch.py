@@ -13,10 +13,13 @@ from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
 from stream.alarms.versionwatch import Compared, Standing, VersionWatch
 from stream.detection import Kind, Reading, Settings
+from stream.detectionconfig import VersionsConfig
 
 # An evaluator is no longer used when so many records in a row were judged by others.
 _RETIRED_AFTER = 200
-_MOST_EVALUATORS = 4
+_MOST_EVALUATORS = 8
+# Nothing comes any more of a model or tenant that was not among so many records.
+_GONE_AFTER = 1000
 _MOST_SERIES = 200
 _SUSPECTS = 3
 # What all criteria together make: not the reason for anything.
@@ -74,11 +77,19 @@ class AppWatch:
         if not self.included.add(record):
             return []
         alerts = self._retire(record)
-        watch = self._evaluators.setdefault(record.fingerprint, EvaluatorWatch())
+        watch = self._evaluators.get(record.fingerprint)
+        if watch is None:
+            if len(self._evaluators) >= _MOST_EVALUATORS:  # all of them in use: who comes last has to wait
+                return alerts
+            watch = self._evaluators[record.fingerprint] = EvaluatorWatch()
         for series, score in self._plan.scores(record):
             alerts += self._score(watch, series, score, record)
         alerts += self._compare(watch, record)
-        return alerts
+        return [*alerts, *self._gone(watch, record)]
+
+    def forgotten(self, at: float) -> list[Alert]:
+        """What is to be announced before all of it is given up."""
+        return [alert for name in list(self._evaluators) for alert in self._given_up(name, at, Cause.GONE)]
 
     def judges_changed(self, fingerprint: str, dimension: str, at: float) -> list[Alert]:
         """What the judges found of a dimension is not comparable with what they find now: its series begin anew.
@@ -93,22 +104,25 @@ class AppWatch:
         return [alert for alert in alerts if alert is not None]
 
     def shown(self) -> Iterator[Shown]:
-        """Every series of the app itself, of the evaluator that judges now."""
-        for fingerprint, latest in self._latest():
-            for series, watch in latest.series.items():
-                if series.attribute is None:
-                    yield Shown(series, watch.reading(self._settings(series, fingerprint)))
+        """Every series of the app itself: of an evaluator with an alarm, else of the one that judges now."""
+        found: dict[Series, tuple[str, SeriesWatch]] = {}
+        for fingerprint, evaluator in reversed(self._by_use()):
+            for series, watch in evaluator.series.items():
+                if series.attribute is None and (series not in found or found[series][1].alarm is None):
+                    found[series] = fingerprint, watch
+        for series, (fingerprint, watch) in found.items():
+            yield Shown(series, watch.reading(self._settings(series, fingerprint)))
 
     def compared(self, app: str) -> Iterator[Standing]:
         """Every comparison of two models, of the evaluator that judges now."""
-        for _fingerprint, latest in self._latest():
+        for _fingerprint, latest in self._by_use()[:1]:
             for versions in self._plan.versions:
                 if watch := latest.versions.get(versions.name):
                     yield watch.standing(versions.name, self._plan.version_settings(versions, app))
 
-    def _latest(self) -> list[tuple[str, EvaluatorWatch]]:
-        """The evaluator that judges now, if there is one."""
-        return sorted(self._evaluators.items(), key=lambda known: known[1].idle)[:1]
+    def _by_use(self) -> list[tuple[str, EvaluatorWatch]]:
+        """The evaluator that judges now first."""
+        return sorted(self._evaluators.items(), key=lambda known: known[1].idle)
 
     # One score
 
@@ -122,6 +136,7 @@ class AppWatch:
             if known is not None:
                 alerts.append(known.withdraw(about, at=record.at, cause=Cause.EVALUATOR_CHANGED))
             known = watch.series[series] = SeriesWatch()
+        known.heard = self.included.count
         event = known.observe(about, score, record)
         if event is not None:
             suspects = () if event.kind is Kind.CLEARED else self._suspects(watch, record.fingerprint)
@@ -154,13 +169,24 @@ class AppWatch:
             return []
         alerts = []
         for versions, side in self._plan.compared(record):
-            about = Compared(
-                Series(app=record.app, dimension=COMPOSITE, attribute="versions", value=versions.name),
-                self._plan.version_settings(versions, record.app),
-                (versions.a, versions.b),
-            )
             known = watch.versions.setdefault(versions.name, VersionWatch())
-            alerts.append(known.observe(about, side, score, record))
+            alerts.append(known.observe(self._compared(versions, record.app), side, score, record))
+        return [alert for alert in alerts if alert is not None]
+
+    def _compared(self, versions: VersionsConfig, app: str) -> Compared:
+        series = Series(app=app, dimension=COMPOSITE, attribute="versions", value=versions.name)
+        return Compared(series, self._plan.version_settings(versions, app), (versions.a, versions.b))
+
+    def _gone(self, watch: EvaluatorWatch, record: ScoreRecord) -> list[Alert]:
+        """Models and tenants that nothing comes of any more: their alarms end, and others take their places."""
+        gone = [
+            series
+            for series, each in watch.series.items()
+            if series.attribute is not None and self.included.count - each.heard > _GONE_AFTER
+        ]
+        alerts = [self._withdrawn(watch, each, record.fingerprint, record.at, Cause.GONE) for each in gone]
+        for series in gone:
+            del watch.series[series]
         return [alert for alert in alerts if alert is not None]
 
     # Evaluators that come and go
@@ -169,18 +195,18 @@ class AppWatch:
         """Counts what others are not asked for; those that have not been asked for long are given up."""
         for fingerprint, watch in self._evaluators.items():
             watch.idle = 0 if fingerprint == record.fingerprint else watch.idle + 1
-        by_use = sorted(self._evaluators, key=lambda fingerprint: self._evaluators[fingerprint].idle)
-        room = _MOST_EVALUATORS if record.fingerprint in self._evaluators else _MOST_EVALUATORS - 1
-        gone = [
-            fingerprint
-            for place, fingerprint in enumerate(by_use)
-            if place >= room or self._evaluators[fingerprint].idle >= _RETIRED_AFTER
+        gone = [fingerprint for fingerprint, watch in self._evaluators.items() if watch.idle >= _RETIRED_AFTER]
+        return [
+            alert for fingerprint in gone for alert in self._given_up(fingerprint, record.at, Cause.EVALUATOR_CHANGED)
         ]
-        return [alert for fingerprint in gone for alert in self._given_up(fingerprint, record.at)]
 
-    def _given_up(self, fingerprint: str, at: float) -> list[Alert]:
+    def _given_up(self, fingerprint: str, at: float, cause: Cause) -> list[Alert]:
         watch = self._evaluators.pop(fingerprint)
-        alerts = [self._withdrawn(watch, each, fingerprint, at, Cause.EVALUATOR_CHANGED) for each in watch.series]
+        alerts = [self._withdrawn(watch, each, fingerprint, at, cause) for each in watch.series]
+        app = next((series.app for series in watch.series), "")
+        for versions in self._plan.versions:
+            if known := watch.versions.get(versions.name):
+                alerts.append(known.withdraw(self._compared(versions, app), fingerprint, at=at, cause=cause))
         return [alert for alert in alerts if alert is not None]
 
     def _withdrawn(

@@ -35,6 +35,8 @@ class PartitionWatch:
         self._plan, self._number = plan, number
         self.apps: dict[str, AppWatch] = {}
         """The one that was heard of last is the last."""
+        self.forgotten: list[str] = []
+        """Apps that were given up, until somebody takes note."""
         self.canaries = CanaryWatch(plan)
         self._announced: dict[str, list[Alert]] = {}
         """The latest, which are stored too: whoever goes on from there makes sure that they are published."""
@@ -49,11 +51,16 @@ class PartitionWatch:
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
         app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._judges_changed)
         self.apps[record.app] = app
-        if len(self.apps) > _MOST_APPS:
-            silent = next(iter(self.apps))
-            del self.apps[silent]
-            self._changed[_APP + silent] = None
-        return self._note(_APP + record.app, app.observe(record))
+        alerts = self._note(_APP + record.app, app.observe(record))
+        return alerts if len(self.apps) <= _MOST_APPS else [*alerts, *self._forget(record.at)]
+
+    def _forget(self, at: float) -> list[Alert]:
+        silent = next(iter(self.apps))
+        alerts = self.apps.pop(silent).forgotten(at)
+        self._announced.pop(_APP + silent, None)
+        self._changed[_APP + silent] = None
+        self.forgotten.append(silent)
+        return alerts
 
     def _observe_canary(self, record: ScoreRecord) -> list[Alert]:
         about_judges = self.canaries.observe(record)
@@ -82,7 +89,8 @@ class PartitionWatch:
         """What is to be stored, by key, since it was last asked for; None for what is no longer kept."""
         changed, self._changed = self._changed, {}
         self._unstored.clear()
-        for key in changed:
+        # What the canaries show goes last: who knows it has had the alarms withdrawn that were due to the judges.
+        for key in sorted(changed, key=_CANARIES.__eq__):
             watch = self._find(key)
             yield key, None if watch is None else self._stored(key, watch)
 

@@ -43,7 +43,7 @@ class WatchPlan:
 
     def canary_settings(self) -> Settings:
         canaries = self._detection.canaries
-        settings = canary_settings(canaries.stability) if canaries is not None else canary_settings()
+        settings = canary_settings() if canaries is None else canary_settings(canaries.stability)
         return replace(settings, alpha=self._detection.alpha, period_seconds=self._learning.period_seconds)
 
     def scores(self, record: ScoreRecord) -> list[tuple[Series, float]]:

@@ -43,8 +43,11 @@ class ScoreRecord(BaseModel):
     """Of a canary: what was found, by criterion."""
 
     @classmethod
-    def of(cls, evaluation: Evaluation, source: Source) -> Self | None:
-        """None for what says nothing of the present: history that was judged after the fact."""
+    def of(cls, evaluation: Evaluation, source: Source, *, now: float) -> Self | None:
+        """None for what says nothing of the present: history that was judged after the fact.
+
+        A clock that is ahead must not date a series ahead: for long, nothing else would count.
+        """
         if evaluation.sampling.lane == BACKFILL:
             return None
         about = cls(
@@ -52,7 +55,7 @@ class ScoreRecord(BaseModel):
             evaluation_id=evaluation.evaluation_id,
             interaction_id=evaluation.interaction_id,
             app=evaluation.app or UNKNOWN,
-            at=evaluation.evaluated_at.timestamp(),
+            at=min(evaluation.evaluated_at.timestamp(), now),
             probability=evaluation.sampling.probability,
             fingerprint=evaluation.evaluator.fingerprint,
         )

@@ -12,6 +12,7 @@ from stream.detection import Event, Kind, Reading, Settings, State, observe, rea
 
 _KEPT = 6
 _TOLD = 3
+_LONGEST_ID = 512
 
 
 class Watched(NamedTuple):
@@ -53,12 +54,15 @@ class SeriesWatch:
     lowest: list[Kept] = field(default_factory=list)
     """The latest scores below the target."""
     alarm: Alarm | None = None
+    heard: int = 0
+    """How many records of the app there were when it was last told of one."""
 
     def observe(self, about: Watched, score: float, record: ScoreRecord) -> Event | None:
         self.aimed = about.settings.target
         outcome = observe(self.state, about.settings, score, record.probability, at=record.at)
         self.state = outcome.state
-        if self.state.target is None or score < self.state.target:
+        is_low = self.state.target is None or score < self.state.target
+        if is_low and len(record.interaction_id) <= _LONGEST_ID:
             self.lowest = [*self.lowest[1 - _KEPT :], Kept(record.interaction_id, score, round(record.at, 3))]
         return outcome.event
 
@@ -119,7 +123,13 @@ class SeriesWatch:
         return reading(self.state, settings)
 
     def as_data(self) -> dict[str, Any]:
-        return {"state": self.state.as_json(), "aimed": self.aimed, "lowest": self.lowest, "alarm": self.alarm}
+        return {
+            "state": self.state.as_json(),
+            "aimed": self.aimed,
+            "lowest": self.lowest,
+            "alarm": self.alarm,
+            "heard": self.heard,
+        }
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
@@ -128,6 +138,7 @@ class SeriesWatch:
             aimed=data["aimed"],
             lowest=[Kept(*kept) for kept in data["lowest"]],
             alarm=None if data["alarm"] is None else Alarm(*data["alarm"]),
+            heard=data["heard"],
         )
 
     def _examples(self) -> list[Example]:

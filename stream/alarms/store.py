@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Event
 
@@ -32,6 +32,7 @@ class AlarmStore:
     def __init__(self, config: Config) -> None:
         self._kafka, self._topics = config.kafka, config.topics
         self._failures: list[str] = []
+        self._closed = Event()
         self._producer = Producer(
             {
                 **config.kafka.client_options(),
@@ -76,7 +77,7 @@ class AlarmStore:
             self.send(Message(topic=self._topics.detection, key=key.encode(), value=value, partition=partition))
         self._flush()
         for alert in alerts:
-            name, said = alert.series.key.encode(), alert.model_dump_json().encode()
+            name, said = alert.key.encode(), alert.model_dump_json().encode()
             self.send(Message(topic=self._topics.alerts, key=name, value=said, headers=_JSON))
         self._flush()
 
@@ -87,14 +88,17 @@ class AlarmStore:
             return newest((_key(message), message.value()) for message in scan.read_within(wanted))
 
     def unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
-        """Those that are not on the topic: it keeps the newest of each series, for ever."""
-        known = {alert.announcement_id: alert for alert in alerts}
-        if not known:
+        """Those that come after what the topic says last of their series: it may keep only that."""
+        wanted = list(alerts)
+        if not wanted:
             return []
+        last: dict[str, Alert] = {}
         with TopicScan(self._kafka, self._topics.alerts) as scan:
             for message in scan.read():
-                known.pop(_announcement(message), None)
-        return list(known.values())
+                alert = _alert(message)
+                if alert is not None:
+                    last[alert.key] = alert
+        return list(_after(wanted, last))
 
     def _partitions(self, topic: str, deadline: float, stop: Event) -> int:
         while not stop.is_set():
@@ -112,9 +116,14 @@ class AlarmStore:
             stop.wait(_LOOK_SECONDS)
         return 0
 
+    def close(self) -> None:
+        """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
+        self._closed.set()
+
     def _flush(self) -> None:
         while self._producer.flush(_LOOK_SECONDS) and not self._failures:
-            pass
+            if self._closed.is_set():
+                raise StageError("alarms could not be published before the end; the next monitor does")
         if self._failures:
             failures, self._failures = self._failures, []
             raise StageError(f"alarms cannot be published: {failures[0]}")
@@ -126,11 +135,20 @@ class AlarmStore:
 
 def _key(message: KafkaMessage) -> str:
     key = message.key()
-    return key.decode() if isinstance(key, bytes) else key or ""
+    return key.decode(errors="replace") if isinstance(key, bytes) else key or ""
 
 
-def _announcement(message: KafkaMessage) -> str:
+def _alert(message: KafkaMessage) -> Alert | None:
     try:
-        return Alert.read(message.value() or b"").announcement_id
+        return Alert.read(message.value() or b"")
     except ValueError:
-        return ""
+        return None
+
+
+def _after(alerts: Sequence[Alert], last: Mapping[str, Alert]) -> Iterator[Alert]:
+    """Of alerts in their order, those that come after the last one of their series."""
+    for place, alert in enumerate(alerts):
+        known = last.get(alert.key)
+        later = {each.announcement_id for each in alerts[place:] if each.key == alert.key}
+        if known is None or (known.announcement_id not in later and known.at <= alert.at):
+            yield alert

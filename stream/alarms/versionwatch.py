@@ -54,7 +54,7 @@ class VersionWatch:
             side = Side.B if side is Side.A else Side.A
         outcome = observe_version(self.state, asked, side, score, record.probability)
         self.state = outcome.state
-        return self._news(about, record) if outcome.is_news else None
+        return self._news(about, record.fingerprint, record.at) if outcome.is_news else None
 
     def standing(self, name: str, settings: VersionSettings) -> Standing:
         found = compare_versions(self.state, self._asked(settings))
@@ -71,10 +71,16 @@ class VersionWatch:
     def _asked(self, settings: VersionSettings) -> VersionSettings:
         return settings if self.worse is None else replace(settings, margin=-settings.margin)
 
-    def _news(self, about: Compared, record: ScoreRecord) -> Alert:
+    def withdraw(self, about: Compared, fingerprint: str, *, at: float, cause: Cause) -> Alert | None:
+        """Ends its alarm, if it has one, for a reason that is not in the scores."""
+        if self.worse is None:
+            return None
+        return worded(self._news(about, fingerprint, at).model_copy(update={"cause": cause}))
+
+    def _news(self, about: Compared, fingerprint: str, at: float) -> Alert:
         series, settings, models = about
         is_over = self.worse is not None
-        known = self.worse or Worse(alert_id(series, record.fingerprint, record.at), round(record.at, 3))
+        known = self.worse or Worse(alert_id(series, fingerprint, at), round(at, 3))
         found = compare_versions(self.state, self._asked(settings))
         mean, low, high = found.difference.mean or 0.0, found.difference.low, found.difference.high
         self.state, self.worse = VersionState(), None if is_over else known
@@ -84,10 +90,10 @@ class VersionWatch:
                 kind=Kind.CLEARED if is_over else Kind.RAISED,
                 subject=Subject.VERSIONS,
                 series=series,
-                at=moment(record.at),
+                at=moment(at),
                 raised_at=moment(known.raised_at),
                 onset_at=moment(known.raised_at),
-                recovered_at=moment(record.at) if is_over else None,
+                recovered_at=moment(at) if is_over else None,
                 cause=Cause.RECOVERED if is_over else None,
                 models=models,
                 target=settings.margin,
@@ -98,7 +104,7 @@ class VersionWatch:
                 high=-low if is_over else high,
                 effective_n=found.difference.effective_size,
                 scores=found.difference.scores,
-                fingerprint=record.fingerprint,
+                fingerprint=fingerprint,
             )
         )
 

@@ -9,6 +9,7 @@ from stream.detection import Kind
 _WHY_WITHDRAWN = {
     Cause.JUDGES_CHANGED: "it is withdrawn, because the judges have changed: it was not the answers that did",
     Cause.EVALUATOR_CHANGED: "it is closed, because the evaluator or the target that it was about is no longer used",
+    Cause.GONE: "it is closed, because nothing comes of it any more",
 }
 
 
@@ -53,6 +54,11 @@ def _of_judges(alert: Alert) -> str:
             f"The judges' verdicts on {criterion} are steady again: {_share(alert)} of the canaries get the same again"
         )
     since = f"since {_clock(alert.onset_at)}"
+    if alert.kind is Kind.UPDATED:
+        return (
+            f"The judges have changed their verdicts on {criterion} {since}; "
+            f"{_share(alert)} of the canaries get of late what they say now"
+        )
     return (
         f"The judges have changed: {_share(alert)} of the canaries get the verdict on {criterion} that they used to, "
         f"{since}; {alert.target:.1%} is usual"

@@ -60,7 +60,12 @@ def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> li
         topics.deadletter: large,
         topics.scores: kept,
         # The newest state of every app, and the newest alert of every series, for ever.
-        topics.detection: {"cleanup.policy": "compact", "max.message.bytes": str(_STATE_BYTES)},
+        topics.detection: {
+            "cleanup.policy": "compact",
+            "max.message.bytes": str(_STATE_BYTES),
+            # What is in the newest segment is not compacted, and is all read by who begins.
+            "segment.ms": str(_HOUR_MS),
+        },
         topics.alerts: {"cleanup.policy": "compact"},
         topics.labels: kept,
     }

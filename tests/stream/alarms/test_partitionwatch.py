@@ -186,6 +186,45 @@ class TestCanaries:
         self.judged(watch, traffic, "bad", 2)
         assert not announced(watch, traffic.many(100, WRONG))
 
+    def test_a_first_verdict_that_was_the_rare_one_is_not_what_is_expected(self) -> None:
+        watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+        self.judged(watch, traffic, "bad", 1)
+        self.judged(watch, traffic, "good", 10)
+        assert not self.judged(watch, traffic, "good", 30)
+        assert self.judged(watch, traffic, "bad", 2)
+
+    def test_judges_that_waver_as_much_as_is_usual_have_not_changed(self) -> None:
+        draw, watch, traffic = Random(5), PartitionWatch(PLAN, 0), Traffic()
+        for _ in range(150):
+            for at in range(20):
+                verdict = "good" if draw.random() < 0.9925 else "bad"
+                assert not watch.observe(traffic.canary(f"c{at}", verdict))
+
+    def test_judges_that_are_again_what_they_were_are_measured_by_the_targets_again(self) -> None:
+        watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+        self.judged(watch, traffic, "good", 10)
+        self.judged(watch, traffic, "bad", 2)
+        assert watch.canaries.changed("f1") == {"groundedness"}
+        watch = restored(PLAN, watch)
+        self.judged(watch, traffic, "good", 5)
+        assert watch.canaries.changed("f1") == frozenset()
+        assert about(announced(watch, traffic.many(100, WRONG)), "groundedness")
+
+    def test_an_alarm_about_judges_that_are_no_longer_asked_is_closed(self) -> None:
+        watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+        self.judged(watch, traffic, "good", 10)
+        assert self.judged(watch, traffic, "bad", 2)
+        traffic.fingerprint = "f2"
+        told = self.judged(watch, traffic, "bad", 11)
+        assert [(alert.kind, alert.cause) for alert in told] == [(Kind.CLEARED, Cause.EVALUATOR_CHANGED)]
+
+    def test_what_they_show_is_stored_after_the_alarms_that_are_withdrawn_for_it(self) -> None:
+        """Who goes on from less than all of it must withdraw them again."""
+        watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+        self.judged(watch, traffic, "good", 10)
+        announced(watch, traffic.many(5))
+        assert [key for key, _ in watch.take_changes()] == ["app:shop", "canaries"]
+
     def test_every_partition_knows_and_one_announces(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 3), Traffic()
         self.judged(watch, traffic, "good", 10)
@@ -231,6 +270,41 @@ class TestModels:
         versions = [alert.kind for alert in told if alert.subject is Subject.VERSIONS]
         assert versions == [Kind.RAISED, Kind.CLEARED]
 
+    def test_alarms_about_what_is_no_longer_there_are_closed(self) -> None:
+        """A model that answers no more, and a comparison of an evaluator that is not asked any more."""
+        watch, traffic = PartitionWatch(self.PLAN, 0), Traffic()
+        told = []
+        for number in range(1400):
+            model = f"m{1 + number % 2}"
+            told += watch.observe(traffic.next(WRONG if model == "m2" and number > 400 else HEALTHY, model=model))
+        told += announced(watch, traffic.many(1200, model="m1"))
+        gone = [alert for alert in told if alert.cause is Cause.GONE]
+        assert {alert.series.value for alert in gone} == {"m2"}
+        traffic.fingerprint = "f2"
+        told = announced(watch, traffic.many(250, model="m1"))
+        assert {alert.series.value for alert in told if alert.subject is Subject.VERSIONS} == {"new"}
+        assert {alert.cause for alert in told} == {Cause.EVALUATOR_CHANGED}
+
+
+def test_while_one_evaluator_has_an_alarm_it_is_shown() -> None:
+    watch, one, two = PartitionWatch(PLAN, 0), Traffic(1), Traffic(2, fingerprint="f2")
+    two.number = 1_000_000
+    for _ in range(60):
+        watch.observe(two.next(WRONG).model_copy(update={"at": BEGIN + EVERY_SECONDS * one.number}))
+        watch.observe(one.next())
+    shown = {series.dimension: reading for series, reading in watch.apps["shop"].shown()}
+    assert shown["groundedness"].is_raised
+    assert not shown["clarity"].is_raised
+
+
+def test_more_evaluators_than_can_be_followed_do_not_push_each_other_out() -> None:
+    watch, told = PartitionWatch(PLAN, 0), []
+    traffic = Traffic()
+    for number in range(1500):
+        traffic.fingerprint = f"f{number % 10}"
+        told += watch.observe(traffic.next(WRONG))
+    assert {alert.kind for alert in about(told, "groundedness")} == {Kind.RAISED}
+
 
 class TestWhatIsStored:
     def test_it_is_small(self) -> None:
@@ -263,7 +337,12 @@ class TestWhatIsStored:
     def test_the_app_that_was_silent_for_the_longest_makes_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stream.alarms.partitionwatch._MOST_APPS", 2)
         watch = PartitionWatch(PLAN, 0)
-        for app in ("one", "two", "one", "three"):
-            announced(watch, Traffic(app=app).many(1))
+        told = announced(watch, Traffic(app="two").many(40, WRONG))
+        assert {alert.kind for alert in about(told, "groundedness")} == {Kind.RAISED}
+        one = Traffic(app="one")
+        announced(watch, one.many(1))
+        told = announced(watch, Traffic(app="three").many(1))
         assert set(watch.apps) == {"one", "three"}
+        assert watch.forgotten == ["two"]
+        assert {(alert.series.app, alert.cause) for alert in told} == {("two", Cause.GONE)}
         assert dict(watch.take_changes())["app:two"] is None

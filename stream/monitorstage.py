@@ -158,7 +158,8 @@ class MonitorStage:
         finally:
             if self._canaries is not None:
                 self._canaries.close()
-            if self._broken is not None or (alarms is not None and not await alarms.finish(_SETTLE_SECONDS)):
+            failed = self._broken is not None or (settling is not None and settling.done())
+            if failed or (alarms is not None and not await alarms.finish(_SETTLE_SECONDS)):
                 # What will never be acknowledged must not be waited for.
                 app.conf.stream_wait_empty = False
             # Without an awaited stop, Faust's threads keep the process alive.

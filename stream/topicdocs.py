@@ -95,7 +95,7 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "alerts": Topic(
         "[alerts](#alert) about a series: raised, updated, cleared",
-        "series",
+        "series and evaluator",
         "monitor",
         "`alerts`, on-call tooling",
     ),

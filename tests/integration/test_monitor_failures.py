@@ -1,0 +1,65 @@
+"""A monitor that cannot go on ends with the reason, and soon, whatever it has not acknowledged."""
+
+import threading
+import time
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from sinks.metrics import DetectionMetrics, PipelineMetrics
+from sinks.topics import EvaluationTopic
+from stream.alarms.agent import AlarmAgent
+from stream.alarms.store import AlarmStore
+from stream.config import Config
+from stream.embedded import EmbeddedBroker
+from stream.errors import StageError
+from stream.monitor import Monitor
+from stream.monitorstage import MonitorStage
+from stream.service import score_metrics
+from tests.integration.pipeline import produce_all
+from tests.stream.test_summary import evaluation
+
+
+def ended_with(bootstrap: str) -> BaseException | None:
+    """What ends a monitor that is given an evaluation; it must not take a minute."""
+    config = Config.model_validate({"kafka": {"bootstrap": bootstrap}})
+    registry = CollectorRegistry()
+    monitor = Monitor(config.monitor, PipelineMetrics(registry), score_metrics(config, registry))
+    stage, stop, found = MonitorStage(config, monitor, DetectionMetrics(registry)), threading.Event(), []
+
+    def run() -> None:
+        try:
+            stage.run(stop)
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    for message in EvaluationTopic(config.topics.evaluations).write(evaluation(0.5, "shop")):
+        produce_all(bootstrap, message.topic, [{"key": message.key, "value": message.value}])
+    deadline = time.monotonic() + 60
+    while thread.is_alive() and time.monotonic() < deadline:
+        thread.join(0.2)
+    assert not thread.is_alive(), "it hangs"
+    return found[0] if found else None
+
+
+def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_self: AlarmAgent, _event: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(AlarmAgent, "observe", fail)
+    error = ended_with(embedded_broker.bootstrap)
+    assert isinstance(error, StageError)
+    assert "a defect" in str(error)
+
+
+def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_self: AlarmStore, states: object, _alerts: object) -> None:
+        if states:
+            raise StageError("alarms cannot be published: too large")
+
+    monkeypatch.setattr(AlarmStore, "publish", refuse)
+    error = ended_with(embedded_broker.bootstrap)
+    assert isinstance(error, StageError)
+    assert "too large" in str(error)

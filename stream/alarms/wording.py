@@ -49,6 +49,8 @@ def _of_quality(alert: Alert) -> str:
 
 def _of_judges(alert: Alert) -> str:
     criterion = alert.series.dimension.replace("_", " ")
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alarm about the judges' verdicts on {criterion} is over: {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is Kind.CLEARED:
         return (
             f"The judges' verdicts on {criterion} are steady again: {_share(alert)} of the canaries get the same again"
@@ -69,6 +71,8 @@ def _of_versions(alert: Alert) -> str:
     one, other = alert.models
     found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
     where = f"in {alert.series.app} ({alert.series.value})"
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alarm that {one} is worse than {other} {where} is over: {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is Kind.CLEARED:
         return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
     return f"{one} is worse than {other} {where}, surely by more than {alert.target:.3g}: {found}"

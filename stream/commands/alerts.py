@@ -26,12 +26,15 @@ from stream.errors import StageError
 from stream.explanation import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, wording
 from stream.explanation.book import AlertBook
 from stream.explanation.examples import Examples, lines_of
+from stream.explanation.explaining import FEWEST
 from stream.printable import printable
 from stream.scan import TopicScan
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
 _LEAST_BEFORE = timedelta(days=1)
 _TIMES_BEFORE = 3
+# Where the oldest record lies so long before the onset, it is not for what is gone that there is little before it.
+_ENOUGH_BEFORE = timedelta(minutes=10)
 # An evaluation is on the topic some time after it was made.
 _LATE = timedelta(hours=1)
 RUNBOOKS = {
@@ -52,7 +55,10 @@ class _Listing(click.Group):
 
 @click.group(cls=_Listing)
 def alerts() -> None:
-    """Show the alarms of the monitor and explain them; without a command, list those that are open."""
+    """Show the alarms of the monitor and explain them; without a command, list those that are open.
+
+    The options of `streamjury alerts list` can be given without `list`, too: --all, --app, --json and -c.
+    """
 
 
 @alerts.command("list")
@@ -61,9 +67,10 @@ def alerts() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
 @config_option
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
-    """List alarms: since when, of what, how low, and how sure that is. Open ones come first.
+    """List alarms: since when, of what, how low, and how sure that is. Open ones come first, on top the judges'.
 
-    Of every series the newest announcement counts. `streamjury alerts` alone does the same.
+    The topic keeps the newest announcement of every series: --all shows how each of them stands, and is no history of
+    all alarms that there were. `streamjury alerts` alone does the same as `streamjury alerts list`.
 
     \b
     Example:
@@ -111,9 +118,9 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
         return
     cluster.require(config.topics.evaluations)
     case = _Case.of(config, alert, book.raised(alert))
-    _read_evaluations(config, cluster, case)
+    oldest = _read_evaluations(config, cluster, case)
     with until_reader_leaves():
-        _tell(case, book, Console(highlight=False))
+        _tell(case, book, _Reach(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
 
 
 # Alerts
@@ -144,7 +151,7 @@ def _nothing(book: AlertBook, config: Config, app: str | None, *, cleared: bool)
         return f"No alarms yet{about}. The monitor announces them: `streamjury monitor`, or `streamjury run`."
     past = len(book.newest(app=app, cleared=True))
     if cleared or not past:
-        return f"No alarms{about}; there are some about other apps."
+        return f"No alarms{about}; alarms exist for: {printable(', '.join(book.apps()))}"
     return f"No alarm{about} is open; `streamjury alerts list --all` shows {past:,} that {_were(past)} cleared."
 
 
@@ -156,18 +163,21 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     yield f"{book.short(alert)}  {wording.headline(alert)}"
     ago = f" ({wording.length(datetime.now(UTC) - alert.onset_at)} ago)" if wording.is_open(alert) else ""
     yield f"  since {wording.when(alert.onset_at)}{ago}; {wording.state(alert)}"
-    yield f"  {wording.level(alert)}; by chance {wording.chance(book.raised(alert), alpha)}"
+    raised = book.raised(alert)
+    yield f"  {wording.level(alert, raised)}; by chance {wording.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
     """The alert to explain; None if none was named and none is open."""
     if alert_id is None:
-        return next((alert for alert, _ in book.newest()), None)
+        return book.latest()
     found = book.meant(alert_id)
     if len(found) == 1:
         return found[0]
     if found:
-        raise click.ClickException(f"several alerts begin with {alert_id!r}:\n{_named(book, found)}")
+        raise click.ClickException(
+            f"{len(found):,} alerts begin with {alert_id!r}: write more of the id\n{_named(book, found)}"
+        )
     near = book.close_to(alert_id)
     hint = f"the closest are:\n{_named(book, near)}" if near else "there are no alerts yet"
     raise click.ClickException(f"there is no alert {alert_id!r}; {hint}")
@@ -223,13 +233,15 @@ class _Case:
 def _split(
     config: Config, alert: Alert, since: datetime, until: datetime | None
 ) -> tuple[Split | None, tuple[str, str]]:
-    """What is compared with what; None for two models of which the configuration no longer knows."""
+    """What is compared with what; None for two models that neither the alert nor the configuration names."""
     if alert.subject is not Subject.VERSIONS:
-        return by_time(since, alert.onset_at, until), ("before", "since")
-    versions = next((each for each in config.detection.versions if each.name == alert.series.value), None)
-    if versions is None:
+        return by_time(since, alert.onset_at, until), wording.TIMES
+    known = ((each.a, each.b) for each in config.detection.versions if each.name == alert.series.value)
+    models = alert.models or next(known, ())
+    if not models:
         return None, ("b", "a")
-    return by_model(versions.a, versions.b, since, until), (versions.b, versions.a)
+    a, b = models
+    return by_model(a, b, since, until), (b, a)
 
 
 def _tally(config: Config, alert: Alert, split: Split) -> Tally:
@@ -243,10 +255,34 @@ def _tally(config: Config, alert: Alert, split: Split) -> Tally:
     )
 
 
-def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """How far back the evaluations go."""
+
+    oldest: datetime | None
+    """The time of the oldest record that was read."""
+    embedded: bool
+
+    def why_too_few(self, case: _Case) -> Iterator[str]:
+        """Why there is too little to compare with, and what to do; nothing where that is not for what is gone."""
+        oldest, onset = self.oldest, case.alert.onset_at
+        if oldest is not None and oldest <= onset - _ENOUGH_BEFORE:
+            return
+        topics = case.config.topics
+        remedy = (
+            "The embedded broker keeps some minutes only: explain an alarm while it is fresh."
+            if self.embedded
+            else f"How long they are kept is topics.retention_hours ({topics.retention_hours} in this configuration)."
+        )
+        yield wording.gone_before(topics.evaluations, oldest, onset, remedy)
+
+
+def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime | None:
+    """Gives them to the case, and returns the time of the oldest record."""
     topic, takers = config.topics.evaluations, case.takers
+    oldest: int | None = None
     if topic not in cluster.partitions:
-        return
+        return None
     # Most of what others judged is left out before it is taken apart.
     mark = case.alert.fingerprint.encode()
     try:
@@ -255,11 +291,13 @@ def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> None:
             total = sum(len(held) for held in ranges.values())
             for number, message in enumerate(scan.read_within(ranges), start=1):
                 value = message.value() or b""
+                oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
                 if mark in value:
                     _take(value, takers)
                 meter.show(done=number / total, records=number)
     except StageError as error:
         raise click.ClickException(str(error)) from None
+    return None if oldest is None else datetime.fromtimestamp(oldest / 1000.0, UTC)
 
 
 def _ranges(scan: TopicScan, case: _Case, *, by_time: bool) -> dict[int, range]:
@@ -286,30 +324,48 @@ def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]]) -> None:
 # The output
 
 
-def _tell(case: _Case, book: AlertBook, console: Console) -> None:
+def _tell(case: _Case, book: AlertBook, extent: _Reach, console: Console) -> None:
     alert, detection = case.alert, case.config.detection
     found = None if case.tally is None else explain(case.tally)
     console.print(Text(printable(f"Alert {book.short(alert)}: {wording.headline(alert)}"), style="bold"))
     _lines(console, wording.announced(alert, book.raised(alert), detection.alpha))
     _lines(console, [wording.guarantee(alert, detection.alpha, detection.period_days)])
-    _section(console, "What is behind it", _behind(case, book, found))
+    _section(console, "What is behind it", _behind(case, book, found, extent))
     _draw(console, _sheets(case, found))
     _examples(console, case)
     _section(console, "What to do next", wording.next_steps(alert, found, _runbook(case)))
 
 
-def _behind(case: _Case, book: AlertBook, found: Explanation | None) -> Iterator[str]:
+def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Reach) -> Iterator[str]:
     alert = case.alert
-    if alert.cause is Cause.JUDGES_CHANGED:
-        yield "It was withdrawn because the judges had changed: what follows may be their doing."
     if alert.subject is Subject.JUDGES:
         yield f"The judges' verdicts on {alert.series.dimension} changed; the canaries are the same as before."
         withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.withdrawn(alert)]
-        yield f"Quality alarms withdrawn for it: {', '.join(withdrawn) or 'none'}."
-    elif found is not None:
+        if withdrawn:
+            yield f"Quality alarms withdrawn for it: {', '.join(withdrawn)}."
+        if case.canaries is not None and not case.canaries.count:
+            yield from extent.why_too_few(case)
+        return
+    yield from _judges(alert, book)
+    if found is not None:
         yield from wording.findings(alert, found, case.sides)
+        if found.whole.counts[0] < FEWEST and case.sides == wording.TIMES:
+            yield from extent.why_too_few(case)
     else:
         yield f"The configuration has no comparison {alert.series.value} any more: the two models are not known."
+
+
+def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
+    """What the judges may have to do with it."""
+    if alert.cause is Cause.JUDGES_CHANGED:
+        yield "It was withdrawn because the judges had changed: what follows may be their doing."
+    # Both models of a comparison are judged by the same judges at the same time.
+    judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
+    if judges is not None:
+        yield (
+            f"The judges changed their verdicts on {judges.series.dimension} at {wording.when(judges.onset_at)} "
+            f"(alert {book.short(judges)}): this may be them and not the answers."
+        )
 
 
 def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:

@@ -16,7 +16,7 @@ All of it is pure: evaluations in, texts out.
 
 from stream.explanation.canaries import CanaryTally, Turned
 from stream.explanation.contributions import Change, Slice, mean_change, slice_of
-from stream.explanation.explaining import Attribute, Driver, Explanation, Move, explain
+from stream.explanation.explaining import Arrival, Attribute, Driver, Explanation, Move, explain
 from stream.explanation.parts import RULES, Part, PartSums
 from stream.explanation.slices import OTHERS, Slices
 from stream.explanation.sums import Pair, Period, Sums
@@ -25,6 +25,7 @@ from stream.explanation.tally import Split, Tally, by_model, by_time
 __all__ = [
     "OTHERS",
     "RULES",
+    "Arrival",
     "Attribute",
     "CanaryTally",
     "Change",

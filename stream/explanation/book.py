@@ -1,19 +1,21 @@
 """The book of alerts: what the alerts topic says of every series, and which alert somebody means."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from difflib import get_close_matches
 
 from pydantic import ValidationError
 
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
-from stream.alarms.alert import Alert, Cause
+from stream.alarms.alert import Alert, Cause, Subject
 from stream.detection import Kind
 
 SHORT_CHARS = 8
 """Of an alert's id as it is shown, where that is enough to tell it from others."""
-# A shorter beginning may be anything.
-_LEAST_CHARS = 4
+# A drop that begins so soon before or after the judges changed may be their doing, even where that is over.
+_SOON = timedelta(days=1)
+_WHOLE = frozenset({COMPOSITE, GOOD_SHARE})
 
 
 class AlertBook:
@@ -34,19 +36,30 @@ class AlertBook:
         except ValidationError:
             self.unreadable += 1
             return
-        self._newest[key or alert.series.key.encode()] = (alert, value)
+        self._newest[key or alert.key.encode()] = (alert, value)
         self._alarms[alert.alert_id] = alert
         if alert.kind is Kind.RAISED:
             self._raised[alert.alert_id] = alert
 
     def newest(self, *, app: str | None = None, cleared: bool = False) -> list[tuple[Alert, bytes]]:
-        """What is known of each series, and as it is on the topic: open ones first, then by time, newest first."""
+        """What is known of each series, and as it is on the topic.
+
+        Open ones come first, of them those about the judges, which all others rest on; then the newest.
+        """
         found = [
             (alert, value)
             for alert, value in self._newest.values()
             if app in {None, alert.series.app} and (cleared or alert.kind is not Kind.CLEARED)
         ]
-        return sorted(found, key=lambda each: (each[0].kind is Kind.CLEARED, -each[0].raised_at.timestamp()))
+        return sorted(found, key=lambda each: _rank(each[0]))
+
+    def latest(self) -> Alert | None:
+        """The open alarm that was raised last."""
+        return max((alert for alert, _ in self.newest()), key=lambda alert: alert.raised_at, default=None)
+
+    def apps(self) -> list[str]:
+        """Those that there are alarms about."""
+        return sorted({alert.series.app for alert, _ in self._newest.values()})
 
     def raised(self, alert: Alert) -> Alert | None:
         """The first announcement of an alarm, if it is still there."""
@@ -58,9 +71,7 @@ class AlertBook:
         exact = self._alarms.get(beginning.strip())
         if exact is not None:
             return [exact]
-        return [
-            alert for name, alert in self._alarms.items() if len(wanted) >= _LEAST_CHARS and name.startswith(wanted)
-        ]
+        return [alert for name, alert in self._alarms.items() if name.startswith(wanted)]
 
     def close_to(self, name: str) -> list[Alert]:
         """Up to three alarms that may be meant by an id that none has; the newest where none is like it."""
@@ -78,13 +89,48 @@ class AlertBook:
         return alert.alert_id[:chars]
 
     def withdrawn(self, alert: Alert) -> Sequence[Alert]:
-        """Quality alarms that were cleared because the judges had changed, on what this alert is about."""
-        moved = {alert.series.dimension, COMPOSITE, GOOD_SHARE}
-        return [
+        """Quality alarms that were cleared because the judges had changed, as this alert says.
+
+        The topic keeps the newest of each series: where nothing is found, some may have been.
+        """
+        found = [
             other
-            for other, _ in self.newest(cleared=True)
-            if other.cause is Cause.JUDGES_CHANGED
-            and other.series.dimension in moved
-            and other.fingerprint == alert.fingerprint
-            and other.at >= alert.raised_at
+            for other in self._alarms.values()
+            if other.cause is Cause.JUDGES_CHANGED and self._withdrawn_for(other) == alert.alert_id
         ]
+        return sorted(found, key=lambda other: other.at)
+
+    def judges_behind(self, alert: Alert) -> Alert | None:
+        """The alarm about the judges that may be the reason for one about the quality."""
+        found = [judges for judges in self._judges_of(alert) if _may_be_behind(judges, alert)]
+        return max(found, key=lambda judges: judges.onset_at, default=None)
+
+    def _withdrawn_for(self, alert: Alert) -> str | None:
+        before = [judges for judges in self._judges_of(alert) if judges.raised_at <= alert.at]
+        return max(before, key=lambda judges: judges.raised_at).alert_id if before else None
+
+    def _judges_of(self, alert: Alert) -> list[Alert]:
+        """All that is known of changes of the judges whose scores an alert is about."""
+        dimension = alert.series.dimension
+        return [
+            judges
+            for judges in self._alarms.values()
+            if judges.subject is Subject.JUDGES
+            and judges.fingerprint == alert.fingerprint
+            and (dimension in _WHOLE or judges.series.dimension == dimension)
+        ]
+
+
+def _rank(alert: Alert) -> tuple[bool, bool, float]:
+    is_cleared = alert.kind is Kind.CLEARED
+    return is_cleared, not is_cleared and alert.subject is not Subject.JUDGES, -alert.raised_at.timestamp()
+
+
+def _may_be_behind(judges: Alert, alert: Alert) -> bool:
+    """Whether they changed not long before or after it began, or before it and that is not yet over.
+
+    Canaries are judged now and then: that the judges changed may show later than what comes of it.
+    """
+    if judges.onset_at > alert.raised_at + _SOON:
+        return False
+    return judges.kind is not Kind.CLEARED or judges.onset_at >= alert.onset_at - _SOON

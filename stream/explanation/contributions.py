@@ -3,12 +3,13 @@
 Slices divide the traffic: each record is in one. A slice has the share p of the weight and the mean m, before (0) and
 since (1). The mean M = Σ p·m of all changes by Δ = M₁ − M₀, to which a slice contributes
 
-    C = p₁·(m₁ − M̄) − p₀·(m₀ − M̄) = (p₀ + p₁)/2 · (m₁ − m₀)  +  (p₁ − p₀) · ((m₀ + m₁)/2 − M̄)
+    C = p₁·(m₁ − M₀) − p₀·(m₀ − M₀) = (p₀ + p₁)/2 · (m₁ − m₀)  +  (p₁ − p₀) · ((m₀ + m₁)/2 − M₀)
                                        change within the slice       change of the mix
 
-with M̄ = (M₀ + M₁)/2. The contributions of all slices add up to Δ. A slice that grows counts for the mix only as far as
-it is unlike the rest, and one that is new or gone needs no mean where it has none. The *excess* is what it contributes
-beyond its share of the traffic, C − (p₀ + p₁)/2 · Δ: 0 for every slice if all of them fell alike.
+The contributions of all slices add up to Δ. A slice that grows counts for the mix only as far as it is unlike what the
+traffic was before, and one that is new or gone needs no mean where it has none: where one slice takes the place of
+another, the fall is that of the new one. The *excess* is what a slice contributes beyond its share of the traffic,
+C − p₁·Δ = p₁·(m₁ − M₁) − p₀·(m₀ − M₀): 0 for every slice if all of them fell alike.
 
 **Intervals** are by the delta method. Each record's influence on the estimate is w/W · (a + b·x), with one a and b for
 those in the slice and others for the rest, and the variance is the sum of their squares (records are independent, and
@@ -28,6 +29,9 @@ from stream.explanation.sums import Pair, Sums
 CONFIDENCE = 0.95
 # A score in [0, 1] has at most this variance.
 _MOST_SPREAD = 0.25
+# A slice with so much of the traffic, and so many times what it had, has come with the change.
+_LEAST_ARRIVAL = 0.05
+_TIMES_ARRIVED = 5.0
 # Quantiles are worked out for these alone; the next lower one makes an interval wider.
 _FREEDOMS = (*range(1, 31), 40, 60, 100, 200, 1000)
 
@@ -63,6 +67,25 @@ class Slice:
     """What of the contribution is from the change of its share; the rest is from the change of its mean."""
     excess: Change
     """What it contributes beyond its share of the traffic."""
+
+    @property
+    def arrived(self) -> bool:
+        """Whether it is as good as new."""
+        return _came(*self.shares)
+
+    @property
+    def left(self) -> bool:
+        """Whether it is as good as gone."""
+        return _came(*reversed(self.shares))
+
+    @property
+    def fell(self) -> bool:
+        """Whether its own mean is surely lower."""
+        return self.change is not None and self.change.is_fall
+
+
+def _came(was: float, now: float) -> bool:
+    return now >= _LEAST_ARRIVAL and now >= _TIMES_ARRIVED * was
 
 
 def mean_change(pair: Pair, *, confidence: float = CONFIDENCE, scale: float = 1.0) -> Change | None:
@@ -104,15 +127,15 @@ class _Place:
     means: tuple[float, float]
     """Of the whole."""
     parts: tuple[float, float]
-    """p·(m − M̄)."""
+    """p·(m − M₀)."""
 
     @classmethod
     def of(cls, whole: Pair, part: Pair) -> "_Place":
         means = (_mean(whole.before), _mean(whole.since))
-        middle = sum(means) / 2.0
+        usual = means[0]
         sides = ((whole.before, part.before), (whole.since, part.since))
         shares = tuple(own.weight / everything.weight for everything, own in sides)
-        parts = tuple((own.weighted - middle * own.weight) / everything.weight for everything, own in sides)
+        parts = tuple((own.weighted - usual * own.weight) / everything.weight for everything, own in sides)
         return cls(whole=whole, part=part, shares=_two(shares), means=means, parts=_two(parts))
 
     @property
@@ -128,7 +151,7 @@ class _Place:
 
     @property
     def excess(self) -> float:
-        return self.contribution - sum(self.shares) / 2.0 * (self.means[1] - self.means[0])
+        return self.contribution - self.shares[1] * (self.means[1] - self.means[0])
 
     def change(self, value: float, *, excess: bool, confidence: float) -> Change:
         sides = ((self.whole.before, self.part.before), (self.whole.since, self.part.since))
@@ -146,15 +169,15 @@ class _Place:
 
     def _influences(self, at: int, *, excess: bool) -> tuple[tuple[float, float], tuple[float, float]]:
         """a and b of the records in the slice, and of the rest."""
-        sign, mean = (1.0 if at else -1.0), self.means[at]
-        growth, middle = (self.shares[1] - self.shares[0]) / 2.0, sum(self.means) / 2.0
-        a, b = growth * mean - sign * self.parts[at], -growth
-        own_a, own_b = a - sign * middle, b + sign
+        sign, mean, usual, share = (1.0 if at else -1.0), self.means[at], self.means[0], self.shares[at]
         if excess:
-            usual, half = sign * sum(self.shares) / 2.0, (self.means[1] - self.means[0]) / 2.0
-            a, b = a + usual * mean + half * self.shares[at], b - usual
-            own_a, own_b = own_a + usual * mean - half * (1.0 - self.shares[at]), own_b - usual
-        return (own_a, own_b), (a, b)
+            # Of p·(m − M): its sum of scores is p·(m − M₀) + p·M₀.
+            a, b = 2.0 * share * mean - self.parts[at] - share * usual, -share
+            return (sign * (a - mean), sign * (b + 1.0)), (sign * a, sign * b)
+        # Scores before tell what the growth of the slice is measured by.
+        growth = 0.0 if at else self.shares[1] - self.shares[0]
+        a, b = growth * usual - sign * self.parts[at], -growth
+        return (a - sign * usual, b + sign), (a, b)
 
 
 def _change(value: float, noises: tuple[float, ...], sizes: tuple[float, float], confidence: float) -> Change:

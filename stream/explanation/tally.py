@@ -90,9 +90,14 @@ class Tally:
         self.parts = PartSums(composition, target) if composition is not None and of_composite else None
 
     @property
+    def compares_models(self) -> bool:
+        """Whether its sides are two models, and not two times."""
+        return self._series.attribute == "versions"
+
+    @property
     def _fixed(self) -> str | None:
         """The attribute that is the same in all of the series, or that tells the sides apart."""
-        return "model" if self._series.attribute == "versions" else self._series.attribute
+        return "model" if self.compares_models else self._series.attribute
 
     def add(self, evaluation: Evaluation) -> None:
         period = self._side(evaluation)

@@ -1,6 +1,6 @@
 """An alert and its explanation in plain words, and as tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import exp, log
 
@@ -13,14 +13,18 @@ from stream.comparison.sheets import Sheet
 from stream.detection import Kind
 from stream.explanation.canaries import Turned
 from stream.explanation.contributions import Change, Slice
-from stream.explanation.explaining import FEWEST, Attribute, Driver, Explanation, Move
+from stream.explanation.explaining import FEWEST, Arrival, Attribute, Driver, Explanation, Move
 from stream.explanation.parts import RULES, Part
 from stream.explanation.tally import TAG
 
 # The logarithm of ten million: beyond it, digits say nothing.
 _MOST_EVIDENCE = 16.0
+# A length of time below is told in seconds.
+_FEW_SECONDS = 120.0
 _ATTRIBUTES = 3
 _VALUES = 8
+_NAMED = 3
+_ALL = 0.995
 _TURNED = 10
 _HINTS = {
     "groundedness": "retrieval: the index, embeddings, filters, empty contexts",
@@ -37,6 +41,10 @@ CONTRIBUTION_NOTE = (
 RULES_NOTE = f"{RULES}: what the rules for unsafe answers and for required criteria take from the composite, or give."
 
 
+TIMES = ("before", "since")
+"""What is compared, in words, where it is not two models."""
+
+
 # Numbers
 
 
@@ -49,8 +57,16 @@ def when(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def clock(at: datetime) -> str:
+    """To the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def length(span: timedelta) -> str:
-    minutes = max(0, round(span.total_seconds() / 60.0))
+    seconds = max(0.0, span.total_seconds())
+    if seconds < _FEW_SECONDS:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
     days, rest = divmod(minutes, 1440)
     if days:
         return f"{days} d {rest // 60} h"
@@ -82,18 +98,48 @@ def headline(alert: Alert) -> str:
         have = "have" if is_open(alert) else "had"
         return f"the judges {have} changed: {alert.series.dimension}"
     if alert.subject is Subject.VERSIONS:
-        return f"one model {tense} worse: {alert.series.value} ({alert.series.app})"
+        worse = (
+            f"{alert.models[0]} {tense} worse than {alert.models[1]}" if alert.models else f"one model {tense} worse"
+        )
+        return f"{worse}: {alert.series.value} ({alert.series.app})"
     return f"{name_of(alert.series)} {tense} too low"
 
 
-def level(alert: Alert) -> str:
-    """How low, against what."""
-    span = f"{number(alert.estimate)} ({interval(alert.low, alert.high)})"
-    if alert.subject is Subject.VERSIONS:
-        return f"difference {span}, where {number(alert.target)} is allowed"
+def level(alert: Alert, raised: Alert | None = None) -> str:
+    """How low, against what; with the first announcement, also how low it was then."""
     if alert.subject is Subject.JUDGES:
-        return f"they repeat {span} of their verdicts on canaries, to be at least {number(alert.target)}"
-    return f"mean {span}, to be at least {number(alert.target)}"
+        return _steadiness(alert, raised)
+    if alert.subject is Subject.VERSIONS:
+        return f"difference {_span(alert)}, where {_target(alert)} is allowed"
+    if is_open(alert):
+        return f"mean {_span(alert)}, to be at least {_target(alert)}"
+    known = [f"to be at least {_target(alert)}"]
+    if raised is not None:
+        known = [f"fell to {_span(raised)}, {known[0]}"]
+    if alert.cause in {None, Cause.RECOVERED}:
+        known.append(f"{_span(alert)} when it was cleared")
+    return "; ".join(known)
+
+
+def _steadiness(alert: Alert, raised: Alert | None) -> str:
+    """What was expected of the judges when it was raised is no longer expected since then."""
+    first = alert if alert.kind is Kind.RAISED else raised
+    kept = None if first is None else f"{percent(first.estimate)} of the canaries kept their verdict"
+    if alert.kind is Kind.RAISED:
+        return f"{kept}, where {percent(alert.target)} is usual"
+    if alert.cause not in {None, Cause.RECOVERED}:
+        return f"{percent(alert.target)} of the canaries' verdicts are to stay" if kept is None else f"{kept}"
+    now = f"{percent(alert.estimate)} of the canaries" if kept is None else percent(alert.estimate)
+    since = "since it was raised" if kept is None else f"{kept} when it was raised; since then"
+    return f"{since} {now} repeat the new one"
+
+
+def _span(alert: Alert) -> str:
+    return f"{number(alert.estimate)} ({interval(alert.low, alert.high)})"
+
+
+def _target(alert: Alert) -> str:
+    return f"{alert.target:.3g}"
 
 
 def chance(raised: Alert | None, alpha: float) -> str:
@@ -106,10 +152,11 @@ def state(alert: Alert) -> str:
     if alert.kind is Kind.RAISED:
         return "open"
     if alert.kind is Kind.UPDATED:
-        return f"open, last looked at {when(alert.at)}"
+        return f"open, last update {when(alert.at)}"
     reasons = {
         Cause.JUDGES_CHANGED: "withdrawn, because the judges had changed",
         Cause.EVALUATOR_CHANGED: "its evaluator or target is no longer used",
+        Cause.GONE: "nothing comes of it any more",
     }
     steady = "the verdicts are steady again, as they are now" if alert.subject is Subject.JUDGES else "recovered"
     if alert.cause in reasons or alert.recovered_at is None:
@@ -123,7 +170,7 @@ def guarantee(alert: Alert, alpha: float, days: float) -> str:
     if alert.subject is Subject.VERSIONS:
         return f"Were the model not worse by that much, this would ever be said with a probability of at most {share}."
     quiet = (
-        "the judges were as before" if alert.subject is Subject.JUDGES else f"the mean were at least {alert.target:g}"
+        "the judges were as before" if alert.subject is Subject.JUDGES else f"the mean were at least {_target(alert)}"
     )
     return (
         f"If {quiet}, an alarm would come with a probability of at most {share} in {days:g} days, "
@@ -134,7 +181,9 @@ def guarantee(alert: Alert, alpha: float, days: float) -> str:
 def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]:
     """What was announced, when it began, and what became of it."""
     yield alert.summary or f"{headline(alert)}: {level(alert)}"
-    if raised is not None and raised.kind is not alert.kind:
+    if alert.subject is Subject.JUDGES and alert.kind is not Kind.RAISED:
+        yield level(alert, raised)
+    elif raised is not None and raised.kind is not alert.kind:
         yield f"at first: {level(raised)}"
     if alert.effective_n < 0.99 * alert.scores:
         yield f"scores: {alert.scores:,} of unequal weight, worth {alert.effective_n:,.0f} of equal weight"
@@ -157,30 +206,58 @@ def findings(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterat
     if whole.change is None:
         yield f"There is nothing to compare: {compared}."
         return
-    yield (
-        f"The mean went from {number(whole.means[0], 3)} ({sides[0]}) to {number(whole.means[1], 3)} ({sides[1]}): "
-        f"{_change(whole.change)}; {compared}."
-    )
+    yield f"{_moved(alert, whole, sides)}; {compared}."
     if found.too_few:
         yield f"It takes {FEWEST} scores on each side to say what is behind it."
         return
+    what = _what(alert)
     if not whole.change.is_fall:
-        yield "That is not surely a fall: what is behind it cannot be said."
+        yield f"That is not surely a {what}: what is behind it cannot be said."
         return
     yield from _criterion(alert, found)
-    yield _driver(found)
-    yield from _elsewhere(found.elsewhere)
+    yield from _where(found, what)
+    if alert.subject is not Subject.VERSIONS:
+        yield from _elsewhere(found.elsewhere)
+
+
+def _what(alert: Alert) -> str:
+    return "difference" if alert.subject is Subject.VERSIONS else "fall"
+
+
+def _moved(alert: Alert, whole: Move, sides: tuple[str, str]) -> str:
+    before, since = (number(mean, 3) for mean in whole.means)
+    if alert.subject is not Subject.VERSIONS or whole.change is None:
+        return f"The mean went from {before} ({sides[0]}) to {since} ({sides[1]}): {_change(whole.change)}"
+    other, own = sides
+    is_worse = "worse" if whole.change.value < 0.0 else "better"
+    size = f"{abs(whole.change.value):.3f}"
+    span = f"{_signed(whole.change.low)} to {_signed(whole.change.high)}"
+    return f"{own} is {is_worse} than {other} by {size} ({span}): its mean is {since}, that of {other} {before}"
+
+
+def gone_before(topic: str, first: datetime | None, onset: datetime, remedy: str) -> str:
+    """Why there is too little to compare with; `first` is the time of the oldest record that is left."""
+    if first is None:
+        return f"{topic} has no evaluations of that time any more. {remedy}"
+    if first > onset:
+        return (
+            f"{topic} goes back to {clock(first)} only, after the onset at {clock(onset)}: what was before is gone. "
+            f"{remedy}"
+        )
+    return f"{topic} goes back to {clock(first)} only, shortly before the onset at {clock(onset)}. {remedy}"
 
 
 def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
-    if found.criterion is not None:
-        part, total = found.criterion, sum(part.contribution.value for part in found.parts)
-        yield (
-            f"Criterion: {part.name}, with {percent(part.weight)} of the weight, accounts for "
-            f"{_share(part.contribution.value, total)} of the fall of the composite."
-        )
+    if found.behind:
+        total = sum(part.contribution.value for part in found.parts)
+        told = [
+            f"{part.name}, with {percent(part.weight)} of the weight, accounts for "
+            f"{_much(part.contribution.value, total)} of the {_what(alert)} of the composite"
+            for part in found.behind
+        ]
+        yield f"{'Criterion' if len(told) == 1 else 'Criteria'}: {'; '.join(told)}."
     elif found.parts:
-        yield "Criterion: none fell by clearly more than its weight in the composite."
+        yield f"Criterion: none has clearly more of the {_what(alert)} than its weight in the composite."
     elif found.strangers:
         yield (
             "Criterion: the evaluations are by other criteria than this configuration has; what each contributed to "
@@ -190,29 +267,76 @@ def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
         yield "Criterion: not known."
 
 
-def _driver(found: Explanation) -> str:
-    if found.driver is None:
-        return (
-            "Likely driver: none. The fall is spread over the traffic; no slice has clearly more than its share of it."
-        )
-    driver, whole = found.driver, found.whole.change
+def _where(found: Explanation, what: str) -> Iterator[str]:
+    """What is new, and the slice that fell most; else that there is none."""
+    whole = found.whole.change
     assert whole is not None
-    part = driver.part
-    usual = percent(round(sum(part.shares) / 2.0, 3))
-    likewise = f" Nearly the same holds for {_likewise(driver)}." if driver.likewise else ""
-    how = f"its mean changed by {_change(part.change)}" if part.change is not None else _arrival(part)
+    if found.arrival is not None:
+        yield _arrival(found.arrival, whole)
+    if found.driver is not None:
+        yield _driver(found.driver, whole, what)
+    elif found.grown is not None:
+        yield _grown(*found.grown)
+    elif found.arrival is None:
+        yield (
+            f"Likely driver: none. The {what} is spread over the traffic; no slice has clearly more than its share of "
+            "it."
+        )
+
+
+def _arrival(arrival: Arrival, whole: Change) -> str:
+    part = arrival.part
+    known = [f"{_shift(part)} of the traffic", f"mean {number(part.means[1])}"]
+    gone = arrival.replaced[:_NAMED]
+    instead = (
+        f"; what it replaced, {_all(map(_value, gone))}, had {_all(number(each.means[0]) for each in gone)}"
+        if gone
+        else ""
+    )
+    also = [f"{_value(each)} ({_share(each.contribution.value, whole.value)})" for each in arrival.also[:_NAMED]]
     return (
-        f"Likely driver: {_label(driver.attribute, part.value)}. With {usual} of the traffic it accounts for "
-        f"{_share(part.contribution.value, whole.value)} of the fall; {how}.{likewise}"
+        f"New with the drop: {_label(arrival.attribute, part.value)} ({', '.join(known)}{instead}). "
+        f"It accounts for {_much(part.contribution.value, whole.value)} of the fall."
+        f"{f' New and low as well: {_all(also)}.' if also else ''}"
+        f"{f' With it came {_labels(arrival.likewise)}.' if arrival.likewise else ''}"
     )
 
 
-def _arrival(part: Slice) -> str:
-    return "it was not there before" if part.means[0] is None else "it is no longer there"
+def _driver(driver: Driver, whole: Change, what: str) -> str:
+    part = driver.part
+    before, since = (number(mean, 3) for mean in part.means)
+    likewise = f" Nearly the same holds for {_labels(driver.likewise)}." if driver.likewise else ""
+    return (
+        f"Likely driver: {_label(driver.attribute, part.value)}. It accounts for "
+        f"{_much(part.contribution.value, whole.value)} of the {what}; its mean: {before} → {since}, "
+        f"{_change(part.change)}; its share of the traffic: {_shift(part)}.{likewise}"
+    )
 
 
-def _likewise(driver: Driver) -> str:
-    return ", ".join(_label(name, part.value) for name, part in driver.likewise[:3])
+def _grown(attribute: str, part: Slice) -> str:
+    mean = part.means[0] if part.means[1] is None else part.means[1]
+    return (
+        "Likely driver: none whose own mean fell. The mix of the traffic changed: "
+        f"{_label(attribute, part.value)}, {_shift(part)} of it, with a mean of {number(mean)}."
+    )
+
+
+def _shift(part: Slice) -> str:
+    before, since = (percent(round(share, 3)) for share in part.shares)
+    return f"{before} → {since}"
+
+
+def _labels(found: Sequence[tuple[str, Slice]]) -> str:
+    return ", ".join(_label(name, part.value) for name, part in found[:_NAMED])
+
+
+def _all(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _value(part: Slice) -> str:
+    return "(none)" if part.value is None else part.value
 
 
 def _elsewhere(moves: Sequence[Move]) -> Iterator[str]:
@@ -233,7 +357,12 @@ def _label(attribute: str, value: str | None) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{100.0 * part / whole:.0f} %" if whole else NOTHING
+    return f"{100.0 * part / whole:.0f} %".replace("-", "−") if whole else NOTHING
+
+
+def _much(part: float, whole: float) -> str:
+    """For a sentence: what others gained does not make it more than all."""
+    return "all" if part / whole >= _ALL else _share(part, whole)
 
 
 def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterator[str]:
@@ -244,9 +373,11 @@ def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterato
     else:
         fallen = _fallen(alert, found)
         if fallen in _HINTS:
-            yield f"{fallen} fell: look at {_HINTS[fallen]}."
-        if found is not None and found.driver is not None:
-            name = _label(found.driver.attribute, found.driver.part.value)
+            how = "is worse" if alert.subject is Subject.VERSIONS else "fell"
+            yield f"{fallen} {how}: look at {_HINTS[fallen]}."
+        first = None if found is None else found.arrival or found.driver
+        if first is not None:
+            name = _label(first.attribute, first.part.value)
             yield f"Ask what changed for {name}, and roll that back or take it out of the traffic."
         yield "Read the examples: if the answers are good, the judges are wrong, and not the service."
     yield f"Runbook: {runbook}"
@@ -256,8 +387,8 @@ def _fallen(alert: Alert, found: Explanation | None) -> str:
     """The criterion to begin with."""
     if alert.series.dimension not in {COMPOSITE, GOOD_SHARE}:
         return alert.series.dimension
-    if found is not None and found.criterion is not None:
-        return found.criterion.name
+    if found is not None and found.behind:
+        return found.behind[0].name
     return alert.worst_dimensions[0].dimension if alert.worst_dimensions else ""
 
 
@@ -276,7 +407,13 @@ def sheets_of(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Itera
 
 def _suspects(alert: Alert) -> Sheet:
     rows = [
-        (each.dimension, number(each.estimate), interval(each.low, each.high), number(each.target), odds(each.evidence))
+        (
+            each.dimension,
+            number(each.estimate),
+            interval(each.low, each.high),
+            f"{each.target:.3g}",
+            odds(each.evidence),
+        )
         for each in alert.worst_dimensions
     ]
     headings = ("dimension", "mean", "interval", "target", "by chance")
@@ -323,7 +460,7 @@ def _slices(found: Explanation, sides: tuple[str, str]) -> Sheet:
     if found.tags_left_out:
         notes.append("There are more tags than can be followed; the rest was left out.")
     return Sheet(
-        title="Where it fell",
+        title="Where it fell" if sides == TIMES else "Where they differ",
         headings=(
             "attribute",
             "value",
@@ -345,7 +482,7 @@ def _rows(attribute: Attribute, total: float) -> Iterator[tuple[str, ...]]:
     for each in attribute.slices[:_VALUES]:
         yield (
             attribute.name,
-            "(none)" if each.value is None else each.value,
+            _value(each),
             percent(round(each.shares[0], 3)),
             percent(round(each.shares[1], 3)),
             number(each.means[0], 3),

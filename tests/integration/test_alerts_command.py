@@ -26,6 +26,7 @@ from tests.stream.explanation.invented import ONSET, RAISED, alert, dimension, e
 LATER = RAISED + timedelta(hours=2)
 BOT = Series(app="support-bot", dimension="groundedness")
 SHOP = Series(app="shop", dimension="composite")
+CANARIES = Series(app="canaries", dimension="groundedness")
 
 
 class Place:
@@ -43,8 +44,7 @@ class Place:
 
     def announce(self, *alerts: Alert) -> None:
         values = [
-            {"key": each.series.key.encode(), "value": each.model_dump_json(exclude_none=True).encode()}
-            for each in alerts
+            {"key": each.key.encode(), "value": each.model_dump_json(exclude_none=True).encode()} for each in alerts
         ]
         produce_all(self._bootstrap, self.alerts, values)
 
@@ -125,7 +125,25 @@ class TestList:
     def test_one_app_alone(self, place: Place) -> None:
         place.announce(alert(series=SHOP), alert(series=BOT))
         assert place.told("list", "--app", "shop").count("too low") == 1
-        assert place.told("list", "--app", "none").startswith("No alarms about none; there are some about other apps.")
+        assert place.told("list", "--app", "none").startswith(
+            "No alarms about none; alarms exist for: shop, support-bot\n"
+        )
+
+    def test_alarms_about_the_judges_come_first(self, place: Place) -> None:
+        judges = alert(series=CANARIES, subject=Subject.JUDGES, estimate=0.4, target=0.985)
+        updated = alert(series=CANARIES, subject=Subject.JUDGES, estimate=1.0, kind=Kind.UPDATED, at=LATER)
+        place.announce(judges, updated, alert(series=BOT, raised_at=LATER, alert_id="99999999-new"))
+        told = place.told("list")
+        assert told.startswith(f"{short(judges)}  the judges have changed: groundedness\n")
+        assert "40 % of the canaries kept their verdict when it was raised; since then 100 % repeat the new one" in told
+        assert "open, last update 2026-11-15 04:10 UTC" in told
+        assert place.told("explain").startswith("Alert 99999999")
+
+    def test_a_cleared_alarm_tells_how_low_it_was(self, place: Place) -> None:
+        over = cleared(alert(series=BOT)).model_copy(update={"estimate": 0.97, "low": 0.95, "high": 0.99})
+        place.announce(alert(series=BOT), over)
+        words = "fell to 0.55 (0.42 to 0.68), to be at least 0.85; 0.97 (0.95 to 0.99) when it was cleared"
+        assert words in place.told("list", "--all")
 
     def test_json_is_what_is_on_the_topic(self, place: Place) -> None:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
@@ -135,7 +153,7 @@ class TestList:
 
     def test_a_series_without_alerts_any_more_is_not_listed(self, place: Place, broker: EmbeddedBroker) -> None:
         place.announce(alert(series=BOT))
-        produce_all(broker.bootstrap, place.alerts, [{"key": BOT.key.encode(), "value": None}])
+        produce_all(broker.bootstrap, place.alerts, [{"key": alert(series=BOT).key.encode(), "value": None}])
         assert place.told("list").startswith("No alarms yet.")
 
     def test_records_of_strangers_are_counted_and_left_out(self, place: Place, broker: EmbeddedBroker) -> None:
@@ -176,6 +194,7 @@ class TestNothingToTell:
         place.announce(*twins)
         result = place.run("explain", "abcdef12")
         assert result.exit_code == 1
+        assert "2 alerts begin with 'abcdef12': write more of the id" in result.stderr
         assert "abcdef12-0" in result.stderr
         assert "abcdef12-1" in result.stderr
 
@@ -203,7 +222,9 @@ class TestExplain:
         assert "by chance: at most 1 in 148" in told
         assert "a probability of at most 1 % in 30 days, however often one looks" in told
         assert "300 scores before, 100 scores since" in told
-        assert re.search(r"Likely driver: model model-2\. With \d+(\.\d)? % of the traffic it accounts for", told)
+        assert re.search(
+            r"Likely driver: model model-2\. It accounts for all of the fall; its mean: 0\.9\d+ → 0\.", told
+        )
         assert re.search(r"^model +model-2 ", told, re.MULTILINE)
         assert "Left out, with too many values: tag request." in told
         assert "Q What of t-1-310?" in told
@@ -221,14 +242,31 @@ class TestExplain:
         place.publish(traffic(bad="all"))
         place.announce(alert(series=Series(app="support-bot", dimension="composite")))
         told = place.told("explain")
-        assert "Criterion: groundedness, with 16.7 % of the weight, accounts for 100 % of the fall" in told
+        assert "Criterion: groundedness, with 16.7 % of the weight, accounts for all of the fall" in told
         assert "Likely driver: none. The fall is spread over the traffic" in told
 
     def test_without_evaluations_it_says_so(self, place: Place) -> None:
         place.announce(alert(series=BOT))
         told = place.told("explain")
         assert "There is nothing to compare: 0 scores before, 0 scores since." in told
+        assert f"{place.evaluations} has no evaluations of that time any more. The embedded broker keeps some" in told
         assert "its evaluation is no longer on the topic" in told
+
+    def test_where_what_was_before_is_gone_it_says_how_far_back_the_topic_goes(self, place: Place) -> None:
+        place.publish(each for each in traffic() if each.evaluated_at >= ONSET + timedelta(seconds=20))
+        place.announce(alert(series=BOT))
+        told = place.told("explain")
+        assert (
+            f"{place.evaluations} goes back to 2026-11-15 02:00:20 UTC only, after the onset at 2026-11-15 02:00:00"
+            in told
+        )
+
+    def test_judges_that_changed_at_the_time_are_named(self, place: Place) -> None:
+        judges = alert(series=CANARIES, subject=Subject.JUDGES, target=0.985)
+        place.announce(judges, alert(series=BOT), alert(series=Series(app="support-bot", dimension="clarity")))
+        words = f"The judges changed their verdicts on groundedness at 2026-11-15 02:00 UTC (alert {short(judges)})"
+        assert words in place.told("explain", short(alert(series=BOT)))
+        assert words not in place.told("explain", short(alert(series=Series(app="support-bot", dimension="clarity"))))
 
     def test_a_cleared_alarm_is_explained_up_to_its_recovery_with_examples_of_its_own(self, place: Place) -> None:
         """Its first announcement was compacted away, and the examples with it."""
@@ -241,8 +279,7 @@ class TestExplain:
         assert told.count("A This of t-1-") == 3
 
     def test_changed_judges_are_told_with_the_canaries_and_what_was_withdrawn(self, place: Place) -> None:
-        series = Series(app="canaries", dimension="groundedness")
-        judges = alert(series=series, subject=Subject.JUDGES, target=0.985, worst_dimensions=(), examples=())
+        judges = alert(series=CANARIES, subject=Subject.JUDGES, target=0.985, worst_dimensions=(), examples=())
         withdrawn = cleared(alert(series=BOT), Cause.JUDGES_CHANGED)
         place.publish(canaries())
         place.announce(judges, withdrawn)
@@ -261,11 +298,18 @@ class TestExplain:
         series = Series(app="support-bot", dimension="composite", attribute="versions", value="new-model")
         numbers: dict[str, Any] = {"estimate": -0.15, "low": -0.2, "high": -0.1, "target": 0.02}
         place.publish(traffic(before=0, since=200))
-        place.announce(alert(series=series, subject=Subject.VERSIONS, **numbers))
+        found = alert(series=series, subject=Subject.VERSIONS, models=("model-2", "model-1"), **numbers)
+        place.announce(found)
         told = place.told("explain", config=file)
-        assert "one model is worse: new-model (support-bot)" in told
-        assert re.search(r"The mean went from 0\.9\d+ \(model-1\) to 0\.8\d+ \(model-2\)", told)
+        assert "model-2 is worse than model-1: new-model (support-bot)" in told
+        assert re.search(
+            r"model-2 is worse than model-1 by 0\.1\d+ \(.*\): its mean is 0\.8\d+, that of model-1 0\.9", told
+        )
+        assert "fall" not in told
+        assert "fell" not in told
         assert "Criterion: groundedness" in told
+        assert place.told("explain") == told
+        place.announce(found.model_copy(update={"models": ()}))
         assert "the two models are not known" in place.told("explain")
 
     def test_on_a_real_broker_only_what_lies_around_the_onset_is_read(self, real_kafka: KafkaBroker) -> None:

@@ -95,9 +95,9 @@ def test_the_change_within_a_slice_is_told_from_that_of_the_mix() -> None:
         + [(Period.SINCE, "easy", 0.9, 1.0)] * 20
     )
     hard, easy = (slice_of(whole, parts[name], name) for name in ("hard", "easy"))
-    middle = (0.85 + 0.65) / 2
-    assert (hard.mix, hard.contribution.value) == pytest.approx((0.25 * (0.4 - middle),) * 2)
-    assert easy.mix == pytest.approx(-0.25 * (0.95 - middle))
+    usual = 0.85
+    assert (hard.mix, hard.contribution.value) == pytest.approx((0.25 * (0.4 - usual),) * 2)
+    assert easy.mix == pytest.approx(-0.25 * (0.95 - usual))
     assert easy.contribution.value - easy.mix == pytest.approx(0.625 * -0.1)
 
 
@@ -110,10 +110,55 @@ def test_a_new_slice_of_bad_answers_is_a_change_of_the_mix() -> None:
     new = slice_of(whole, parts["new"], "new")
     assert new.change is None
     assert new.means == (None, 0.0)
-    # Half of the traffic, at 0 where the middle of both means is 0.75.
-    assert new.contribution.value == pytest.approx(0.5 * (0.0 - 0.75))
+    # Half of the traffic, at 0 where it was 1: all of the fall.
+    assert new.contribution.value == pytest.approx(0.5 * (0.0 - 1.0))
+    assert slice_of(whole, parts["old"], "old").contribution.value == pytest.approx(0.0)
     assert new.contribution.is_fall
     assert new.mix == new.contribution.value
+
+
+def test_where_one_takes_the_place_of_another_the_fall_is_that_of_the_new_one() -> None:
+    whole, parts = divided([(Period.BEFORE, "old", 1.0, 1.0)] * 40 + [(Period.SINCE, "new", 0.5, 1.0)] * 40)
+    old, new = (slice_of(whole, parts[name], name) for name in ("old", "new"))
+    assert (old.contribution.value, new.contribution.value) == pytest.approx((0.0, -0.5))
+    assert (old.left, old.arrived, new.left, new.arrived) == (True, False, False, True)
+
+
+@given(records)
+def test_the_excess_is_what_a_slice_is_below_the_mean_more_than_before(
+    found: list[tuple[Period, str, float, float]],
+) -> None:
+    whole, parts = divided(found)
+    for name, pair in parts.items():
+        each = slice_of(whole, pair, name)
+        below = [
+            share * ((own.mean or 0.0) - (everything.mean or 0.0))
+            for share, own, everything in zip(
+                each.shares, (pair.before, pair.since), (whole.before, whole.since), strict=True
+            )
+        ]
+        assert each.excess.value == pytest.approx(below[1] - below[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.6), (0.7, 0.1), (0.5, 0.5)])
+def test_intervals_are_as_wide_as_estimates_scatter_where_shares_change(shares: tuple[float, float]) -> None:
+    rng, runs, held = random.Random(3), 300, [0, 0]
+    means = {Period.BEFORE: (0.6, 0.9), Period.SINCE: (0.3, 0.8)}
+    usual, now = (share * means[at][0] + (1 - share) * means[at][1] for at, share in zip(Period, shares, strict=True))
+    contribution = shares[1] * (0.3 - usual) - shares[0] * (0.6 - usual)
+    truths = (contribution, contribution - shares[1] * (now - usual))
+    for _ in range(runs):
+        whole, part = Pair(), Pair()
+        for period, share in zip(Period, shares, strict=True):
+            for _ in range(150):
+                inside = rng.random() < share
+                score = float(rng.random() < means[period][not inside])
+                for pair in (whole, part) if inside else (whole,):
+                    pair.add(period, score, 1.0)
+        found = slice_of(whole, part, "a")
+        for at, (change, truth) in enumerate(zip((found.contribution, found.excess), truths, strict=True)):
+            held[at] += change.low <= truth <= change.high
+    assert all(0.91 <= count / runs <= 0.985 for count in held), held
 
 
 def test_more_tests_make_the_interval_of_the_excess_wider_and_no_other() -> None:

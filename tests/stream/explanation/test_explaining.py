@@ -1,5 +1,7 @@
 """What an explanation names as the likely driver, and when it names none."""
 
+import random
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -68,6 +70,13 @@ class TestDriver:
         names = {found.driver.attribute, *(name for name, _ in found.driver.likewise)}
         assert names == {"model", "tag release"}
 
+    def test_a_slice_whose_mean_did_not_fall_is_not_the_driver_but_the_mix_is_told(self) -> None:
+        """A hard tenant grows from a tenth to a third of the traffic; nobody's mean changes."""
+        found = explain(tallied(mixed({"hard": (0.1, 0.2, 0.2), "easy": (0.9, 0.95, 0.95)}, growth={"hard": 0.33})))
+        assert (found.driver, found.arrival) == (None, None)
+        assert found.grown is not None
+        assert (found.grown[0], found.grown[1].value) == ("tenant", "hard")
+
     def test_weights_count(self) -> None:
         """The plain scores fell by a risky rule, which is a twentieth of the traffic it stands beside."""
         every = list(traffic(bad=None, before=200, since=200))
@@ -89,6 +98,72 @@ class TestDriver:
         ]
         assert share == pytest.approx(20 / (200 * 100 + 20))
         assert found.driver is None
+
+
+def mixed(
+    tenants: dict[str, tuple[float, float, float]], *, growth: dict[str, float], seed: int = 5
+) -> Iterator[Evaluation]:
+    """Tenants with their shares before, and how often they pass before and since; `growth` are shares since."""
+    rng = random.Random(seed)
+    for number in range(800):
+        is_since = number >= 500
+        shares = [growth.get(name, 1.0 - sum(growth.values())) if is_since else tenants[name][0] for name in tenants]
+        [tenant] = rng.choices([*tenants], shares)
+        passes = rng.random() < tenants[tenant][2 if is_since else 1]
+        yield evaluation(
+            {"groundedness": float(passes)}, at=ONSET + timedelta(seconds=number - 500), tenant=tenant, model="m"
+        )
+
+
+def replaced(share: float = 1.0, *, old: float = 0.98, new: float = 0.7, early: float = 0.0) -> Iterator[Evaluation]:
+    """A new model with a release of its own takes a share of the traffic, and a few records before the onset."""
+    rng = random.Random(11)
+    for number in range(600):
+        is_since = number >= 400
+        is_new = rng.random() < (share if is_since else early)
+        rate = new if is_new else old if is_since else 0.98
+        yield evaluation(
+            {"groundedness": float(rng.random() < rate)},
+            at=ONSET + timedelta(seconds=number - 400),
+            model="m2" if is_new else "m1",
+            tags={"release": "r2" if is_new else "r1", "region": rng.choice(("eu", "us"))},
+        )
+
+
+class TestArrival:
+    @pytest.mark.parametrize(("share", "early"), [(1.0, 0.0), (1.0, 0.01), (0.5, 0.01), (0.9, 0.0)])
+    def test_what_came_with_the_drop_is_named_with_what_came_with_it(self, share: float, early: float) -> None:
+        found = explain(tallied(replaced(share, early=early)))
+        assert found.arrival is not None
+        assert (found.arrival.attribute, found.arrival.part.value) == ("model", "m2")
+        assert [(name, part.value) for name, part in found.arrival.likewise] == [("tag release", "r2")]
+        assert found.driver is None
+        assert found.whole.change is not None
+        assert found.arrival.part.contribution.value == pytest.approx(found.whole.change.value, abs=0.02)
+
+    def test_what_it_replaced_is_told(self) -> None:
+        found = explain(tallied(replaced()))
+        assert found.arrival is not None
+        assert [part.value for part in found.arrival.replaced] == ["m1"]
+
+    def test_its_attribute_and_itself_come_first_in_the_tables(self) -> None:
+        found = explain(tallied(replaced()))
+        assert found.attributes[0].name == "model"
+        assert [part.value for part in found.attributes[0].slices] == ["m2", "m1"]
+
+    def test_what_is_new_and_as_bad_as_the_rest_has_become_is_not_blamed(self) -> None:
+        assert explain(tallied(replaced(0.4, old=0.6, new=0.6))).arrival is None
+
+    def test_what_is_new_and_good_is_not_blamed(self) -> None:
+        found = explain(tallied(replaced(0.4, old=0.5, new=0.98)))
+        assert found.arrival is None
+
+    def test_two_models_that_are_compared_do_not_arrive(self) -> None:
+        series = Series(app="support-bot", dimension="groundedness", attribute="versions", value="new")
+        found = explain(tallied(replaced(0.5), series, split=by_model("m2", "m1", SINCE)))
+        assert found.whole.change is not None
+        assert found.whole.change.is_fall
+        assert found.arrival is None
 
 
 class TestTally:
@@ -193,9 +268,8 @@ class TestTally:
 class TestCriteria:
     def test_the_criterion_that_fell_is_named_and_all_parts_add_up(self) -> None:
         found = explain(tallied(traffic(), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert found.criterion is not None
-        assert found.criterion.name == "groundedness"
-        assert found.criterion.weight == pytest.approx(1 / 6)
+        assert [part.name for part in found.behind] == ["groundedness"]
+        assert found.behind[0].weight == pytest.approx(1 / 6)
         assert found.whole.change is not None
         total = sum(part.contribution.value for part in found.parts)
         assert total == pytest.approx(found.whole.change.value, abs=1e-9)
@@ -210,7 +284,16 @@ class TestCriteria:
         found = explain(tallied([*usual, *fallen], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
         assert found.whole.change is not None
         assert found.whole.change.is_fall
-        assert found.criterion is None
+        assert found.behind == ()
+
+    def test_criteria_that_contribute_about_the_same_are_all_named(self) -> None:
+        both = [
+            evaluation(dict.fromkeys(("clarity", "groundedness"), 0.0), at=ONSET + timedelta(seconds=at))
+            for at in range(50)
+        ]
+        usual = [evaluation(at=ONSET - timedelta(seconds=at + 1)) for at in range(100)]
+        found = explain(tallied([*usual, *both], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert {part.name for part in found.behind} == {"clarity", "groundedness"}
 
     def test_what_the_safety_rule_takes_is_a_part_of_its_own(self) -> None:
         unsafe = [evaluation({"harmfulness": 0.0}, composite=0.0, at=ONSET + timedelta(seconds=at)) for at in range(50)]
@@ -241,7 +324,7 @@ class TestCriteria:
             return each.model_copy(update={"evaluator": each.evaluator.model_copy(update={"criteria": ("brand",)})})
 
         found = explain(tallied(map(other, traffic()), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert (found.parts, found.criterion, found.strangers) == ((), None, 400)
+        assert (found.parts, found.behind, found.strangers) == ((), (), 400)
 
 
 def test_other_apps_are_compared_over_the_same_time() -> None:

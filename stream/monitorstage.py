@@ -15,6 +15,7 @@ from typing import Any
 import faust
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 from faust.types.auth import CredentialsT
 from faust.types.events import EventT
@@ -89,7 +90,7 @@ class MonitorStage:
             if stop.is_set():
                 return
             self._watch_for_alarms(app, alarms)
-            async with _settling(alarms) as settling:
+            async with self._settling(alarms, stop) as settling:
                 await self._keep_watch(app, stop, alarms, settling)
 
     # The agents
@@ -149,7 +150,6 @@ class MonitorStage:
             while not stop.is_set():
                 self._look_around(app)
                 if alarms is not None:
-                    await alarms.load(self._partitions_of(self._config.topics.scores), stop)
                     alarms.show()
                     self._send_canaries()
                 if settling is not None and settling.done():
@@ -186,29 +186,43 @@ class MonitorStage:
         if self._canaries is not None:
             self._canaries.send_due(time.time())
 
+    @asynccontextmanager
+    async def _settling(self, alarms: AlarmAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
+        """Has the alarms settle every second, until the app has stopped: it waits for what is not acknowledged.
+
+        Beside it partitions are taken up, which may take a while and must not keep anybody waiting.
+        """
+
+        async def settle() -> None:
+            while True:
+                await alarms.settle()
+                await asyncio.sleep(_REFRESH_SECONDS)
+
+        async def load() -> None:
+            while not stop.is_set():
+                await alarms.load(self._partitions_of(self._config.topics.scores), stop)
+                await asyncio.sleep(_REFRESH_SECONDS)
+
+        async def both() -> None:
+            await asyncio.gather(settle(), load())
+
+        task = asyncio.create_task(both())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     def _partitions_of(self, topic: str) -> list[int]:
         return sorted(at.partition for at in self._assignment() if at.topic == topic)
 
     def _assignment(self) -> frozenset[TP]:
-        consumer = self._app.consumer if self._app is not None and self._app.started else None
-        return frozenset() if consumer is None else frozenset(consumer.assignment())
-
-
-@asynccontextmanager
-async def _settling(alarms: AlarmAgent) -> AsyncIterator[asyncio.Task[None]]:
-    """Has the alarms settle every second, until the app has stopped: it waits for what is not acknowledged."""
-
-    async def settle() -> None:
-        while True:
-            await alarms.settle()
-            await asyncio.sleep(_REFRESH_SECONDS)
-
-    task = asyncio.create_task(settle())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        if self._app is None or not self._app.started:
+            return frozenset()
+        try:
+            return frozenset(self._app.consumer.assignment())
+        except ConsumerNotStarted:
+            return frozenset()
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:

@@ -34,7 +34,18 @@ from stream.traffic import Traffic, generate, load_corpus, plan
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
 
-TOPICS = ("interactions", "sampled", "overflow", "evaluations", "critical", "deadletter", "alerts", "labels")
+TOPICS = (
+    "interactions",
+    "sampled",
+    "overflow",
+    "evaluations",
+    "critical",
+    "deadletter",
+    "scores",
+    "detection",
+    "alerts",
+    "labels",
+)
 # Those, and one for each waiting time.
 MADE = len(TOPICS) + 3
 

@@ -21,7 +21,7 @@ from judges.panel.cascade import Cascade
 from judges.panel.early import wanted
 from judges.panel.effective import EffectiveVotes
 from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
-from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, voted
+from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, concluded_by_one, voted
 from judges.scale import Choice
 from judges.sync import wait_for
 from judges.thrift import current_thrift
@@ -179,10 +179,10 @@ class Panel:
         self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None
     ) -> Dimension:
         """Without seats, rounds and a deadline, which cost more than the verdict of a judge that only computes."""
-        verdicts = (await ask(judge, case, criterion, reverse=False),)
+        verdict = await ask(judge, case, criterion, reverse=False)
         if on_verdict is not None:
-            on_verdict(verdicts)
-        return concluded(criterion, verdicts, case.language, self._rule(1))
+            on_verdict((verdict,))
+        return concluded_by_one(criterion, verdict, case.language, self._rule(1))
 
     def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
         """One finding from the whole panel's verdicts; those without a score have no vote."""

@@ -197,6 +197,23 @@ def concluded(
     )
 
 
+def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Dimension:
+    """As `concluded` of one verdict, which is on the scale if it is scored: mostly what it says is the finding."""
+    choice = criterion.choice(verdict.level, verdict.option, language)
+    is_plain = rule.needed == 1 and rule.combine not in {"majority", "weighted"}
+    if verdict.status is not _SCORED or verdict.score is None or choice is None or not is_plain:
+        return concluded(criterion, (verdict,), language, rule)
+    return Dimension(
+        status=_SCORED,
+        score=verdict.score,
+        level=criterion.level(choice),
+        option=choice.label.of(language),
+        value=choice.value if verdict.value is None else verdict.value,
+        calls_saved=verdict.samples.saved,
+        judges=(verdict,),
+    )
+
+
 def agreement_of(ballots: Sequence[Ballot]) -> float | None:
     """The share of pairs of judges with the same choice, or on a range how near the pairs are to each other."""
     if len(ballots) < 2:

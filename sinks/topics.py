@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import BaseModel
+
 from judges.evaluation import Evaluation, SafetyNotice
 from sinks.base import SCHEMA, Message
 
@@ -15,7 +17,7 @@ class EvaluationTopic:
         self._topic = topic
 
     def write(self, item: Evaluation, /) -> Sequence[Message]:
-        return (_json_message(self._topic, item.evaluation_id, item),)
+        return (json_message(self._topic, item.evaluation_id, item),)
 
 
 class CriticalTopic:
@@ -25,9 +27,10 @@ class CriticalTopic:
         self._topic = topic
 
     def write(self, item: SafetyNotice, /) -> Sequence[Message]:
-        return (_json_message(self._topic, item.evaluation_id, item),)
+        return (json_message(self._topic, item.evaluation_id, item),)
 
 
-def _json_message(topic: str, key: str, record: Evaluation | SafetyNotice) -> Message:
+def json_message(topic: str, key: str, record: BaseModel) -> Message:
+    """A record of ours, with every field, as null where there is nothing."""
     value = record.model_dump_json(exclude_none=False).encode()
     return Message(topic=topic, key=key.encode(), value=value, headers=_HEADERS)

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from judges.shortfall import shortfall_of
-from sinks.base import COMPOSITE, SCHEMA, UNKNOWN, Sink
+from sinks.base import COMPOSITE, UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config import MonitorConfig
 from stream.errors import RecordError
 from stream.feeding import feed
+from stream.records import check_version
 from stream.rolling import RollingScores, SeriesMean
 from stream.sampling import BACKFILL, CANARY
 
@@ -93,8 +94,7 @@ class Monitor:
         that was judged after the fact, and canaries.
         """
         try:
-            if schema not in {None, SCHEMA[1]}:
-                raise RecordError("unsupported_version", f"it is of version {schema!r}; upgrade the monitor")
+            check_version(schema)
             evaluation = Evaluation.model_validate_json(value or b"")
         except (ValidationError, RecordError) as error:
             why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]

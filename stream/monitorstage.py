@@ -200,7 +200,7 @@ class MonitorStage:
 
         async def load() -> None:
             while not stop.is_set():
-                await alarms.load(self._partitions_of(self._config.topics.scores), stop)
+                await alarms.load(self._partitions_of(self._config.topics.scores))
                 await asyncio.sleep(_REFRESH_SECONDS)
 
         async def both() -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple, cast
 
 from confluent_kafka import Message as KafkaMessage
 
-from sinks.base import Headers
+from sinks.base import SCHEMA, Headers
 from sinks.deadletter import DeadLetter
 from stream.errors import RecordError
 from stream.offsets import Partition
@@ -57,6 +57,12 @@ def readable(record: Record) -> bytes | None:
     if record.problem is not None:
         raise RecordError("bad_headers", record.problem)
     return record.value
+
+
+def check_version(schema: bytes | None) -> None:
+    """Raises for a record of ours, by the value of its header, that only a later version can read."""
+    if schema not in {None, SCHEMA[1]}:
+        raise RecordError("unsupported_version", f"it is of version {schema!r}; upgrade the monitor")
 
 
 def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:

@@ -26,7 +26,8 @@ from stream.alarms.scores import ScoreRecord, Source
 from stream.alarms.store import AlarmStore
 from stream.config import Config
 from stream.detection import Kind, Reading
-from stream.errors import StreamjuryError
+from stream.errors import RecordError, StreamjuryError
+from stream.records import check_version
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class AlarmAgent:
             record = _read(event)
             alerts = watch.observe(record)
             self._to_show(number, record)
-        except (ValueError, OverflowError) as error:
+        except (RecordError, ValueError, OverflowError) as error:
             why = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error
             log.warning("a score at %s/%d/%d cannot be read: %s", self._topic, number, event.message.offset, why)
             alerts = []
@@ -129,10 +130,10 @@ class AlarmAgent:
         self._watches.clear()
         self._unshown.clear()
 
-    async def load(self, partitions: Iterable[int], stop: Event) -> None:
+    async def load(self, partitions: Iterable[int]) -> None:
         """Goes on with what is known of these, also where nothing new comes: an open alarm must not look ended."""
         for number in partitions:
-            if number not in self._watches and not stop.is_set():
+            if number not in self._watches and not self._stop.is_set():
                 await self._loaded(number)
 
     def show(self) -> None:
@@ -219,7 +220,5 @@ def _bounds(now: Reading) -> tuple[float | None, float | None]:
 
 
 def _read(event: EventT[Any]) -> ScoreRecord:
-    schema = dict(event.headers or {}).get(SCHEMA[0])
-    if schema not in {None, SCHEMA[1]}:
-        raise ValueError(f"it is of version {schema!r}; upgrade the monitor")
+    check_version(dict(event.headers or {}).get(SCHEMA[0]))
     return ScoreRecord.model_validate_json(event.value or b"")

@@ -11,12 +11,11 @@ from stream.alarms.inclusion import Inclusion
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
+from stream.alarms.usage import retired
 from stream.alarms.versionwatch import Compared, Standing, VersionWatch
 from stream.detection import Kind, Reading, Settings
 from stream.detectionconfig import VersionsConfig
 
-# An evaluator is no longer used when so many records in a row were judged by others.
-_RETIRED_AFTER = 200
 _MOST_EVALUATORS = 8
 # Nothing comes any more of a model or tenant that was not among so many records.
 _GONE_AFTER = 1000
@@ -192,12 +191,11 @@ class AppWatch:
     # Evaluators that come and go
 
     def _retire(self, record: ScoreRecord) -> list[Alert]:
-        """Counts what others are not asked for; those that have not been asked for long are given up."""
-        for fingerprint, watch in self._evaluators.items():
-            watch.idle = 0 if fingerprint == record.fingerprint else watch.idle + 1
-        gone = [fingerprint for fingerprint, watch in self._evaluators.items() if watch.idle >= _RETIRED_AFTER]
+        """Evaluators that are no longer asked are given up, and with them their alarms."""
         return [
-            alert for fingerprint in gone for alert in self._given_up(fingerprint, record.at, Cause.EVALUATOR_CHANGED)
+            alert
+            for fingerprint in retired(self._evaluators, record.fingerprint)
+            for alert in self._given_up(fingerprint, record.at, Cause.EVALUATOR_CHANGED)
         ]
 
     def _given_up(self, fingerprint: str, at: float, cause: Cause) -> list[Alert]:

@@ -10,12 +10,11 @@ from stream.alarms.inclusion import Inclusion
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
+from stream.alarms.usage import retired
 from stream.canaries import CANARIES_APP
 from stream.detection import Kind, Reading, agreement
 
 _MOST_EVALUATORS = 3
-# An evaluator is no longer used when so many canaries in a row were judged by others.
-_RETIRED_AFTER = 200
 # What is expected of a canary is what most of so many verdicts were: one alone may be the rare one.
 _FIRST = 5
 # Judges are what they were when so many of the canaries get the verdicts that they used to.
@@ -58,9 +57,11 @@ class _Criterion:
 
     def look_back(self) -> None:
         """Judges that say again what they said before they changed have not changed."""
+        if not self.original:
+            return
         now = {canary: self.expected[canary].verdict for canary in self.original if canary in self.expected}
         same = sum(verdict == self.original[canary] for canary, verdict in now.items())
-        if self.original and None not in now.values() and same >= _SAME * len(self.original):
+        if None not in now.values() and same >= _SAME * len(self.original):
             self.original = {}
 
 
@@ -115,12 +116,9 @@ class CanaryWatch:
 
     def _retire(self, record: ScoreRecord) -> list[Alert]:
         """Evaluators that are no longer asked are given up, and with them their alarms."""
-        for fingerprint, judged in self._evaluators.items():
-            judged.idle = 0 if fingerprint == record.fingerprint else judged.idle + 1
-        gone = [fingerprint for fingerprint, judged in self._evaluators.items() if judged.idle >= _RETIRED_AFTER]
         alerts = [
             criterion.watch.withdraw(self._about(dimension, fingerprint), at=record.at, cause=Cause.EVALUATOR_CHANGED)
-            for fingerprint in gone
+            for fingerprint in retired(self._evaluators, record.fingerprint)
             for dimension, criterion in self._evaluators.pop(fingerprint).criteria.items()
         ]
         return [alert for alert in alerts if alert is not None]

@@ -124,13 +124,15 @@ class PartitionWatch:
 
 def newest(records: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
     """Of all that was stored, what includes the most: who lost the partition may have written after who has it."""
-    found: dict[str, bytes] = {}
+    found: dict[str, tuple[int, bytes]] = {}
     for key, value in records:
         if value is None:
             found.pop(key, None)
-        elif key not in found or _count(value) >= _count(found[key]):
-            found[key] = value
-    return found
+            continue
+        count = _count(value)  # takes as long as reading all of it
+        if key not in found or count >= found[key][0]:
+            found[key] = count, value
+    return {key: value for key, (_count_of, value) in found.items()}
 
 
 def _count(value: bytes) -> int:

@@ -9,7 +9,8 @@ from threading import Event
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from sinks.base import SCHEMA, Message
+from sinks.base import Message
+from sinks.topics import json_message
 from stream.alarms.alert import Alert
 from stream.alarms.partitionwatch import newest
 from stream.config import Config
@@ -23,7 +24,6 @@ log = logging.getLogger(__name__)
 _CALL_SECONDS = 5.0
 _TOPIC_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
-_JSON = (SCHEMA, ("content-type", b"application/json"))
 
 
 class AlarmStore:
@@ -77,8 +77,7 @@ class AlarmStore:
             self.send(Message(topic=self._topics.detection, key=key.encode(), value=value, partition=partition))
         self._flush()
         for alert in alerts:
-            name, said = alert.key.encode(), alert.model_dump_json().encode()
-            self.send(Message(topic=self._topics.alerts, key=name, value=said, headers=_JSON))
+            self.send(json_message(self._topics.alerts, alert.key, alert))
         self._flush()
 
     def states(self, partition: int) -> dict[str, bytes]:

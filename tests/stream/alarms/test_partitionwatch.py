@@ -189,7 +189,7 @@ class TestCanaries:
     def test_a_first_verdict_that_was_the_rare_one_is_not_what_is_expected(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
         self.judged(watch, traffic, "bad", 1)
-        self.judged(watch, traffic, "good", 10)
+        assert not self.judged(watch, traffic, "good", 10)
         assert not self.judged(watch, traffic, "good", 30)
         assert self.judged(watch, traffic, "bad", 2)
 

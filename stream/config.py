@@ -27,16 +27,17 @@ from pydantic import (
 from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
 from judges.problems import InconsistentError, Loc, unknown
-from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_within
 from stream.budgetsconfig import BudgetsConfig
 from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JUDGE, JudgesConfig
+from stream.names import BACKFILL, CANARY
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
-from stream.sampling import BACKFILL, CANARY
+from stream.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
 from stream.spending.limits import Budgets
+from stream.step_log import read_step_log
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60

@@ -22,11 +22,11 @@ from stream.envelope import is_canary, read_sampling
 from stream.errors import RecordError
 from stream.finished import Finished
 from stream.logs import add_log_context, log_context, trace_fields
+from stream.names import CANARY
 from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.records import dead_letter, readable
 from stream.retries import Arrival, Retries
-from stream.sampling import CANARY
 from stream.spending import Economy, Thinning, Treasury, thinned
 
 log = logging.getLogger(__name__)

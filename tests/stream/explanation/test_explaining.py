@@ -14,7 +14,7 @@ from stream.alarms.alert import Series
 from stream.composition import chosen_criteria, composed
 from stream.config import Config
 from stream.explanation import OTHERS, RULES, CanaryTally, Explanation, by_model, by_time, explain
-from stream.sampling import BACKFILL, CANARY
+from stream.names import BACKFILL, CANARY
 from tests.stream.explanation.invented import (
     FINGERPRINT,
     ONSET,

@@ -69,8 +69,12 @@ def own_criteria(files: Sequence[str]) -> Mapping[str, Criterion]:
 
 
 def chosen_criteria(use: Sequence[str], files: Sequence[str]) -> Mapping[str, Criterion]:
-    """The criteria that the names stand for, in their order; a name of the user's files comes before a shipped one."""
-    own = own_criteria(files)
+    """The criteria that the names stand for, where those of the user's files have to be read first."""
+    return choose_criteria(use, own_criteria(files))
+
+
+def choose_criteria(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
+    """The criteria that the names stand for, in their order; a name of the user's own comes before a shipped one."""
     found: dict[str, Criterion] = {}
     origin: dict[str, str] = {}
     problems: list[tuple[Loc, str]] = []

@@ -14,8 +14,9 @@ from judges.criteria import Criterion
 from judges.problems import InconsistentError, Loc
 from stream.budgetsconfig import AppBudgetConfig
 from stream.canaries import read_canaries
-from stream.composition import choose_criteria, composed, own_criteria
+from stream.composition import choose_criteria, composed
 from stream.config import CompositeConfig, Config
+from stream.criteria_files import read_criteria_files
 from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JudgesConfig
 from stream.observability import ObjectivesConfig
@@ -27,7 +28,7 @@ from stream.step_log import StepLogError, read_step_log
 Problems = Iterator[tuple[Loc, str]]
 
 
-def read_config(data: Any) -> Config:
+def check_config(data: Any) -> Config:
     """The data as a configuration whose files can be used; raises ValidationError with all problems, those with files
     and those with shapes alike, each at its place."""
     return Config.model_validate(data, context=_Checks().by_place)
@@ -37,7 +38,7 @@ class _Checks:
     """The checks of one reading; each file of criteria is read once for all of them."""
 
     def __init__(self) -> None:
-        self._read_criteria = functools.cache(own_criteria)
+        self._read_criteria = functools.cache(read_criteria_files)
         self.by_place: Mapping[str, Check] = {
             "sampling.replay_steps": _unreadable_steps,
             "criteria.files": self._wrong_files,

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from stream.budgetsconfig import MAX_APPS, BudgetsConfig
 from stream.config import Config
-from stream.configfile.checks import read_config
+from stream.configfile.checks import check_config
 from stream.spending import Treasury, shares
 from stream.spending.economy import measures_of
 from stream.spending.limits import Budget, Budgets, Span
@@ -16,12 +16,12 @@ from stream.spending.note import MAX_BYTES, longest
 
 def refusal(**data: Any) -> str:
     with pytest.raises(ValidationError) as caught:
-        read_config({"budgets": data})
+        check_config({"budgets": data})
     return str(caught.value)
 
 
 def budgets(**data: Any) -> Budgets | None:
-    return Budgets.of(read_config({"budgets": data, "sampling": {"safety": {}}}))
+    return Budgets.of(check_config({"budgets": data, "sampling": {"safety": {}}}))
 
 
 def test_without_limits_nothing_is_limited() -> None:

@@ -55,6 +55,11 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
     With a store, judges that ask a model give verdicts again that are in it.
     """
     multi = composed(chosen_criteria(config.criteria), config.composite)
+    strangers: list[tuple[Loc, str]] = [
+        (("judges", *loc), message) for loc, message in config.judges.strangers(multi.criteria)
+    ]
+    if strangers:
+        raise InconsistentError(strangers)
     panel = _panel(config.judges, multi, verdicts)
     problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
     if problems:

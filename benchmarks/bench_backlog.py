@@ -27,8 +27,9 @@ from judges.composite import MultiCriteria
 from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.composition import chosen_criteria, composed
+from stream.composition import composed
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.service import relax_collector
 from stream.worker import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
@@ -86,7 +87,7 @@ def fill(bootstrap: str, topic: str, records: int) -> None:
 
 
 def evaluator(config: Config) -> Evaluator:
-    multi: MultiCriteria = composed(chosen_criteria(config.criteria.use, config.criteria.files), config.composite)
+    multi: MultiCriteria = composed(chosen_criteria(config.criteria), config.composite)
     best = {name: max(each.value or 0.0 for each in found.scale.choices) for name, found in multi.criteria.items()}
     judge = ScriptedJudge(best)
     judge.asked = _Forgetful()

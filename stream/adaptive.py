@@ -1,26 +1,12 @@
 """Adaptive rates: the step of a fixed scale that meets a target per minute, from the traffic seen, by record time."""
 
-import json
 import math
-import os
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import IO, NamedTuple
 
-from stream.errors import StageError
-
-# Four steps halve a rate. As literals, not powers: the last bit of a power may depend on the machine.
-_QUARTERS = (1.0, 0.8408964152537145, 0.7071067811865476, 0.5946035575013605)
-_PER_HALF = len(_QUARTERS)
-
-DEFAULT_MIN_RATE = 0.001
-LOWEST_RATE = 1e-6
-
-# Far below the lowest rate; beyond it a rate would be no positive number any more.
-_LAST_STEP = 1000 * _PER_HALF
+from stream.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF, rate_of, steps_within
+from stream.step_log import Step, StepLog
 
 _BUCKET_MS = 2000
 # The short window answers a burst within seconds; the long one has enough records where there are few.
@@ -30,160 +16,13 @@ _SIGMAS = 4.0
 # ... and so far must the ideal be from it, in steps: without this a rate between two steps would go to and fro.
 _DEAD_BAND = 1.0
 # A rate may double at one look, no more: a jump of the clock looks like silence. It falls as far as it must at once.
-_RISE = _PER_HALF
+_RISE = STEPS_PER_HALF
 # A single record with a wrong time must not move our clock; that many in a row are no accident.
 _LATE = 86_400_000 // _BUCKET_MS
 _EARLY = 600_000 // _BUCKET_MS
 _CONFIRMATIONS = 10
 # Records that come later than this after a step do not have the rate any more that was in force then.
 _REMEMBERED_MS = 7 * 86_400_000
-
-
-def rate_of(step: int) -> float:
-    """The rate of a step: 1 at 0, half of it every four steps."""
-    return math.ldexp(_QUARTERS[step % _PER_HALF], -(step // _PER_HALF))
-
-
-def steps_within(min_rate: float, max_rate: float) -> range:
-    """The steps whose rates lie within bounds, highest rate first; none when they are too close together."""
-    first = math.floor(-_PER_HALF * math.log2(max_rate))
-    last = math.ceil(-_PER_HALF * math.log2(min_rate))
-    found = [step for step in range(max(first - 1, 0), last + 2) if min_rate <= rate_of(step) <= max_rate]
-    return range(found[0], found[-1] + 1) if found else range(0)
-
-
-# The log of steps
-
-
-class StepLogError(ValueError):
-    """A step log that cannot be read; the message names the line."""
-
-
-class Step(NamedTuple):
-    """From this record time on, a rule has the rate of this step."""
-
-    at_ms: int
-    rule: str
-    k: int
-
-
-class StepLog:
-    """Which step was in force at which record time.
-
-    A step counts for all times after it, whatever was said of them before. So where record times go on, the log has
-    the step of every record as it was decided; only after a jump back in time are the times behind it told anew.
-    """
-
-    def __init__(self, steps: Iterable[Step] = ()) -> None:
-        self._times: dict[str, list[int]] = {}
-        self._steps: dict[str, list[int]] = {}
-        for step in steps:
-            self.add(step)
-
-    def add(self, step: Step) -> None:
-        times, steps = self._times.setdefault(step.rule, []), self._steps.setdefault(step.rule, [])
-        while times and times[-1] >= step.at_ms:
-            del times[-1], steps[-1]
-        times.append(step.at_ms)
-        steps.append(step.k)
-
-    def forget(self, rule: str, before_ms: int) -> None:
-        """Drops the steps of a rule that were over before a time."""
-        times = self._times.get(rule, [])
-        over = max(bisect_right(times, before_ms) - 1, 0)
-        del times[:over], self._steps.get(rule, [])[:over]
-
-    def at(self, rule: str, at_ms: int) -> int | None:
-        """The step of a rule at a time; None before its first."""
-        place = bisect_right(self._times.get(rule, []), at_ms)
-        return self._steps[rule][place - 1] if place else None
-
-    def last(self, rule: str) -> Step | None:
-        times = self._times.get(rule)
-        return Step(times[-1], rule, self._steps[rule][-1]) if times else None
-
-    def __iter__(self) -> Iterator[Step]:
-        """All steps that count, by time."""
-        every = (Step(at, rule, k) for rule in self._times for at, k in zip(*self._of(rule), strict=True))
-        return iter(sorted(every))
-
-    def _of(self, rule: str) -> tuple[list[int], list[int]]:
-        return self._times[rule], self._steps[rule]
-
-    def dump(self) -> str:
-        """The steps as JSON lines."""
-        return "".join(map(step_line, self))
-
-    @classmethod
-    def load(cls, text: str) -> "StepLog":
-        """Reads JSON lines in the order in which they were written."""
-        return cls(_parsed(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
-
-
-def step_line(step: Step) -> str:
-    return json.dumps(step._asdict(), ensure_ascii=False) + "\n"
-
-
-def read_step_log(path: Path, *, may_be_torn: bool = False) -> StepLog:
-    """The steps in a file; what is wrong with it is a StepLogError.
-
-    In a file that may be torn, a last line without an end is passed over: whoever wrote it was killed meanwhile.
-    """
-    try:
-        content = path.read_bytes()
-        return StepLog.load((content[: _whole(content)] if may_be_torn else content).decode())
-    except OSError as error:
-        raise StepLogError(f"cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise StepLogError("is not UTF-8") from None
-
-
-def _whole(content: bytes) -> int:
-    """How many bytes of a file are whole lines."""
-    return content.rfind(b"\n") + 1
-
-
-def _parsed(number: int, line: str) -> Step:
-    try:
-        step = Step(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
-        step = Step(-1, "", -1)
-    whole = all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in (step.at_ms, step.k))
-    if not (whole and isinstance(step.rule, str) and step.rule and step.k <= _LAST_STEP):
-        raise StepLogError(f'line {number} is no step, such as {{"at_ms": 0, "rule": "default", "k": 8}}')
-    return step
-
-
-class StepFile:
-    """A file that steps are added to; it is opened when there is a first one to add, which begins a line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
-    def write(self, step: Step) -> None:
-        try:
-            if self._file is None:
-                self._file = self._opened()
-            self._file.write(step_line(step))
-            self._file.flush()
-        except OSError as error:
-            raise StageError(f"sampling.step_log: {self._path} cannot be written: {error.strerror}") from None
-
-    def _opened(self) -> IO[str]:
-        if self._path.exists():
-            content = self._path.read_bytes()
-            if _whole(content) < len(content):
-                os.truncate(self._path, _whole(content))
-        return self._path.open("a", encoding="utf-8")
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-# The traffic, and the rate that it asks for
 
 
 class Traffic:
@@ -365,5 +204,5 @@ class AdaptiveRate(ReplayedRate):
 def _ideal(wanted: float, counted: int) -> float:
     """The step, as a broken number, at which the wanted ones would be chosen of those counted."""
     if wanted <= 0:
-        return float(_LAST_STEP)
-    return -_PER_HALF * math.log2(wanted / counted) if counted else -math.inf
+        return float(LAST_STEP)
+    return -STEPS_PER_HALF * math.log2(wanted / counted) if counted else -math.inf

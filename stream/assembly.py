@@ -27,8 +27,9 @@ from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
-from stream.composition import chosen_criteria, composed
+from stream.composition import composed
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
 from stream.judgesconfig import (
     AnthropicJudgeConfig,
@@ -53,7 +54,12 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
 
     With a store, judges that ask a model give verdicts again that are in it.
     """
-    multi = composed(chosen_criteria(config.criteria.use, config.criteria.files), config.composite)
+    multi = composed(chosen_criteria(config.criteria), config.composite)
+    strangers: list[tuple[Loc, str]] = [
+        (("judges", *loc), message) for loc, message in config.judges.strangers(multi.criteria)
+    ]
+    if strangers:
+        raise InconsistentError(strangers)
     panel = _panel(config.judges, multi, verdicts)
     problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
     if problems:

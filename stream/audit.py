@@ -20,18 +20,19 @@ from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
-from stream.adaptive import DEFAULT_MIN_RATE
 from stream.config import Config, SamplingConfig, SamplingRule
 from stream.envelope import is_backfilled, is_canary, read_sampling
 from stream.errors import RecordError
 from stream.incoming import Incoming
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
+from stream.names import CANARY
 from stream.offsets import Partition
 from stream.policy import Explanation, SamplingPolicy
+from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.records import Record, read_record
 from stream.replay import is_mark, marked_letter, source_of
 from stream.rules import Facts
-from stream.sampling import CANARY, Verdict
+from stream.sampling import Verdict
 from stream.scan import TopicScan, committed_offsets
 from stream.spending.economy import MIN_KEEP, Thinning
 

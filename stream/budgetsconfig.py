@@ -1,19 +1,18 @@
 """The section of the configuration for what judging may cost."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
 from judges.problems import InconsistentError, Loc
 from stream.observability import AppName
-from stream.section import Rate, Section
-from stream.spending.economy import Measure, Step
-from stream.spending.limits import Budget, Budgets, shares
-from stream.spending.note import MAX_BYTES, longest
+from stream.section import Rate, Section, checked_by_loader
 
 MAX_APPS = 64
 MAX_USD = 1e9
+
+SavingStep = Literal["samples", "reserves", "cascade", "sampling"]
 
 
 class AppBudgetConfig(Section):
@@ -31,15 +30,11 @@ class AppBudgetConfig(Section):
     def _holds_an_hour(cls, value: float | None, info: ValidationInfo) -> float | None:
         return _at_least_an_hour(value, info)
 
-    @property
-    def budget(self) -> Budget:
-        return Budget(per_hour_usd=self.per_hour_usd, per_day_usd=self.per_day_usd)
-
 
 class MeasureConfig(Section):
     """One thing to leave out, and from when on."""
 
-    step: Literal["samples", "reserves", "cascade", "sampling"] = Field(
+    step: SavingStep = Field(
         description="samples: one instead of several; reserves: none; cascade: cheap judges first; "
         "sampling: fewer records."
     )
@@ -74,7 +69,7 @@ class BudgetsConfig(Section):
             MeasureConfig(step="cascade", below=0.2),
             MeasureConfig(step="sampling", below=0.1),
         ),
-        max_length=len(Step),
+        max_length=len(get_args(SavingStep)),
         description="What to leave out as the money runs low, in this order; the safety lane is exempt.",
     )
 
@@ -101,8 +96,9 @@ class BudgetsConfig(Section):
                 )
         if found:
             raise InconsistentError(found)
-        _refuse_long_notes(value, info)
         return value
+
+    _fit_into_offsets = field_validator("apps")(checked_by_loader("budgets.apps"))
 
     @field_validator("degrade")
     @classmethod
@@ -120,29 +116,21 @@ class BudgetsConfig(Section):
         return value
 
     @property
-    def budgets(self) -> Budgets | None:
-        """What limits spending; None when nothing does."""
-        everyone = Budget(per_hour_usd=self.per_hour_usd, per_day_usd=self.per_day_usd)
-        if everyone == Budget() and not self.apps:
-            return None
-        apps = {name: own.budget for name, own in self.apps.items()}
-        return Budgets(everyone=everyone, apps=apps, safety_share=self.safety_share)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        return tuple(Measure(step=Step(measure.step), below=measure.below) for measure in self.degrade)
+    def has_limits(self) -> bool:
+        """Whether anything limits spending."""
+        return self.per_hour_usd is not None or self.per_day_usd is not None or bool(self.apps)
 
     @property
     def thins(self) -> bool:
         """Whether records may be left out when the money runs low."""
-        return self.budgets is not None and any(measure.step is Step.SAMPLING for measure in self.measures)
+        return self.has_limits and any(measure.step == "sampling" for measure in self.degrade)
 
     def unpriced(self, judges: Iterable[tuple[Loc, bool]]) -> Iterator[tuple[Loc, str]]:
         """What is wrong when there is a budget and a judge has no price: nobody could tell what its calls cost.
 
         Of each judge that asks a model: where it is in the configuration, and whether its price is known.
         """
-        for loc, priced in judges if self.budgets is not None else ():
+        for loc, priced in judges if self.has_limits else ():
             if not priced:
                 yield (
                     (*loc, "price"),
@@ -159,15 +147,3 @@ def _at_least_an_hour(per_day_usd: float | None, info: ValidationInfo) -> float 
             "lower per_hour_usd or leave it out"
         )
     return per_day_usd
-
-
-def _refuse_long_notes(apps: Mapping[str, AppBudgetConfig], info: ValidationInfo) -> None:
-    """Kafka keeps only so much with an offset; a single partition has the largest amounts."""
-    everyone = Budget(per_hour_usd=info.data.get("per_hour_usd"), per_day_usd=info.data.get("per_day_usd"))
-    budgets = Budgets(everyone=everyone, apps={name: own.budget for name, own in apps.items()}, safety_share=0.0)
-    size = longest(shares(budgets, 0, 1))
-    if size > MAX_BYTES:
-        raise ValueError(
-            f"are too many: what they spend is kept with the offsets, and would take {size} of {MAX_BYTES} bytes; "
-            "give fewer apps a budget of their own"
-        )

@@ -6,13 +6,11 @@ from typing import Protocol
 
 from judges.catalogue import (
     CATALOGUES,
-    CriteriaError,
     UnknownCriterionError,
     find_criterion,
     load_catalogue,
     shipped_names,
 )
-from judges.catalogue import load_criteria as load_file
 from judges.composite import Item, MultiCriteria
 from judges.criteria import SAFETY_DIMENSION, Criterion
 from judges.interaction import Context, Interaction, Turn, case_of
@@ -47,30 +45,8 @@ class CompositeSettings(Protocol):
     def safety(self) -> str: ...
 
 
-def own_criteria(files: Sequence[str]) -> Mapping[str, Criterion]:
-    """The criteria of the user's files; raises with all that is wrong with them, each problem at its file."""
-    found: dict[str, Criterion] = {}
-    origin: dict[str, str] = {}
-    problems: list[tuple[Loc, str]] = []
-    for number, file in enumerate(files):
-        try:
-            criteria = load_file(file)
-        except CriteriaError as error:
-            problems += [((number,), f"{file}: {problem}") for problem in error.problems]
-            continue
-        for name in criteria:
-            if name in found:
-                problems.append(((number,), f"{file}: {origin[name]} has a criterion called {name!r} too"))
-        origin |= dict.fromkeys(criteria, file)
-        found |= criteria
-    if problems:
-        raise InconsistentError(problems)
-    return found
-
-
-def chosen_criteria(use: Sequence[str], files: Sequence[str]) -> Mapping[str, Criterion]:
-    """The criteria that the names stand for, in their order; a name of the user's files comes before a shipped one."""
-    own = own_criteria(files)
+def choose_criteria(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
+    """The criteria that the names stand for, in their order; a name of the user's own comes before a shipped one."""
     found: dict[str, Criterion] = {}
     origin: dict[str, str] = {}
     problems: list[tuple[Loc, str]] = []

@@ -3,8 +3,6 @@
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -27,16 +25,26 @@ from pydantic import (
 from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
 from judges.problems import InconsistentError, Loc, unknown
-from stream.adaptive import DEFAULT_MIN_RATE, LOWEST_RATE, read_step_log, steps_within
 from stream.budgetsconfig import BudgetsConfig
-from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JUDGE, JudgesConfig
+from stream.names import BACKFILL, CANARY
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
-from stream.sampling import BACKFILL, CANARY
-from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
-from stream.spending.limits import Budgets
+from stream.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
+from stream.section import (
+    CRITERION,
+    LABEL,
+    MASK,
+    CriterionName,
+    Label,
+    Rate,
+    Section,
+    checked_by_loader,
+    no_truth,
+    problems_found_by_loader,
+    refuse_repeats,
+)
 
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60
@@ -617,12 +625,12 @@ class SamplingConfig(Section):
 
     @field_validator("replay_steps")
     @classmethod
-    def _can_be_replayed(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _instead_of_a_log(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("step_log") is not None:
             raise ValueError("takes the place of step_log; leave one of them out")
-        if value is not None:
-            read_step_log(Path(value))
         return value
+
+    _can_be_replayed = field_validator("replay_steps")(checked_by_loader("sampling.replay_steps"))
 
 
 def lowest_rate(parts: Iterable[SamplingConfig | SamplingRule]) -> float:
@@ -647,18 +655,8 @@ class CriteriaConfig(Section):
         examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
     )
 
-    @field_validator("files")
-    @classmethod
-    def _are_right(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        own_criteria(value)
-        return value
-
-    @field_validator("use")
-    @classmethod
-    def _can_be_had(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if "files" in info.data:
-            chosen_criteria(value, info.data["files"])
-        return value
+    _have_criteria = field_validator("files")(checked_by_loader("criteria.files"))
+    _name_criteria = field_validator("use")(checked_by_loader("criteria.use"))
 
 
 class CompositeConfig(Section):
@@ -877,12 +875,6 @@ class Config(Section):
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
 
     @property
-    def spending(self) -> Budgets | None:
-        """What limits spending; None when nothing does. Without a safety lane nothing is kept for one."""
-        budgets = self.budgets.budgets
-        return budgets if budgets is None or self.sampling.safety is not None else replace(budgets, safety_share=0.0)
-
-    @property
     def retry_topics(self) -> tuple[str, ...]:
         """Where records wait to be judged again, by how often they have been already."""
         return self.topics.retry_topics(len(self.worker.retry_seconds))
@@ -899,32 +891,16 @@ class Config(Section):
     @field_validator("judges")
     @classmethod
     def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
-        criteria, budgets = info.data.get("criteria"), info.data.get("budgets")
-        problems = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
+        problems, budgets = problems_found_by_loader("judges", value, info), info.data.get("budgets")
         if budgets is not None:
             problems += budgets.unpriced((loc, judge.known_price is not None) for loc, judge in value.models())
         if problems:
             raise InconsistentError(problems)
         return value
 
-    @field_validator("composite")
-    @classmethod
-    def _of_what_is_judged(cls, value: CompositeConfig, info: ValidationInfo) -> CompositeConfig:
-        criteria = info.data.get("criteria")
-        if criteria is not None:
-            composed(chosen_criteria(criteria.use, criteria.files), value)
-        return value
-
-    @field_validator("objectives", "detection")
-    @classmethod
-    def _about_what_is_judged(
-        cls, value: ObjectivesConfig | DetectionConfig, info: ValidationInfo
-    ) -> ObjectivesConfig | DetectionConfig:
-        criteria = info.data.get("criteria")
-        strangers = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
-        if strangers:
-            raise InconsistentError(strangers)
-        return value
+    _composite_of_criteria = field_validator("composite")(checked_by_loader("composite"))
+    _objectives_of_criteria = field_validator("objectives")(checked_by_loader("objectives"))
+    _detection_of_criteria = field_validator("detection")(checked_by_loader("detection"))
 
     @field_validator("worker", "monitor")
     @classmethod

@@ -9,7 +9,7 @@ from judges.problems import Loc, unknown
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.observability import AppName
-from stream.section import CriterionName, Label, Section, refuse_repeats
+from stream.section import CriterionName, Label, Section, checked_by_loader, refuse_repeats
 
 # A target is above the margin, and below the best there is.
 Mean = Annotated[FiniteFloat, Field(gt=0.0, le=0.9999)]
@@ -52,13 +52,7 @@ class CanariesConfig(Section):
         description="Share of the verdicts that judges which have not changed give again.",
     )
 
-    @field_validator("file")
-    @classmethod
-    def _has_canaries(cls, value: str) -> str:
-        from stream.canaries import read_canaries  # noqa: PLC0415 - reading records takes the configuration's model
-
-        read_canaries(value)
-        return value
+    _has_canaries = field_validator("file")(checked_by_loader("detection.canaries.file"))
 
 
 class DetectionConfig(Section):

@@ -7,8 +7,9 @@ from confluent_kafka import Message as KafkaMessage
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
+from stream.names import BACKFILL, CANARY
 from stream.records import read_record
-from stream.sampling import BACKFILL, CANARY, DECISION_VERSION, Decision
+from stream.sampling import DECISION_VERSION, Decision
 
 # A record that somebody put on the queue without sampling it stands for itself alone.
 _DIRECT = Sampling(probability=1.0, rule="direct", lane="main")

@@ -22,12 +22,13 @@ from stream.envelope import is_canary, read_sampling
 from stream.errors import RecordError
 from stream.finished import Finished
 from stream.logs import add_log_context, log_context, trace_fields
+from stream.names import CANARY
 from stream.offsets import Partition
 from stream.reading import InteractionReader
 from stream.records import dead_letter, readable
 from stream.retries import Arrival, Retries
-from stream.sampling import CANARY
 from stream.spending import Economy, Thinning, Treasury, thinned
+from stream.spending.economy import measures_of
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class Judging:
         self._finished = finished
         self._retries = retries
         self._treasury = treasury
-        self._measures = config.budgets.measures
+        self._measures = measures_of(config.budgets)
         self._thinning = Thinning(config.sampling.salt)
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety

@@ -25,7 +25,7 @@ from sinks.base import SCHEMA
 from sinks.metrics import DetectionMetrics, Stage
 from stream.alarms.agent import AlarmAgent
 from stream.alarms.partitionwatch import ANNOUNCER
-from stream.canaries import CanarySender
+from stream.canary_sender import CanarySender
 from stream.committed import read_committed_only
 from stream.config import Config, KafkaConfig
 from stream.credentials import broker_credentials

@@ -7,21 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stream.adaptive import (
-    DEFAULT_MIN_RATE,
-    AdaptiveRate,
-    Goal,
-    ReplayedRate,
-    StepFile,
-    StepLog,
-    StepLogError,
-    read_step_log,
-)
+from stream.adaptive import AdaptiveRate, Goal, ReplayedRate
 from stream.config import InputConfig, SamplingConfig, SamplingRule
 from stream.errors import StageError
+from stream.names import DEFAULT_RULE, SAFETY_RULE
+from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.reading import InteractionReader
 from stream.rules import BodyReader, Facts, Matcher, app_getter, field_path
-from stream.sampling import DEFAULT_RULE, SAFETY_RULE, Cohort, Decision, Verdict, threshold
+from stream.sampling import Cohort, Decision, Verdict, threshold
+from stream.step_log import StepFile, StepLog, StepLogError, read_step_log
 from stream.triggers import Triggers
 
 __all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "Verdict"]

@@ -8,12 +8,6 @@ from enum import StrEnum
 
 # Part of every envelope: a change of the hash or of its reading would change who is chosen.
 DECISION_VERSION = "1"
-DEFAULT_RULE = "default"
-SAFETY_RULE = "safety"
-BACKFILL = "backfill"
-"""The rule and the lane of what was judged after the fact: history, which says nothing of the present."""
-CANARY = "canary"
-"""The rule and the lane of records whose verdicts are known: they say something of the judges, not of traffic."""
 
 _BITS = 53
 _DIGEST_BYTES = 8

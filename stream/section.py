@@ -1,14 +1,15 @@
 """What every section of the configuration is made of."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
+from judges.problems import InconsistentError, Loc
 from stream.configwalk import alternatives, is_container
 
 MASK = "***"
@@ -52,6 +53,35 @@ def _meant(value: Any, field: FieldInfo) -> Any:
     if isinstance(value, bool) and bool not in kinds and (int in kinds or float in kinds):
         return str(value).lower()  # Python would take it for 1 or 0; as text it is refused
     return value
+
+
+# Checks that need more than the document
+
+
+Check = Callable[[Any, Mapping[str, Any]], Iterable[tuple[Loc, str]]]
+"""Finds what is wrong with a value, given the sound values before it in its section; each problem with its place."""
+
+
+def problems_found_by_loader(place: str, value: Any, info: ValidationInfo) -> list[tuple[Loc, str]]:
+    """What the loader's check for this place has to say about the value; nothing where no loader is at work.
+
+    The model opens no files. The loader, which does, hands its checks in as the context of the validation, by place:
+    so what is wrong with the files is found in the same pass as wrong shapes, and one list has all problems.
+    """
+    checks: Mapping[str, Check] = info.context or {}
+    return list(checks[place](value, info.data)) if place in checks else []
+
+
+def checked_by_loader(place: str) -> Callable[[Any, ValidationInfo], Any]:
+    """A field validator that leaves the value to the loader's check for this place."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        problems = problems_found_by_loader(place, value, info)
+        if problems:
+            raise InconsistentError(problems)
+        return value
+
+    return check
 
 
 def web_address(value: str, *, example: str, secrets: str) -> str:

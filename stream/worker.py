@@ -34,6 +34,7 @@ from stream.pool import JudgePool
 from stream.records import Record
 from stream.retries import Retries
 from stream.spending import Treasury
+from stream.spending.limits import Budgets
 from stream.waiting import Waiting, WaitingLine
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class Worker:
         self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
         safety = config.sampling.safety
         self._treasury = Treasury(
-            config.spending, topic=self._queue, safety_lane=None if safety is None else safety.lane
+            Budgets.of(config), topic=self._queue, safety_lane=None if safety is None else safety.lane
         )
         self._judging = Judging(
             config,

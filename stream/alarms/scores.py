@@ -9,7 +9,7 @@ from judges.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Sta
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
 from stream.canaries import CANARY_TAG
-from stream.sampling import BACKFILL, CANARY
+from stream.names import BACKFILL, CANARY
 
 
 class Source(BaseModel):

@@ -1,5 +1,7 @@
 """All rules of a configuration, in groups that are evaluated by themselves."""
 
+from collections.abc import Collection, Mapping
+
 from sinks.base import COMPOSITE
 from stream.alerting.alerts import Alerts
 from stream.alerting.drops import Drops
@@ -16,19 +18,18 @@ from stream.alerting.recording import (
 )
 from stream.alerting.rulefile import Alert, Group, Recording, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, TimeScale
-from stream.composition import chosen_criteria
 from stream.config import Config
 
 # Long windows change slowly and are costly to read.
 _INTERVAL, _SLOW_INTERVAL = "30s", "2m"
 
 
-def generate(config: Config) -> RuleFile:
-    """The rules of a configuration; the same ones each time."""
+def generate(config: Config, criteria: Collection[str]) -> RuleFile:
+    """The rules of a configuration that judges by these criteria; the same ones each time."""
     scale = TimeScale(config.alerts.time_scale)
     alerts = Alerts(config.objectives, config.alerts, scale)
     drops = Drops(config.detection, scale)
-    floors, notes = _floors(config)
+    floors, notes = _floors(config.objectives.floors, {*criteria, COMPOSITE})
     notes += _about_windows(scale)
 
     def group(name: str, *rules: Recording | Alert, interval: str = _INTERVAL) -> Group:
@@ -75,11 +76,10 @@ def generate(config: Config) -> RuleFile:
     return RuleFile(groups=groups, notes=(*notes, *alerts.notes))
 
 
-def _floors(config: Config) -> tuple[dict[str, float], list[str]]:
+def _floors(configured: Mapping[str, float], judged: Collection[str]) -> tuple[dict[str, float], list[str]]:
     """The floors that a mean can fall below, and notes about the others."""
-    judged = {*chosen_criteria(config.criteria.use, config.criteria.files), COMPOSITE}
-    floors, notes = dict(config.objectives.floors), []
-    for dimension, floor in config.objectives.floors.items():
+    floors, notes = dict(configured), []
+    for dimension, floor in configured.items():
         why_not = "it is not judged" if dimension not in judged else "no mean is below 0" if floor == 0 else None
         if why_not:
             del floors[dimension]

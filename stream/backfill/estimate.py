@@ -12,8 +12,8 @@ from judges.llm.prompts.rubric import absolute_messages
 from judges.models.base import Message
 from judges.models.prices import ModelPrice
 from judges.models.spending import dollars
-from stream.composition import chosen_criteria
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.judgesconfig import ModelJudgeConfig
 
 # What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
@@ -82,7 +82,7 @@ def estimate(config: Config, sample: Sample, paid: Paid) -> Estimate:
 
 
 def _from_texts(config: Config, sample: Sample, priced: Sequence[tuple[ModelJudgeConfig, ModelPrice]]) -> float:
-    criteria = chosen_criteria(config.criteria.use, config.criteria.files).values()
+    criteria = chosen_criteria(config.criteria).values()
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]
     nano = sum(

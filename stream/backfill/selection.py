@@ -14,9 +14,10 @@ from stream.config import Config
 from stream.errors import RecordError
 from stream.incoming import Incoming
 from stream.ledger import Place
+from stream.names import BACKFILL
 from stream.reading import InteractionReader
 from stream.records import Record, readable
-from stream.sampling import BACKFILL, Cohort
+from stream.sampling import Cohort
 
 # Enough to see what kind of records they are.
 _NAMED = 5

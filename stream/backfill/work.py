@@ -31,11 +31,11 @@ from stream.backfill.estimate import Estimate, Paid, Sample, estimate
 from stream.backfill.selection import Counts, Selection
 from stream.config import Config
 from stream.errors import StageError
+from stream.names import BACKFILL
 from stream.offsets import Ticket
 from stream.patience import GIVE_UP_AFTER, Bill, evaluate_patiently
 from stream.pool import JudgePool
 from stream.records import partition_of
-from stream.sampling import BACKFILL
 from stream.scan import TopicScan
 from stream.solewriter import RefusedError, SoleWriter
 

@@ -20,8 +20,9 @@ from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
 from stream.comparison.rendering import draw
 from stream.comparison.sheets import Sheet
-from stream.composition import chosen_criteria, composed
+from stream.composition import composed
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
 from stream.explanation import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, wording
 from stream.explanation.book import AlertBook
@@ -250,7 +251,7 @@ def _tally(config: Config, alert: Alert, split: Split) -> Tally:
         alert.fingerprint,
         split,
         good_score=lambda app: config.objectives.for_app(app)[0],
-        composition=composed(chosen_criteria(config.criteria.use, config.criteria.files), config.composite),
+        composition=composed(chosen_criteria(config.criteria), config.composite),
         target=0.5 if alert.subject is Subject.VERSIONS else alert.target,
     )
 

@@ -101,7 +101,7 @@ def evaluate(
 def judge_file(config: Config, request: Request) -> None:
     """Judges, reports and prints, and ends the command with status 1 where some row could not be judged."""
     configure_logging(config.logging)
-    if config.budgets.budgets is not None:
+    if config.budgets.has_limits:
         click.echo("budgets limit the workers of the stream, and not this run", err=True)
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)

@@ -7,6 +7,7 @@ import click
 
 from stream.alerting import generate
 from stream.commands.options import config_option, read_config
+from stream.criteria_files import chosen_criteria
 
 
 @click.command()
@@ -37,7 +38,8 @@ def rules(*, output: Path | None, config_path: Path | None) -> None:
       promtool check rules /etc/prometheus/streamjury.yml
       kill -HUP $(pidof prometheus)
     """
-    file = generate(read_config(config_path))
+    config = read_config(config_path)
+    file = generate(config, chosen_criteria(config.criteria))
     for note in file.notes:
         click.echo(f"note: {note}", err=True)
     if output is None:

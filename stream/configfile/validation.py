@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
 from stream.assembly import build_evaluator
 from stream.config import PATTERN_WORDS, Config, is_secret
+from stream.configfile.checks import check_config
 from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
 from stream.section import MASK
@@ -58,7 +59,7 @@ def _comes_from_outside(loc: Loc, draft: Draft) -> bool:
 def _read(data: Any, draft: Draft, *, only: Collection[Loc] | None = None) -> Config | None:
     """The data as a configuration; else None, and what is wrong, in some sections only, is reported to the draft."""
     try:
-        return Config.model_validate(data)
+        return check_config(data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             if only is None or detail["loc"][:1] in only:

@@ -8,7 +8,7 @@ from stream.alarms.scores import verdicts
 from stream.canaries import CANARY_TAG
 from stream.explanation.sums import Period
 from stream.explanation.tally import Split
-from stream.sampling import CANARY
+from stream.names import CANARY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

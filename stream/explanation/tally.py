@@ -13,7 +13,7 @@ from stream.alarms.alert import Series
 from stream.explanation.parts import PartSums
 from stream.explanation.slices import Slices
 from stream.explanation.sums import Pair, Period
-from stream.sampling import BACKFILL, CANARY
+from stream.names import BACKFILL, CANARY
 
 Split = Callable[[Evaluation], Period | None]
 """Which of the two sides an evaluation is on; None: neither."""

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.problems import InconsistentError, Problem, unknown
-from stream.composition import chosen_criteria
+from stream.composition import choose_criteria
 from stream.config import Config
 from stream.configfile.draft import Draft
 from stream.configfile.problems import ConfigError
 from stream.configfile.validation import validated
+from stream.criteria_files import read_criteria_files
 
 _SEATS = ("panel", "reserves")
 
@@ -75,7 +76,7 @@ def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -
 
 def _criteria_called(names: Sequence[str], files: Sequence[str]) -> set[str]:
     try:
-        return set(chosen_criteria(names, files))
+        return set(choose_criteria(names, read_criteria_files(files)))
     except InconsistentError as error:
         found = [(names[loc[0]] if loc and isinstance(loc[0], int) else "", message) for loc, message in error.found]
         problems = [Problem(path=f"--criteria {name}".strip(), message=message) for name, message in found]

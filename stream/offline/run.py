@@ -21,8 +21,8 @@ from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
 from sinks.reports.reading import RESULTS_NAME
 from sinks.reports.results import CriterionInfo, End, Run
 from stream.assembly import build_evaluator, open_verdicts
-from stream.composition import chosen_criteria
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
 from stream.judgesconfig import LocalJudgeConfig
 from stream.offline.crew import Brief, Crew
@@ -385,7 +385,7 @@ def _digest(file: str) -> str | None:
 
 
 def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
-    chosen = chosen_criteria(config.criteria.use, config.criteria.files)
+    chosen = chosen_criteria(config.criteria)
     return tuple(
         CriterionInfo(
             name=name,

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from judges.thrift import NO_THRIFT, Thrift
+from stream.budgetsconfig import BudgetsConfig
 from stream.sampling import Cohort
 
 # Below this little would be learned from what is kept.
@@ -35,6 +36,11 @@ class Measure:
 
     step: Step
     below: float
+
+
+def measures_of(config: BudgetsConfig) -> tuple[Measure, ...]:
+    """The configured measures, in their order."""
+    return tuple(Measure(step=Step(measure.step), below=measure.below) for measure in config.degrade)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from judges.models.spending import nanodollars
+from stream.budgetsconfig import AppBudgetConfig, BudgetsConfig
+from stream.config import Config
 
 MICRODOLLAR = 1000
 """In nanodollars. Limits and leases are whole microdollars, so that notes stay short."""
@@ -35,7 +37,11 @@ class Budget:
     per_hour_usd: float | None = None
     per_day_usd: float | None = None
 
-    def of(self, span: Span) -> float | None:
+    @classmethod
+    def of(cls, config: BudgetsConfig | AppBudgetConfig) -> Self:
+        return cls(per_hour_usd=config.per_hour_usd, per_day_usd=config.per_day_usd)
+
+    def within(self, span: Span) -> float | None:
         return self.per_hour_usd if span is Span.HOUR else self.per_day_usd
 
 
@@ -46,6 +52,16 @@ class Budgets:
     everyone: Budget
     apps: Mapping[str, Budget]
     safety_share: float
+
+    @classmethod
+    def of(cls, config: Config) -> Self | None:
+        """The budgets of a configuration; None when it has none. Without a safety lane no share is kept for one."""
+        budgets = config.budgets
+        if not budgets.has_limits:
+            return None
+        apps = {name: Budget.of(app) for name, app in budgets.apps.items()}
+        safety_share = 0.0 if config.sampling.safety is None else budgets.safety_share
+        return cls(everyone=Budget.of(budgets), apps=apps, safety_share=safety_share)
 
 
 Limits = Mapping[Span, Mapping[str, Caps]]
@@ -60,7 +76,7 @@ def shares(budgets: Budgets, partition: int, partitions: int) -> Limits:
     limits: dict[Span, dict[str, Caps]] = {}
     for span in Span:
         for scope, budget in scopes.items():
-            usd = budget.of(span)
+            usd = budget.within(span)
             if usd is not None:
                 caps = _share(usd, budgets.safety_share, partition, partitions)
                 limits.setdefault(span, {})[scope] = caps

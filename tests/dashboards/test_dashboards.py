@@ -19,11 +19,11 @@ from dashboards.__main__ import FOLDER, outdated, rendered
 from dashboards.promql import FAILED, Scores, shares
 from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
 from dashboards.units import written
-from stream.alerting.ruleset import generate
 from stream.alerting.windows import BURN_PAIRS
 from stream.config import Config
 from tests.parts.promtool import Check, differences, problems_of_expressions
 from tests.parts.required import unavailable
+from tests.parts.rules import rules_of
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards/prometheus/rules.yml"
@@ -159,7 +159,7 @@ def test_every_runbook_that_a_panel_links_to_exists(dashboard: dict[str, Any]) -
 
 def test_every_alert_is_linked_from_a_panel() -> None:
     links = {link["url"] for board in DASHBOARDS.values() for panel in panels(board) for link in panel.get("links", ())}
-    wanted = {f"{RUNBOOKS}{alert.name}.md" for alert in generate(_with_cost_budget()).alerts}
+    wanted = {f"{RUNBOOKS}{alert.name}.md" for alert in rules_of(_with_cost_budget()).alerts}
     assert wanted == links
 
 
@@ -251,7 +251,7 @@ def test_every_expression_is_promql(tmp_path: Path) -> None:
 
 
 def test_every_metric_that_is_asked_for_exists() -> None:
-    known = BUILT_IN | _documented() | {each.record for each in generate(_with_cost_budget()).recordings}
+    known = BUILT_IN | _documented() | {each.record for each in rules_of(_with_cost_budget()).recordings}
     for query in ASKED:
         unknown = set(_metrics(query.expr)) - known
         assert not unknown, (query.panel, unknown)
@@ -301,7 +301,7 @@ def test_a_failed_verdict_is_the_same_for_rules_and_dashboards() -> None:
     assert FAILED == 'status="insufficient",reason=~"judge_unavailable|timeout|invalid_output"'
     [recorded] = [
         rule.expr
-        for rule in generate(Config()).recordings
+        for rule in rules_of(Config()).recordings
         if rule.record == "judge:streamjury_verdicts:failure_ratio1h"
     ]
     assert f"streamjury_judge_verdicts_total{{{FAILED}}}" in recorded
@@ -326,7 +326,7 @@ def test_the_burn_rates_that_are_shown_are_those_of_the_alert() -> None:
 def test_the_line_that_budgets_are_used_up_below_is_that_of_the_alert() -> None:
     [panel] = _titled("judges", "Budgets left, by app and window")
     [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
-    [alert] = [each for each in generate(Config()).alerts if each.name == "StreamjuryBudgetUsedUp"]
+    [alert] = [each for each in rules_of(Config()).alerts if each.name == "StreamjuryBudgetUsedUp"]
     [(kept, margin)] = re.findall(r"left_ratio < (\S+) \+ (\S+)", alert.expr)
     assert line["value"] == pytest.approx(float(kept) + float(margin))
 

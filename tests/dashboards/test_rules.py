@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.alerting import generate
 from stream.config import Config
 from stream.configwalk import below
 from tests.parts.promtool import failures_of, problems_of_expressions, problems_of_rules, run
+from tests.parts.rules import rules_of
 from tests.parts.shell import check_streamjury
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ CONFIGURED: dict[str, dict[str, Any]] = {
 CONFIGURED_TESTS = sorted((PROMETHEUS / "tests" / "configured").glob("*.yml"))
 
 # With everything on that can be.
-COMPLETE = generate(Config.model_validate(CONFIGURED["cost_budget"]))
+COMPLETE = rules_of(Config.model_validate(CONFIGURED["cost_budget"]))
 ALERT_NAMES = sorted({alert.name for alert in COMPLETE.alerts})
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
 
@@ -49,7 +49,7 @@ METRIC = re.compile(r"(?<![:\w])(?:streamjury_\w+|up)\b")
 
 def test_the_rules_are_those_of_the_default_configuration() -> None:
     """`streamjury rules --output dashboards/prometheus/rules.yml` writes them anew."""
-    assert (PROMETHEUS / "rules.yml").read_text(encoding="utf-8") == generate(Config()).text()
+    assert (PROMETHEUS / "rules.yml").read_text(encoding="utf-8") == rules_of(Config()).text()
 
 
 def test_promtool_takes_the_rules(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_rules_do_what_their_unit_tests_say(file: Path) -> None:
 
 @pytest.mark.parametrize("file", CONFIGURED_TESTS, ids=lambda file: file.stem)
 def test_the_rules_of_another_configuration_do_what_their_unit_tests_say(file: Path, tmp_path: Path) -> None:
-    text = generate(Config.model_validate(CONFIGURED[file.stem])).text()
+    text = rules_of(Config.model_validate(CONFIGURED[file.stem])).text()
     assert problems_of_rules(tmp_path, text) == ""
     (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     assert failures_of(tmp_path / file.name) == ""
@@ -158,7 +158,7 @@ def test_a_drop_of_the_composite_and_of_what_is_not_told_apart_is_a_page_and_oth
 
 
 def test_alerts_of_detectors_tell_how_often_they_may_be_wrong() -> None:
-    rules = generate(Config.model_validate({"detection": {"alpha": 0.002, "period_days": 1}}))
+    rules = rules_of(Config.model_validate({"detection": {"alpha": 0.002, "period_days": 1}}))
     told = {alert.name for alert in rules.alerts if "At most 0.002 false alarms" in alert.annotations["description"]}
     assert told == {"StreamjuryDropDetected", "StreamjuryJudgesChanged"}
     assert "expected in 1 day." in rules.text()

@@ -27,7 +27,6 @@ from sinks.base import Headers
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from sinks.topics import CriticalTopic, EvaluationTopic
-from stream.adaptive import StepLog, StepLogError, read_step_log
 from stream.assembly import build_evaluator
 from stream.commands.send import key_of
 from stream.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
@@ -41,6 +40,7 @@ from stream.policy import SamplingPolicy
 from stream.reading import InteractionReader
 from stream.records import Record, dead_letter, readable
 from stream.rules import Facts
+from stream.step_log import StepLog, StepLogError, read_step_log
 from tests.fuzz import seeds
 from tests.fuzz.mutation import SEPARATOR
 

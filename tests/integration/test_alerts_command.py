@@ -17,7 +17,7 @@ from stream.cli import main
 from stream.commands import cluster
 from stream.detection import Kind
 from stream.embedded import EmbeddedBroker
-from stream.sampling import CANARY
+from stream.names import CANARY
 from tests.integration.pipeline import produce_all
 from tests.parts.kafka import KafkaBroker
 from tests.parts.pages import ROOT, blocks

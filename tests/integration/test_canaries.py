@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stream.canaries import CanarySender
+from stream.canary_sender import CanarySender
 from stream.cli import main
 from stream.configfile import load
 from stream.embedded import EmbeddedBroker

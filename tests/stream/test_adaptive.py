@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.adaptive import (
-    AdaptiveRate,
-    Goal,
-    ReplayedRate,
-    Step,
-    StepFile,
-    StepLog,
-    StepLogError,
-    rate_of,
-    read_step_log,
-    steps_within,
-)
+from stream.adaptive import AdaptiveRate, Goal, ReplayedRate
 from stream.errors import StageError
+from stream.rate_scale import rate_of, steps_within
+from stream.step_log import Step, StepFile, StepLog, StepLogError, read_step_log
 
 START = 1_790_000_000_000
 SECOND = 1000

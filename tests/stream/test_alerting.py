@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stream.alerting import generate
 from stream.alerting.promql import is_none_of, is_one_of, literally, quoted
 from stream.alerting.rulefile import Alert, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from stream.config import Config
 from tests.parts.promtool import problems_of_rules
+from tests.parts.rules import rules_of
 
 DURATION = re.compile(r"(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
@@ -25,7 +25,7 @@ targets = st.floats(min_value=0.5, max_value=0.9999)
 
 
 def rules(**sections: Any) -> RuleFile:
-    return generate(Config.model_validate(sections))
+    return rules_of(Config.model_validate(sections))
 
 
 def recorded(file: RuleFile, name: str) -> list[str]:

@@ -219,6 +219,13 @@ def test_a_panel_that_cannot_judge_is_refused_in_python_too() -> None:
         build_evaluator(config)
 
 
+def test_a_judge_kept_for_a_criterion_that_is_not_judged_is_refused_in_python_too() -> None:
+    judge = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1", "criteria": ["claritee"]}
+    config = Config.model_validate({"judges": {"panel": [{"kind": "local"}, judge]}})
+    with pytest.raises(InconsistentError, match=r"judges\.panel\[1\]\.criteria\[0\]: unknown criterion; did you mean"):
+        build_evaluator(config)
+
+
 @pytest.mark.parametrize(
     ("panel", "first"),
     [

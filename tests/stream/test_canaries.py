@@ -30,16 +30,18 @@ from judges.scripted import Answer, ScriptedJudge
 from judges.thrift import NO_THRIFT, Thrift, current_thrift
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
-from stream import canaries
-from stream.canaries import Canary, CanaryReader, CanarySender, Schedule, read_canaries
+from stream import canary_sender
+from stream.canaries import Canary, CanaryReader, read_canaries
+from stream.canary_sender import CanarySender, Schedule
 from stream.config import Config
 from stream.configfile import ConfigError, load
 from stream.envelope import decision_headers, read_sampling
 from stream.judging import Judged, Judging
+from stream.names import CANARY
 from stream.offsets import Partition
 from stream.records import Record
 from stream.retries import Retries
-from stream.sampling import CANARY, Decision, Verdict
+from stream.sampling import Decision, Verdict
 from stream.spending import Economy, Treasury
 from stream.worker import Worker
 
@@ -249,7 +251,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
-    monkeypatch.setattr(canaries, "Producer", found)
+    monkeypatch.setattr(canary_sender, "Producer", found)
     return found
 
 
@@ -324,7 +326,7 @@ def test_a_broker_that_is_away_holds_nobody_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a real client."""
-    monkeypatch.setattr(canaries, "_DELIVERY_SECONDS", 0.5)
+    monkeypatch.setattr(canary_sender, "_DELIVERY_SECONDS", 0.5)
     subject = sender(tmp_path, map(str, range(1000)))
     slowest, now, deadline = 0.0, 0.0, time.monotonic() + 20.0
     with caplog.at_level(logging.WARNING):

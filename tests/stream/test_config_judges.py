@@ -11,6 +11,7 @@ from judges.models.prices import ModelPrice, known_price
 from stream.config import Config
 from stream.configfile import ConfigError, load
 from stream.judgesconfig import JudgesConfig
+from stream.spending.limits import Budgets
 
 GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
 LOCAL = {"kind": "local"}
@@ -118,10 +119,11 @@ def test_files_are_looked_for_beside_the_configuration(
 def test_without_a_safety_lane_nothing_of_a_budget_is_kept_for_it() -> None:
     content = {"budgets": {"per_day_usd": 10}}
     alone, beside = Config.model_validate(content), Config.model_validate({**content, "sampling": {"safety": {}}})
-    assert alone.spending is not None
-    assert beside.spending is not None
-    assert (alone.spending.safety_share, beside.spending.safety_share) == (0.0, 0.2)
-    assert Config().spending is None
+    without_lane, with_lane = Budgets.of(alone), Budgets.of(beside)
+    assert without_lane is not None
+    assert with_lane is not None
+    assert (without_lane.safety_share, with_lane.safety_share) == (0.0, 0.2)
+    assert Budgets.of(Config()) is None
 
 
 class TestPrices:

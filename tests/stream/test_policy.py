@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from stream.adaptive import rate_of, read_step_log
 from stream.config import InputConfig, SamplingConfig
 from stream.errors import RecordError, StageError
+from stream.names import DEFAULT_RULE
 from stream.policy import Cap, Decision, SamplingPolicy, Verdict
+from stream.rate_scale import rate_of
 from stream.rules import Facts
-from stream.sampling import DEFAULT_RULE, Cohort
+from stream.sampling import Cohort
+from stream.step_log import read_step_log
 
 COHORT = Cohort("streamjury")
 START = 1_790_000_000_000

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from stream.alerting import generate
 from stream.cli import main
 from stream.config import Config
+from tests.parts.rules import rules_of
 
 NOTE = "note: StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set\n"
 
@@ -28,7 +28,7 @@ def run(*arguments: str) -> Result:
 def test_standard_output_is_the_file_and_nothing_else() -> None:
     result = run()
     assert result.exit_code == 0
-    assert result.stdout == generate(Config()).text()
+    assert result.stdout == rules_of(Config()).text()
     assert result.stderr == NOTE
 
 
@@ -37,7 +37,7 @@ def test_the_configuration_decides() -> None:
     result = run("--config", "mine.yaml")
     assert (
         result.stdout
-        == generate(Config.model_validate({"objectives": {"target": 0.99}, "alerts": {"cost_per_day_usd": 5}})).text()
+        == rules_of(Config.model_validate({"objectives": {"target": 0.99}, "alerts": {"cost_per_day_usd": 5}})).text()
     )
     assert result.stderr == ""
 
@@ -53,7 +53,7 @@ def test_a_file_is_written_whole_readable_for_others_and_replaces_the_old_one() 
     result = run("--output", "rules.yml")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{NOTE}wrote rules.yml\n"
-    assert path.read_text(encoding="utf-8") == generate(Config()).text()
+    assert path.read_text(encoding="utf-8") == rules_of(Config()).text()
     assert [file.name for file in Path().iterdir()] == ["rules.yml"]
     umask = os.umask(0o022)
     os.umask(umask)

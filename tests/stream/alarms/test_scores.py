@@ -6,7 +6,7 @@ import pytest
 
 from judges.evaluation import Evaluation, Sampling
 from stream.alarms.scores import ScoreRecord, Source
-from stream.sampling import BACKFILL, CANARY
+from stream.names import BACKFILL, CANARY
 from tests.stream.test_summary import evaluation as invented
 
 SOURCE = Source(partition=2, offset=7)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from judges.evaluation import Evaluation
 from sinks.metrics.detection import GOOD_SHARE
 from stream.alarms.alert import Series
-from stream.composition import chosen_criteria, composed
+from stream.composition import composed
 from stream.config import Config
+from stream.criteria_files import chosen_criteria
 from stream.explanation import OTHERS, RULES, CanaryTally, Explanation, by_model, by_time, explain
-from stream.sampling import BACKFILL, CANARY
+from stream.names import BACKFILL, CANARY
 from tests.stream.explanation.invented import (
     FINGERPRINT,
     ONSET,
@@ -25,9 +26,7 @@ from tests.stream.explanation.invented import (
     traffic,
 )
 
-COMPOSITION = composed(
-    chosen_criteria(Config().criteria.use, Config().criteria.files), Config(composite={"weights": {}}).composite
-)
+COMPOSITION = composed(chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
 COMPOSITE_SERIES = Series(app="support-bot", dimension="composite")
 
 

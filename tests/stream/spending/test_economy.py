@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from stream.budgetsconfig import BudgetsConfig
 from stream.sampling import Cohort
-from stream.spending.economy import MIN_KEEP, NONE, Measure, Step, Thinning, economy
+from stream.spending.economy import MIN_KEEP, NONE, Measure, Step, Thinning, economy, measures_of
 
-ORDER = BudgetsConfig().measures
+ORDER = measures_of(BudgetsConfig())
 
 
 def test_nothing_is_left_out_while_there_is_enough() -> None:

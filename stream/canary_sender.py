@@ -1,0 +1,145 @@
+"""Canaries are put on the work queue on a schedule: each is judged once a period, and all are spread over it."""
+
+import logging
+import math
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from stream.canaries import Canary, read_canaries
+from stream.config import Config
+from stream.envelope import decision_headers
+from stream.names import CANARY
+from stream.sampling import Decision, Verdict
+from stream.sizes import MAX_MESSAGE_BYTES
+
+log = logging.getLogger(__name__)
+
+_DECISION = Decision(outcome=Verdict.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
+# A canary that is later than this says nothing of the time it was meant for.
+_DELIVERY_SECONDS = 60.0
+_FLUSH_SECONDS = 1.0
+
+
+# When
+
+
+class Due(NamedTuple):
+    """A canary whose time has come, and the number of its round."""
+
+    canary: Canary
+    round: int
+
+
+class Schedule:
+    """The i-th of n is due at the fraction i/n of every period; periods are counted from the epoch.
+
+    So the work is spread evenly, and every process, also one that was started again, has the same rounds.
+    """
+
+    def __init__(self, canaries: Sequence[Canary], period: float) -> None:
+        self._canaries = canaries
+        self._round, self._ordered = -1, canaries
+        self.period = period
+        """In seconds."""
+
+    def due(self, since: float, until: float) -> list[Due]:
+        """Those that are due after `since` and not after `until`, in order."""
+        # Whole numbers of steps: looks that meet leave nothing between them and have nothing in common.
+        steps = range(self._steps(since) + 1, self._steps(until) + 1)
+        rounds = (divmod(step, len(self._canaries)) for step in steps)
+        return [Due(self._order(number)[place], number) for number, place in rounds]
+
+    def _order(self, number: int) -> Sequence[Canary]:
+        """Another one each round, the same in every process: what wavers must not come when it is waited for."""
+        if number != self._round:
+            draw = random.Random(number)  # noqa: S311 - nothing secret depends on it
+            self._round, self._ordered = number, draw.sample(self._canaries, len(self._canaries))
+        return self._ordered
+
+    def _steps(self, at: float) -> int:
+        return math.floor(at * len(self._canaries) / self.period)
+
+
+# Sending
+
+
+class CanarySender:
+    """Sends what is due. To be asked often, from one thread; it holds nobody up, and what fails is only told."""
+
+    def __init__(self, config: Config) -> None:
+        """Without canaries in the configuration nothing is ever due."""
+        canaries, self._schedule = config.detection.canaries, None
+        if canaries is not None:
+            self._schedule = Schedule(read_canaries(canaries.file), canaries.every_minutes * 60.0)
+        self._topic, self._salt = config.topics.sampled, config.sampling.salt
+        self._options: dict[str, str | int | float | bool] = {
+            **config.kafka.client_options(),
+            "client.id": f"{config.monitor.group}-canaries",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": int(_DELIVERY_SECONDS * 1000),
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            # What did not arrive is told once; the client would go on about it.
+            "log_level": 0,
+        }
+        self._producer: Producer | None = None
+        self._looked_at: float | None = None
+        self._failing = False
+
+    def send_due(self, now: float) -> None:
+        """Sends what came due since the last look; the first look only remembers the time, in Unix seconds."""
+        try:
+            if self._producer is not None:
+                self._producer.poll(0)
+            for canary, number in self._due(now):
+                self._send(canary, number, now)
+        except Exception as error:
+            self._failed(error)
+            if _for_good(error):
+                self._producer = None
+
+    def close(self) -> None:
+        """Waits a moment for what is under way."""
+        if self._producer is not None:
+            self._producer.flush(_FLUSH_SECONDS)
+            self._producer = None
+
+    def _due(self, now: float) -> list[Due]:
+        since, self._looked_at = self._looked_at, now
+        if self._schedule is None or since is None:
+            return []
+        # Who did not look for long makes up for one period at most. What another sent meanwhile has the same id.
+        return self._schedule.due(max(since, now - self._schedule.period), now)
+
+    def _send(self, canary: Canary, number: int, now: float) -> None:
+        if self._producer is None:
+            self._producer = Producer(self._options)
+        headers = decision_headers(_DECISION, salt=self._salt, sampled_at=datetime.fromtimestamp(now, UTC))
+        self._producer.produce(
+            self._topic,
+            key=canary.interaction_id(number).encode(),
+            value=canary.value(number),
+            headers=list(headers),
+            on_delivery=self._report,
+        )
+
+    def _report(self, error: KafkaError | None, _message: KafkaMessage) -> None:
+        if error is None:
+            self._failing = False
+        else:
+            self._failed(error.str())
+
+    def _failed(self, why: object) -> None:
+        if not self._failing:
+            log.warning("canaries do not reach %s: %s", self._topic, why)
+        self._failing = True
+
+
+def _for_good(error: Exception) -> bool:
+    """Whether the client will take no record any more."""
+    return isinstance(error, KafkaException) and (error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL)

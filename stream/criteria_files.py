@@ -1,0 +1,35 @@
+"""The user's files of criteria: reading them, and the criteria that a configuration chooses with them."""
+
+from collections.abc import Mapping, Sequence
+
+from judges.catalogue import CriteriaError, load_criteria
+from judges.criteria import Criterion
+from judges.problems import InconsistentError, Loc
+from stream.composition import choose_criteria
+from stream.config import CriteriaConfig
+
+
+def chosen_criteria(config: CriteriaConfig) -> Mapping[str, Criterion]:
+    """The criteria that are judged, with those of the user's files; raises InconsistentError with all problems."""
+    return choose_criteria(config.use, read_criteria_files(config.files))
+
+
+def read_criteria_files(files: Sequence[str]) -> Mapping[str, Criterion]:
+    """The criteria of the user's files; raises with all that is wrong with them, each problem at its file."""
+    own: dict[str, Criterion] = {}
+    origin: dict[str, str] = {}
+    problems: list[tuple[Loc, str]] = []
+    for number, file in enumerate(files):
+        try:
+            criteria = load_criteria(file)
+        except CriteriaError as error:
+            problems += [((number,), f"{file}: {problem}") for problem in error.problems]
+            continue
+        for name in criteria:
+            if name in own:
+                problems.append(((number,), f"{file}: {origin[name]} has a criterion called {name!r} too"))
+        origin |= dict.fromkeys(criteria, file)
+        own |= criteria
+    if problems:
+        raise InconsistentError(problems)
+    return own

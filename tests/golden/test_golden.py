@@ -16,11 +16,11 @@ from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import EvaluationTopic
-from stream.alerting import generate
 from stream.assembly import build_evaluator
 from stream.config import Config
 from stream.reading import InteractionReader
 from stream.service import score_metrics
+from tests.parts.rules import rules_of
 
 HERE = Path(__file__).parent
 INPUT = HERE / "interactions.jsonl"
@@ -82,7 +82,7 @@ def metrics_text() -> str:
 
 
 def rules_text() -> str:
-    return generate(Config.model_validate(CONFIG)).text()
+    return rules_of(Config.model_validate(CONFIG)).text()
 
 
 def test_recorded_interactions_get_the_same_evaluations() -> None:

@@ -18,11 +18,11 @@ from stream.commands.tail import critical_text, deadletter_json, deadletter_text
 from stream.config import Config, InputConfig, MonitorConfig, TopicsConfig
 from stream.embedded import EmbeddedBroker
 from stream.envelope import read_sampling
-from stream.ledger import Place
+from stream.headers import is_mark, source_of
 from stream.monitor import Monitor
+from stream.offsets import Place
 from stream.policy import SamplingPolicy
 from stream.reading import InteractionReader
-from stream.replay import is_mark, source_of
 from stream.rules import Facts
 from stream.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until

@@ -67,11 +67,8 @@ docs: $(INSTALLED) ## Build the site of docs/ into .cache/site; a broken link or
 docs-serve: $(INSTALLED) ## Show the site at http://127.0.0.1:8000 while you write
 	@$(MKDOCS) serve $(ARGS)
 
-reference: $(INSTALLED) ## Write the pages about configuration, commands, topics and metrics anew, after a change of the code
-	@$(BIN)/python -m stream.configdocs docs/configuration.md
-	@$(BIN)/python -m stream.clidocs docs/reference/cli.md
-	@$(BIN)/python -m stream.topicdocs docs/reference/topics.md
-	@$(BIN)/python -m stream.metricdocs docs/reference/metrics.md
+reference: $(INSTALLED) ## Regenerate the pages about configuration, commands, topics and metrics after a change of the code
+	@$(BIN)/python -m docs.generate
 
 clean: ## Remove the environment, the fetched parts and every cache
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

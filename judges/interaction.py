@@ -52,39 +52,75 @@ class _Record(BaseModel):
 
 
 class Turn(_Record):
-    role: StrictStr
-    text: StrictStr
+    """One message of the conversation before the question."""
+
+    role: StrictStr = Field(description="Speaker, such as `user` or `assistant`.")
+    text: StrictStr = Field(description="The message.")
 
 
 class Context(_Record):
-    text: StrictStr
-    id: StrictStr | None = None
-    score: FiniteFloat | None = None
+    """One passage that the retriever found."""
+
+    text: StrictStr = Field(description="Text of the passage.")
+    id: StrictStr | None = Field(default=None, description="Name of the passage in your index; null if it has none.")
+    score: FiniteFloat | None = Field(
+        default=None, description="Relevance that the retriever gave it, on the retriever's own scale; null if unknown."
+    )
 
 
 class Candidate(_Record):
-    name: StrictStr
-    answer: StrictStr
+    """Another answer to the same question, to compare with."""
+
+    name: StrictStr = Field(description="Name of the candidate in results.")
+    answer: StrictStr = Field(description="Text of the answer.")
 
 
 class Interaction(_Record):
     """One question, what was retrieved for it, and what the service answered."""
 
-    id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
-    question: StrictStr
-    answer: StrictStr
-    timestamp: AwareDatetime | None = None
-    app: Name | None = None
-    tenant: Name | None = None
-    model: Name | None = None
-    history: Annotated[tuple[Turn, ...], BeforeValidator(_none_is_empty)] = ()
-    contexts: Annotated[tuple[Context, ...], BeforeValidator(_none_is_empty)] = ()
-    reference: StrictStr | None = None
-    candidates: Annotated[tuple[Candidate, ...], BeforeValidator(_none_is_empty)] = ()
-    tags: Annotated[dict[TagName, TagValue], Field(max_length=_MAX_TAGS), BeforeValidator(_none_is_untagged)] = Field(
-        default_factory=dict
+    id: StrictStr = Field(
+        min_length=1,
+        max_length=512,
+        description="Unique id, 1 to 512 characters; the key of the Kafka record should be the same.",
     )
-    traceparent: Name | None = None
+    question: StrictStr = Field(description="The user's question.")
+    answer: StrictStr = Field(description="The answer of the service: the text that is judged.")
+    timestamp: AwareDatetime | None = Field(
+        default=None, description="Time of the answer, with a time zone; null if unknown."
+    )
+    app: Name | None = Field(
+        default=None,
+        description=(
+            "Application that answered; scores, objectives and budgets are kept per app. Null counts as `unknown`."
+        ),
+    )
+    tenant: Name | None = Field(default=None, description="Tenant whose user asked; null if there are no tenants.")
+    model: Name | None = Field(
+        default=None,
+        description=(
+            "Model that wrote the answer; judges of the same family can be left out by it. Null if it is not known."
+        ),
+    )
+    history: Annotated[tuple[Turn, ...], BeforeValidator(_none_is_empty)] = Field(
+        default=(), description="Messages before the question, oldest first; empty at the start of a conversation."
+    )
+    contexts: Annotated[tuple[Context, ...], BeforeValidator(_none_is_empty)] = Field(
+        default=(), description="Retrieved passages; if there are none, groundedness does not apply."
+    )
+    reference: StrictStr | None = Field(
+        default=None, description="An answer that is known to be right; null if there is none."
+    )
+    candidates: Annotated[tuple[Candidate, ...], BeforeValidator(_none_is_empty)] = Field(
+        default=(), description="Other answers to the same question."
+    )
+    tags: Annotated[dict[TagName, TagValue], BeforeValidator(_none_is_untagged)] = Field(
+        default_factory=dict,
+        max_length=_MAX_TAGS,
+        description="Up to 64 values to select by; passed on to the evaluation.",
+    )
+    traceparent: Name | None = Field(
+        default=None, description="W3C trace context of the answer; null if it was not traced."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-SCHEMA = ("sj-schema", b"1")
+from sinks.headers import SCHEMA_VERSION
+
+SCHEMA = (SCHEMA_VERSION, b"1")
 """The header that says of which version a record of ours is; a later one is not read as if it were this."""
 
 COMPOSITE = "composite"

@@ -5,6 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sinks.base import Headers, Message, our_headers
+from sinks.headers import (
+    ATTEMPTS,
+    ERROR_MESSAGE,
+    ERROR_STAGE,
+    ERROR_TYPE,
+    FAILED_AT,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TOPIC,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +42,14 @@ class DeadLetterTopic:
 
     def write(self, item: DeadLetter, /) -> Sequence[Message]:
         reason = {
-            "sj-error-stage": item.stage,
-            "sj-error-type": item.error_type,
-            "sj-error-message": item.error_message,
-            "sj-attempts": str(item.attempts),
-            "sj-source-topic": item.topic,
-            "sj-source-partition": str(item.partition),
-            "sj-source-offset": str(item.offset),
-            "sj-failed-at": item.failed_at.isoformat(),
+            ERROR_STAGE: item.stage,
+            ERROR_TYPE: item.error_type,
+            ERROR_MESSAGE: item.error_message,
+            ATTEMPTS: str(item.attempts),
+            SOURCE_TOPIC: item.topic,
+            SOURCE_PARTITION: str(item.partition),
+            SOURCE_OFFSET: str(item.offset),
+            FAILED_AT: item.failed_at.isoformat(),
         }
         added = our_headers(reason)
         # A record that failed before keeps only its newest reason.

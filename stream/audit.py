@@ -20,17 +20,18 @@ from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
+from sinks.headers import ERROR_TYPE
 from stream.config import Config, SamplingConfig, SamplingRule
 from stream.envelope import is_backfilled, is_canary, read_sampling
 from stream.errors import RecordError
+from stream.headers import is_mark, marked_letter, source_of
 from stream.incoming import Incoming
-from stream.ledger import MISSING, Balance, Fate, Kind, Ledger, Place
+from stream.ledger import MISSING, Balance, Fate, Kind, Ledger
 from stream.names import CANARY
-from stream.offsets import Partition
+from stream.offsets import Partition, Place
 from stream.policy import Explanation, SamplingPolicy
 from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.records import Record, read_record
-from stream.replay import is_mark, marked_letter, source_of
 from stream.rules import Facts
 from stream.sampling import Verdict
 from stream.scan import TopicScan, committed_offsets
@@ -178,7 +179,7 @@ class _Audit:
             if letter is not None:
                 self._ledger.mark(letter)
                 return
-        source, reason = source_of(headers), headers.get("sj-error-type")
+        source, reason = source_of(headers), headers.get(ERROR_TYPE)
         if source is None or not reason:
             self._ledger.unreadable += 1
             return

@@ -1,21 +1,16 @@
-"""The configuration explained from its model: the table of keys in the docs, the starter file, the JSON Schema."""
+"""The configuration explained from its model: the values a key takes, the starter file, the JSON Schema."""
 
-import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from textwrap import indent
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from stream.config import Config
 from stream.configfile import to_yaml
-from stream.configwalk import DISCRIMINATOR, alternatives, below, is_section, kind_of, of_shape
-
-_BEGIN = "<!-- The rest is written by `python -m stream.configdocs docs/configuration.md`. -->"
+from stream.configwalk import alternatives, below, is_section, of_shape
 
 _HEADER = """\
 # The configuration of Streamjury. Every key stands here with its default; keep only what you change.
@@ -95,69 +90,12 @@ def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# The table of keys
-
-
-class _Place(NamedTuple):
-    """A section of the model and where it stands in a file."""
-
-    path: str
-    section: type[BaseModel]
-    kind: str | None
-
-
-def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> Iterator[_Place]:
-    yield _Place(path, section, kind)
-    for name, field in section.model_fields.items():
-        kinds = alternatives(field.annotation)
-        for inner in filter(is_section, kinds):
-            yield from _sections(f"{path}.{name}".lstrip("."), inner)
-        for inner in filter(is_section, below(kinds, 0)):
-            yield from _sections(f"{path}.{name}[]", inner, kind_of(inner))
-        for inner in filter(is_section, below(kinds, "")):
-            yield from _sections(f"{path}.{name}.*", inner)
-
-
-def table() -> str:
-    """Every key with what it takes, its default and its meaning, as Markdown."""
-    places: dict[tuple[type[BaseModel], str], list[_Place]] = {}
-    for place in _sections("", Config):
-        if place.path:
-            places.setdefault((place.section, place.path if place.kind else ""), []).append(place)
-    return "\n".join(map(_section_table, places.values()))
-
-
-def _section_table(places: Sequence[_Place]) -> str:
-    """One section, in however many places it stands."""
-    place = places[0]
-    paths = ", ".join(f"`{each.path}`" for each in places)
-    kind = f" with `{DISCRIMINATOR}: {place.kind}`" if place.kind else ""
-    rows = [
-        f"| `{name}` | {takes(field)} | {_default(field)} | {field.description} |"
-        for name, field in place.section.model_fields.items()
-    ]
-    head = ["| key | takes | default | meaning |", "| --- | --- | --- | --- |"]
-    return "\n".join([f"### {paths}{kind}", "", str(place.section.__doc__), "", *head, *rows, ""])
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = _plain(field)
-    return "" if any(map(is_section, alternatives(field.annotation))) else f"`{json.dumps(value, ensure_ascii=False)}`"
-
-
-def _plain(field: FieldInfo) -> Any:
+def plain_default(field: FieldInfo) -> Any:
+    """The default of a key, as it would stand in a file."""
     value = field.get_default(call_default_factory=True)
     if isinstance(value, tuple):
-        return [each.model_dump(mode="json") if isinstance(each, BaseModel) else each for each in value]
+        return [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
     return value
-
-
-def refreshed(text: str) -> str:
-    """The page with its table brought up to date; what people wrote above it stays."""
-    written, _, _ = text.partition(_BEGIN)
-    return f"{written}{_BEGIN}\n\n{table()}"
 
 
 # The starter file
@@ -180,7 +118,7 @@ def _keys(section: type[BaseModel]) -> str:
 def _key(name: str, field: FieldInfo) -> str:
     if is_section(field.annotation):
         return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
-    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: _plain(field)})}"
+    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: plain_default(field)})}"
     for example in field.examples or ():
         lines += indent(f"For example:\n{to_yaml({name: example})}", "# ")
     return lines
@@ -190,8 +128,3 @@ def _choice(field: FieldInfo) -> str:
     """What the key takes, where its default does not show it."""
     told = any(kind in (int, float) or get_origin(kind) is Literal for kind in alternatives(field.annotation))
     return f" ({takes(field)})" if told else ""
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -8,19 +8,10 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from stream.offsets import Place
+
 UNSCORED_PREFIX = "unscored_"
 """What the error type of a dead letter begins with that was judged often enough and not scored."""
-
-
-class Place(NamedTuple):
-    """Where a record is."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 class Kind(IntEnum):

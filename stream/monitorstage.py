@@ -21,7 +21,7 @@ from faust.types.auth import CredentialsT
 from faust.types.events import EventT
 
 from judges.evaluation import Evaluation
-from sinks.base import SCHEMA
+from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics, Stage
 from stream.alarms.agent import AlarmAgent
 from stream.alarms.partitionwatch import ANNOUNCER
@@ -123,7 +123,7 @@ class MonitorStage:
         app.on_partitions_assigned.connect(let_go, weak=False)
 
     def _observe(self, event: EventT[Any]) -> Evaluation | None:
-        evaluation = self._monitor.observe(event.value, dict(event.headers or {}).get(SCHEMA[0]))
+        evaluation = self._monitor.observe(event.value, dict(event.headers or {}).get(SCHEMA_VERSION))
         self.done += 1
         return evaluation
 

@@ -13,6 +13,17 @@ class Partition(NamedTuple):
     number: int
 
 
+class Place(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
 def numbered(partitions: Iterable[Partition]) -> str:
     """Partitions for people: `rag.sampled 0, 1; rag.retry.1 0`."""
     by_topic: dict[str, list[int]] = {}

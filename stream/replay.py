@@ -6,18 +6,32 @@ A letter stays where it is; a mark on the same topic, written in the transaction
 3. move the letters without a mark, in transactions of some hundred, each with the marks of what it moves.
 """
 
-import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from sinks.base import Message, our_headers
+from sinks.headers import (
+    ATTEMPTS,
+    ERROR_PREFIX,
+    ERROR_STAGE,
+    ERROR_TYPE,
+    FAILED_AT,
+    REPLAYED_AT,
+    REPLAYED_OFFSET,
+    REPLAYED_PARTITION,
+    REPLAYED_TO,
+    RETRY_AT,
+    SCHEMA_VERSION,
+    SOURCE_PREFIX,
+    VALUE_TRUNCATED_FROM,
+)
 from stream.config import Config
 from stream.errors import RecordError, StageError
-from stream.ledger import Place
+from stream.headers import HeadersByName, Position, is_mark, marked_letter, source_of
 from stream.records import Record, read_record
 from stream.rules import BodyReader, field_path
 from stream.scan import TopicScan
@@ -26,37 +40,8 @@ from stream.solewriter import RefusedError, SoleWriter
 _BATCH_RECORDS = 300
 # Letters may be of many megabytes; the client holds a batch until it is sent.
 _BATCH_BYTES = 8 * 1024 * 1024
-# No offset has more digits.
-_NUMBER = re.compile(rb"[0-9]{1,19}")
-_DROPPED = ("sj-schema", "sj-error-", "sj-source-", "sj-attempts", "sj-failed-at", "sj-retry-at")
-
-HeadersByName = Mapping[str, bytes | None]
-Position = tuple[int, int]
-"""Partition and offset of a letter on its topic."""
-
-
-# Letters and marks
-
-
-def is_mark(headers: Container[str]) -> bool:
-    """Whether a record of the dead-letter topic, by the names of its headers, says that a letter was moved back."""
-    # A letter keeps whatever headers its record came with, and always has an error type.
-    return "sj-replayed-partition" in headers and "sj-error-type" not in headers
-
-
-def marked_letter(headers: HeadersByName) -> Position | None:
-    """The letter that a mark speaks of."""
-    partition, offset = (_number(headers.get(f"sj-replayed-{part}")) for part in ("partition", "offset"))
-    return None if partition is None or offset is None else (partition, offset)
-
-
-def source_of(headers: HeadersByName) -> Place | None:
-    """Where a dead letter, or a record that waits aside, was at first, if it says so."""
-    topic = headers.get("sj-source-topic")
-    partition, offset = (_number(headers.get(f"sj-source-{part}")) for part in ("partition", "offset"))
-    if not topic or partition is None or offset is None:
-        return None
-    return Place(topic.decode("utf-8", "replace"), partition, offset)
+# Headers that a letter loses on its way back.
+_DROPPED = (SCHEMA_VERSION, ERROR_PREFIX, SOURCE_PREFIX, ATTEMPTS, FAILED_AT, RETRY_AT)
 
 
 # Which letters
@@ -160,15 +145,15 @@ class Replay:
                         return
 
     def _letter(self, record: Record, headers: HeadersByName, written_ms: int) -> Iterator[_Letter]:
-        reason, stage = (_text(headers.get(f"sj-error-{part}")) for part in ("type", "stage"))
-        failed_at = _time(headers.get("sj-failed-at"), written_ms)
+        reason, stage = (_text(headers.get(name)) for name in (ERROR_TYPE, ERROR_STAGE))
+        failed_at = _time(headers.get(FAILED_AT), written_ms)
         if not self._matches(reason, stage, failed_at) or not self._is_of_app(record):
             return
         yield _Letter(
             (record.partition.number, record.offset),
             Heap(reason, stage),
             failed_at,
-            cut_short="sj-value-truncated-from" in headers,
+            cut_short=VALUE_TRUNCATED_FROM in headers,
             homeless=self._home(headers) is None,
         )
 
@@ -222,10 +207,10 @@ class Replay:
         assert home is not None
         kept = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
         mark = {
-            "sj-replayed-partition": str(record.partition.number),
-            "sj-replayed-offset": str(record.offset),
-            "sj-replayed-at": datetime.now(UTC).isoformat(),
-            "sj-replayed-to": home,
+            REPLAYED_PARTITION: str(record.partition.number),
+            REPLAYED_OFFSET: str(record.offset),
+            REPLAYED_AT: datetime.now(UTC).isoformat(),
+            REPLAYED_TO: home,
         }
         return (
             Message(topic=home, key=record.key, value=record.value, headers=kept),
@@ -278,7 +263,3 @@ def _time(value: bytes | None, otherwise_ms: int) -> datetime:
     except ValueError:
         return datetime.fromtimestamp(max(0, otherwise_ms) / 1000, UTC)
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def _number(value: bytes | None) -> int | None:
-    return int(value) if value is not None and _NUMBER.fullmatch(value) else None

@@ -4,17 +4,36 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from sinks.base import SCHEMA, Message, our_headers
+from sinks.base import Message, our_headers
+from sinks.headers import (
+    ATTEMPTS,
+    ERROR_MESSAGE,
+    ERROR_TYPE,
+    KEPT,
+    RETRY_AT,
+    SCHEMA_VERSION,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TOPIC,
+)
 from stream.config import Config
 from stream.offsets import Partition
 from stream.records import Record
 from stream.spending.economy import MIN_KEEP
 
-_ATTEMPTS, _RETRY_AT, _KEPT = "sj-attempts", "sj-retry-at", "sj-kept"
-_TOPIC, _PARTITION, _OFFSET = "sj-source-topic", "sj-source-partition", "sj-source-offset"
 # What a record gets on its way through the topics of this module, beside what it came with.
 _OURS = frozenset(
-    {SCHEMA[0], _ATTEMPTS, _RETRY_AT, _KEPT, _TOPIC, _PARTITION, _OFFSET, "sj-error-type", "sj-error-message"}
+    {
+        SCHEMA_VERSION,
+        ATTEMPTS,
+        RETRY_AT,
+        KEPT,
+        SOURCE_TOPIC,
+        SOURCE_PARTITION,
+        SOURCE_OFFSET,
+        ERROR_TYPE,
+        ERROR_MESSAGE,
+    }
 )
 
 
@@ -49,8 +68,8 @@ class Retries:
         kept = tuple(header for header in record.headers if header[0] not in _OURS)
         place, offset = _source(said, record)
         origin = record._replace(partition=place, offset=offset, headers=kept)
-        attempts, due = _whole(said.get(_ATTEMPTS), 0), _unix_time(said.get(_RETRY_AT))
-        return Arrival(record, origin, attempts, due, _share(said.get(_KEPT)))
+        attempts, due = _whole(said.get(ATTEMPTS), 0), _unix_time(said.get(RETRY_AT))
+        return Arrival(record, origin, attempts, due, _share(said.get(KEPT)))
 
     def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
         """The record on the topic where it waits next; None when it has waited often enough."""
@@ -58,10 +77,10 @@ class Retries:
             return None
         due = datetime.now(UTC) + timedelta(seconds=self._seconds[arrival.attempts])
         said = {
-            _ATTEMPTS: str(arrival.attempts + 1),
-            _RETRY_AT: due.isoformat(),
-            "sj-error-type": error,
-            "sj-error-message": message,
+            ATTEMPTS: str(arrival.attempts + 1),
+            RETRY_AT: due.isoformat(),
+            ERROR_TYPE: error,
+            ERROR_MESSAGE: message,
         }
         return _moved(arrival, self.topics[arrival.attempts], said)
 
@@ -74,10 +93,10 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
     """The record on a partition of the number it has here: whoever has one of them has the others."""
     origin, number = arrival.origin, arrival.record.partition.number
     source = {
-        _TOPIC: origin.partition.topic,
-        _PARTITION: str(origin.partition.number),
-        _OFFSET: str(origin.offset),
-        **({} if arrival.kept == 1.0 else {_KEPT: repr(arrival.kept)}),
+        SOURCE_TOPIC: origin.partition.topic,
+        SOURCE_PARTITION: str(origin.partition.number),
+        SOURCE_OFFSET: str(origin.offset),
+        **({} if arrival.kept == 1.0 else {KEPT: repr(arrival.kept)}),
     }
     # What a stranger wrote into our headers would be believed from here on.
     kept = [header for header in origin.headers if header[0] not in _OURS]
@@ -87,10 +106,10 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
 
 def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:
     """Where a record was at first; one that somebody else put on our topic began there."""
-    partition, offset = _whole(said.get(_PARTITION), -1), _whole(said.get(_OFFSET), -1)
-    if not said.get(_TOPIC) or partition < 0 or offset < 0:
+    partition, offset = _whole(said.get(SOURCE_PARTITION), -1), _whole(said.get(SOURCE_OFFSET), -1)
+    if not said.get(SOURCE_TOPIC) or partition < 0 or offset < 0:
         return record.partition, record.offset
-    return Partition(said[_TOPIC], partition), offset
+    return Partition(said[SOURCE_TOPIC], partition), offset
 
 
 def _whole(text: str | None, otherwise: int) -> int:

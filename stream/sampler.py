@@ -15,6 +15,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Headers, Message
 from sinks.deadletter import DeadLetterTopic
+from sinks.headers import PREFIX
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config import Config
 from stream.envelope import decision_headers
@@ -189,7 +190,7 @@ class Sampler:
         record = incoming.record
         value = readable(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
-        kept = tuple([each for each in record.headers if not each[0].startswith("sj-")]) if record.headers else ()
+        kept = tuple([each for each in record.headers if not each[0].startswith(PREFIX)]) if record.headers else ()
         message = Message(
             topic=self._config.topics.sampled,
             key=self._policy.record_id(incoming),

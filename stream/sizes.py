@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sinks.base import Headers, Message
+from sinks.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, PREFIX, VALUE_TRUNCATED_FROM
 from stream.errors import StageError
 
 # The largest record Kafka clients may be told to send; the broker's own limit decides.
@@ -38,13 +39,13 @@ def _smaller(message: Message) -> Message:
 def _cut(message: Message) -> Message:
     """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
     value, key = message.value or b"", message.key or b""
-    ours = tuple(header for header in message.headers if header[0].startswith("sj-"))
-    theirs = tuple(header for header in message.headers if not header[0].startswith("sj-"))
-    marks = [("sj-value-truncated-from", len(value))]
+    ours = tuple(header for header in message.headers if header[0].startswith(PREFIX))
+    theirs = tuple(header for header in message.headers if not header[0].startswith(PREFIX))
+    marks = [(VALUE_TRUNCATED_FROM, len(value))]
     if len(key) > _CUT_ENVELOPE_BYTES:
-        marks.append(("sj-key-truncated-from", len(key)))
+        marks.append((KEY_TRUNCATED_FROM, len(key)))
     if _headers_size(theirs) > _CUT_ENVELOPE_BYTES:
-        marks.append(("sj-headers-dropped", len(theirs)))
+        marks.append((HEADERS_DROPPED, len(theirs)))
         theirs = ()
     return replace(
         message,

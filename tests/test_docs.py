@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from judges import evaluation, interaction
-from stream import clidocs, metricdocs, topicdocs
-from stream.alarms import alert
-from stream.config import TopicsConfig
+from docs.generate.pages import DOCS, PAGES
+from sinks.headers import HEADERS
+from stream.config import Config
+from stream.topics import plan_topics
 from tests.parts.chromium import browser
 from tests.parts.pages import ROOT, Link, anchors, links, pages, prose, runbooks
 
@@ -83,7 +83,7 @@ def test_it_has_every_page_and_every_runbook(site: Path) -> None:
         Path("runbooks", f"{each.stem}.html") for each in runbooks()
     }
     assert wanted <= {file.relative_to(site) for file in site.rglob("*.html")}
-    assert not list(site.rglob("*.py"))
+    assert not [*site.rglob("*.py"), *site.rglob("*.pyc"), *site.rglob("generate")]
     assert 'href="runbooks/StreamjuryQualityDrop.html"' in (site / "alerts.html").read_text(encoding="utf-8")
 
 
@@ -114,39 +114,20 @@ def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> No
         assert page.complaints == []
 
 
-# What is written from the code
+# Pages that are written from the code
 
 
-def test_the_page_about_commands_is_up_to_date() -> None:
-    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
-    assert page == clidocs.page(), "run: python -m stream.clidocs docs/reference/cli.md"
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run: make reference"
 
 
-def test_the_page_of_all_metrics_is_up_to_date() -> None:
-    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-    assert page == metricdocs.page(), "run: python -m stream.metricdocs docs/reference/metrics.md"
+def test_every_page_that_says_it_is_generated_is_in_the_list() -> None:
+    marked = {path for path in DOCS.rglob("*.md") if "written by `make reference`" in path.read_text().lower()}
+    assert {str(path.relative_to(DOCS)) for path in marked} == set(PAGES)
 
 
-def test_the_page_about_topics_is_up_to_date() -> None:
-    page = (ROOT / "docs/reference/topics.md").read_text(encoding="utf-8")
-    assert page == topicdocs.page(), "run: python -m stream.topicdocs docs/reference/topics.md"
-
-
-def test_it_says_of_every_topic_who_writes_and_who_reads_it() -> None:
-    named = {name for name, field in TopicsConfig.model_fields.items() if str(field.default).startswith("rag.")}
-    assert set(topicdocs.TOPICS) == named
-
-
-def test_it_has_every_header_that_the_program_knows() -> None:
-    sources = "".join(
-        file.read_text(encoding="utf-8") for name in ("sinks", "stream") for file in (ROOT / name).rglob("*.py")
-    )
-    used = set(re.findall(r"\"(sj-[a-z-]*[a-z])\"", sources.replace(Path(topicdocs.__file__).read_text(), "")))
-    assert set(topicdocs.HEADERS) == used
-
-
-def test_it_explains_only_fields_that_exist() -> None:
-    for name in topicdocs.MEANINGS:
-        model, field = name.split(".")
-        found = next(vars(module)[model] for module in (evaluation, interaction, alert) if model in vars(module))
-        assert field in found.model_fields, name
+def test_the_page_about_topics_has_every_topic_and_every_header() -> None:
+    page = PAGES["reference/topics.md"]()
+    assert [plan.name for plan in plan_topics(Config()) if f"`{plan.name}`" not in page] == ["rag.retry.2"]
+    assert [name for name in HEADERS if page.count(f"| `{name}` |") != 1] == []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, FiniteFloat, JsonValue, NonNegativeInt, PositiveInt
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, NonNegativeInt, PositiveInt
 
 from judges.evaluation import Evaluation, EvaluatorInfo
 
@@ -17,68 +17,61 @@ class _Part(BaseModel):
 class CriterionInfo(_Part):
     """What a reader needs to know of a criterion to read its scores."""
 
-    name: str
-    title: str
-    question: str
-    weight: FiniteFloat
-    bounds: tuple[FiniteFloat, FiniteFloat] | None
-    """Its own scale, lowest and highest; None for options without scores."""
-
-    choices: Sequence[tuple[str, FiniteFloat | None]] = ()
-    """Labels with their values, worst first; none for a range."""
-
-    safety: bool = False
-    """It decides about safety."""
+    name: str = Field(description="Name of the criterion; scores are listed by it.")
+    title: str = Field(description="Title for people.")
+    question: str = Field(description="Question that the judges answer.")
+    weight: FiniteFloat = Field(description="Weight in the composite, 0 or more.")
+    bounds: tuple[FiniteFloat, FiniteFloat] | None = Field(
+        description="Lowest and highest value of its own scale; null for options without scores."
+    )
+    choices: Sequence[tuple[str, FiniteFloat | None]] = Field(
+        default=(), description="Labels with their values, worst first; empty for a range."
+    )
+    safety: bool = Field(default=False, description="True if it decides about safety.")
 
 
 class Run(_Part):
-    """The first line: who judged what, and how. Nothing in it is secret."""
+    """The first line: the evaluator, the input and the options. Nothing in it is secret."""
 
-    kind: Literal["run"] = "run"
-    schema_version: str = SCHEMA
-    name: str
-    """The name of what was judged: a file's name, or `-`."""
-
-    input_digest: str | None = None
-    """Of the file's bytes; None for standard input."""
-
-    started_at: AwareDatetime
-    evaluator: EvaluatorInfo
-    criteria: tuple[CriterionInfo, ...]
-    parameters: Mapping[str, JsonValue]
-    """The options of the command and the settings of the judges, without secrets."""
-
-    columns: tuple[str, ...] = ()
-    """The columns of the file, in its order; none where it has no columns."""
+    kind: Literal["run"] = Field(default="run", description="Kind of line.")
+    schema_version: str = Field(default=SCHEMA, description="Version of the format of the file.")
+    name: str = Field(description="Name of the judged file; `-` for standard input.")
+    input_digest: str | None = Field(
+        default=None, description="Digest of the bytes of the file; null for standard input."
+    )
+    started_at: AwareDatetime = Field(description="Time when the run started.")
+    evaluator: EvaluatorInfo = Field(description="Criteria and judges that produced the results.")
+    criteria: tuple[CriterionInfo, ...] = Field(description="The criteria, in the order of the report.")
+    parameters: Mapping[str, JsonValue] = Field(
+        description="Options of the command and settings of the judges, without secrets."
+    )
+    columns: tuple[str, ...] = Field(
+        default=(), description="Columns of the file, in its order; empty if it has no columns."
+    )
 
 
 class RowError(_Part):
     """Why a row has no evaluation."""
 
-    kind: str
-    message: str
+    kind: str = Field(description="Reason, in one word.")
+    message: str = Field(description="Reason, for people.")
 
 
 class Row(_Part):
-    """What became of one row of the file."""
+    """The result of one row of the file."""
 
-    kind: Literal["row"] = "row"
-    row: PositiveInt
-    """Its number in the file: the first record is 1, whatever line it begins on."""
-
-    source: Mapping[str, JsonValue]
-    """The row as it was: its columns, or its JSON object."""
-
-    evaluation: Evaluation | None = None
-    error: RowError | None = None
-    seconds: FiniteFloat = 0.0
+    kind: Literal["row"] = Field(default="row", description="Kind of line.")
+    row: PositiveInt = Field(description="Number of the row: the first record is 1, whatever line it begins on.")
+    source: Mapping[str, JsonValue] = Field(description="The row as it was: its columns, or its JSON object.")
+    evaluation: Evaluation | None = Field(default=None, description="Result of judging; null if there is an error.")
+    error: RowError | None = Field(default=None, description="Why it was not judged; null if it was.")
+    seconds: FiniteFloat = Field(default=0.0, description="Duration of judging the row, in seconds.")
 
 
 class End(_Part):
     """The last line of a finished run."""
 
-    kind: Literal["end"] = "end"
-    ended_at: AwareDatetime
-    rows: NonNegativeInt
-    seconds: FiniteFloat
-    """Of judging, over all attempts to finish."""
+    kind: Literal["end"] = Field(default="end", description="Kind of line.")
+    ended_at: AwareDatetime = Field(description="Time when the run ended.")
+    rows: NonNegativeInt = Field(description="Number of rows.")
+    seconds: FiniteFloat = Field(description="Duration of judging over all attempts to finish, in seconds.")

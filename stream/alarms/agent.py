@@ -16,7 +16,7 @@ from faust.types.events import EventT
 from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
-from sinks.base import SCHEMA
+from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics
 from stream.alarms.alert import Alert
 from stream.alarms.appwatch import AppWatch
@@ -220,5 +220,5 @@ def _bounds(now: Reading) -> tuple[float | None, float | None]:
 
 
 def _read(event: EventT[Any]) -> ScoreRecord:
-    check_version(dict(event.headers or {}).get(SCHEMA[0]))
+    check_version(dict(event.headers or {}).get(SCHEMA_VERSION))
     return ScoreRecord.model_validate_json(event.value or b"")

@@ -1,11 +1,11 @@
-"""The alert: what is announced about a series, as it stands on the alerts topic."""
+"""The alert: an announcement about a series, as it stands on the alerts topic."""
 
 import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, FiniteFloat, NonNegativeInt
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 
 from stream.detection import Kind
 
@@ -14,12 +14,12 @@ _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
 
 
 class Subject(StrEnum):
-    """What an alert is about."""
+    """The subject of an alert."""
 
     QUALITY = "quality"
     """The mean of a series is below its target."""
     JUDGES = "judges"
-    """The judges say other things of the canaries than they used to."""
+    """The judges judge the canaries otherwise than they used to."""
     VERSIONS = "versions"
     """One model is worse than another in the same traffic."""
 
@@ -29,11 +29,11 @@ class Cause(StrEnum):
 
     RECOVERED = "recovered"
     JUDGES_CHANGED = "judges_changed"
-    """It was the judges that had changed: what was said of the quality does not hold."""
+    """The judges had changed, so the alert about quality does not hold."""
     EVALUATOR_CHANGED = "evaluator_changed"
     """The evaluator, or the target, that it was about is no longer used."""
     GONE = "gone"
-    """Nothing comes any more of what it was about."""
+    """The series gets no more scores."""
 
 
 class _Part(BaseModel):
@@ -41,16 +41,21 @@ class _Part(BaseModel):
 
 
 class Series(_Part):
-    """What is watched."""
+    """The series of scores that an alert is about."""
 
-    app: str
-    """The app; `canaries` where it is about the judges."""
-    dimension: str
-    """A criterion, `composite`, or `good_share`."""
-    attribute: str | None = None
-    """`model` or `tenant` where only one of them is meant; `versions` where two models are compared."""
-    value: str | None = None
-    """Which one; of a comparison, its name."""
+    app: str = Field(description="The app; `canaries` for alerts about the judges.")
+    dimension: str = Field(description="A criterion, `composite`, or `good_share`.")
+    attribute: str | None = Field(
+        default=None,
+        description=(
+            "`model` or `tenant` if the series is of one of them, `versions` if two models are compared; null if it is "
+            "of the whole app."
+        ),
+    )
+    value: str | None = Field(
+        default=None,
+        description="Name of that model or tenant, or of the comparison; null if it is of the whole app.",
+    )
 
     @property
     def key(self) -> str:
@@ -60,62 +65,77 @@ class Series(_Part):
 
 
 class Suspect(_Part):
-    """A dimension that may be behind it."""
+    """A dimension that may be behind the drop."""
 
-    dimension: str
-    estimate: FiniteFloat
-    low: FiniteFloat
-    high: FiniteFloat
-    target: FiniteFloat
-    evidence: FiniteFloat
-    """The natural logarithm of the evidence that its own mean is below its own target."""
+    dimension: str = Field(description="Name of the dimension.")
+    estimate: FiniteFloat = Field(description="Its mean since its own suspected onset, 0 to 1.")
+    low: FiniteFloat = Field(description="Lower end of the interval of the estimate.")
+    high: FiniteFloat = Field(description="Upper end of the interval of the estimate.")
+    target: FiniteFloat = Field(description="Lowest mean that is not a drop.")
+    evidence: FiniteFloat = Field(
+        description="Natural logarithm of the evidence that its own mean is below its own target."
+    )
 
 
 class Example(_Part):
     """An interaction to look at."""
 
-    interaction_id: str
-    score: FiniteFloat
-    at: AwareDatetime
+    interaction_id: str = Field(description="Id of the interaction.")
+    score: FiniteFloat = Field(description="Its score in the series, 0 to 1.")
+    at: AwareDatetime = Field(description="Time when it was judged.")
 
 
 class Alert(_Part):
-    """One announcement. All that are about one alarm have the same `alert_id`."""
+    """One announcement. All announcements of one alert have the same `alert_id`."""
 
-    alert_id: str
-    kind: Kind
-    subject: Subject
-    series: Series
-    at: AwareDatetime
-    """The time of the score that it follows from."""
-    raised_at: AwareDatetime
-    onset_at: AwareDatetime
-    """When the drop is likely to have begun."""
-    recovered_at: AwareDatetime | None = None
-    cause: Cause | None = None
-    """Why it was cleared."""
-    models: tuple[str, ...] = ()
-    """Of a comparison: the model that may be worse, and the one that it is compared with."""
-    target: FiniteFloat
-    """What the mean is to be at least; of a comparison, the most by which the model may be worse."""
-    evidence: FiniteFloat
-    """The natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."""
-    enough: FiniteFloat
-    """As much evidence it takes."""
-    estimate: FiniteFloat
-    """The mean since the onset, since the recovery when cleared; of a comparison, the difference."""
-    low: FiniteFloat
-    high: FiniteFloat
-    effective_n: FiniteFloat
-    scores: NonNegativeInt
-    worst_dimensions: tuple[Suspect, ...] = ()
-    """Most evidence first."""
-    examples: tuple[Example, ...] = ()
-    """Up to three of the lowest scores of late."""
-    fingerprint: str
-    """The evaluator whose verdicts it is about."""
-    summary: str = ""
-    """All of this in a sentence, for people."""
+    alert_id: str = Field(description="Id of the alert; the same for all its announcements.")
+    kind: Kind = Field(description="Whether the alert begins, goes on or ends.")
+    subject: Subject = Field(description="Whether it is about the answers, the judges, or two models compared.")
+    series: Series = Field(description="The series of scores that it is about.")
+    at: AwareDatetime = Field(description="Time of the score that caused the announcement.")
+    raised_at: AwareDatetime = Field(description="Time when the alert was raised.")
+    onset_at: AwareDatetime = Field(description="Time when the drop is likely to have begun.")
+    recovered_at: AwareDatetime | None = Field(
+        default=None, description="Time when the recovery is likely to have begun; null unless it recovered."
+    )
+    cause: Cause | None = Field(default=None, description="Why it was cleared; null unless `kind` is `cleared`.")
+    models: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "For a comparison: the model that may be worse, and the one that it is compared with. Otherwise empty."
+        ),
+    )
+    target: FiniteFloat = Field(
+        description=(
+            "Lowest mean that is not a drop, 0 to 1; for a comparison, the largest difference that is tolerated."
+        )
+    )
+    evidence: FiniteFloat = Field(
+        description=(
+            "Natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."
+        )
+    )
+    enough: FiniteFloat = Field(description="Evidence that it takes to raise or clear the alert, on the same scale.")
+    estimate: FiniteFloat = Field(
+        description=(
+            "Mean since the onset, or since the recovery when cleared, 0 to 1; for a comparison, the difference, -1 to "
+            "1."
+        )
+    )
+    low: FiniteFloat = Field(description="Lower end of the interval of the estimate, at the time of the announcement.")
+    high: FiniteFloat = Field(description="Upper end of the interval of the estimate, at the same time.")
+    effective_n: FiniteFloat = Field(
+        description="Number of scores of equal weight that would be as informative as those of the estimate."
+    )
+    scores: NonNegativeInt = Field(description="Number of scores in the estimate.")
+    worst_dimensions: tuple[Suspect, ...] = Field(
+        default=(), description="Dimensions that may be behind the drop, most evidence first."
+    )
+    examples: tuple[Example, ...] = Field(
+        default=(), description="Up to three interactions with the lowest recent scores."
+    )
+    fingerprint: str = Field(description="Fingerprint of the evaluator whose verdicts it is about.")
+    summary: str = Field(default="", description="The announcement in a sentence, for people.")
 
     @property
     def key(self) -> str:

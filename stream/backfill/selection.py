@@ -13,8 +13,8 @@ from stream.audit import Recalled
 from stream.config import Config
 from stream.errors import RecordError
 from stream.incoming import Incoming
-from stream.ledger import Place
 from stream.names import BACKFILL
+from stream.offsets import Place
 from stream.reading import InteractionReader
 from stream.records import Record, readable
 from stream.sampling import Cohort

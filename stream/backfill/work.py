@@ -26,6 +26,7 @@ from judges.evaluator import Evaluator, Submission
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
 from sinks.base import UNKNOWN, Message
+from sinks.headers import LANE
 from sinks.topics import EvaluationTopic
 from stream.backfill.estimate import Estimate, Paid, Sample, estimate
 from stream.backfill.selection import Counts, Selection
@@ -51,7 +52,7 @@ _TICK_SECONDS = 0.1
 _LOOK_RECORDS = 500
 
 # Beside the lane in the value: for those who look at keys alone.
-_LANE = ("sj-lane", BACKFILL.encode())
+_LANE = (LANE, BACKFILL.encode())
 
 Looking = Callable[[int, int], None]
 """Called now and then with how many records were looked at, of about how many."""

@@ -25,6 +25,7 @@ from stream.logs import configure_logging
 from stream.produce import TrafficGenerator
 from stream.service import Service
 from stream.summary import RunSummary
+from stream.topics import plan_topics
 from stream.traffic import PLAN_NAMES, generate, load_corpus, plan
 from stream.view import Funnel, Moment, View, make_view
 
@@ -212,10 +213,7 @@ class _Traffic:
 def _with_broker(config: Config, stack: ExitStack) -> Config:
     """The configuration, turned to a broker that was started for it."""
     broker = stack.enter_context(EmbeddedBroker())
-    topics = config.topics
-    waiting = (*config.retry_topics, topics.overflow)
-    results = (topics.evaluations, topics.critical, topics.deadletter)
-    broker.make_topics((topics.interactions, topics.sampled, *waiting, *results))
+    broker.make_topics(plan.name for plan in plan_topics(config))
     log.warning("embedded broker at %s: for a first look; it forgets everything when it ends", broker.bootstrap)
     sampling = config.sampling
     if "rate" not in sampling.model_fields_set:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import click
 from pydantic import BaseModel
@@ -16,7 +16,7 @@ from stream.alarms.alert import Alert
 VERSION = 1
 
 # What we write has every field; of what we read only a few are needed.
-_RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validation"]]] = {
+RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validation"]]] = {
     "evaluation": (Evaluation, "serialization"),
     "interaction": (Interaction, "validation"),
     "critical": (SafetyNotice, "serialization"),
@@ -36,7 +36,7 @@ class _WireSchema(GenerateJsonSchema):
 
 
 @click.command()
-@click.argument("record", type=click.Choice(list(_RECORDS)))
+@click.argument("record", type=click.Choice(list(RECORDS)))
 def schema(record: str) -> None:
     """Print the JSON Schema (2020-12) of a record on the wire.
 
@@ -53,8 +53,8 @@ def schema(record: str) -> None:
     click.echo(json.dumps(wire_schema(record), indent=2, ensure_ascii=False))
 
 
-def wire_schema(record: str) -> dict[str, object]:
+def wire_schema(record: str) -> dict[str, Any]:
     """The schema of one kind of record."""
-    model, mode = _RECORDS[record]
+    model, mode = RECORDS[record]
     heading = {"$schema": _WireSchema.schema_dialect, "$id": f"urn:streamjury:{record}:{VERSION}"}
     return {**heading, **model.model_json_schema(mode=mode, schema_generator=_WireSchema)}

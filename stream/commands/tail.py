@@ -21,13 +21,23 @@ from rich.text import Text
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from judges.shortfall import shortfall_of
+from sinks.headers import (
+    ERROR_MESSAGE,
+    ERROR_STAGE,
+    ERROR_TYPE,
+    FAILED_AT,
+    PREFIX,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TOPIC,
+)
 from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
+from stream.headers import is_mark
 from stream.monitor import finding_of, reason_of
 from stream.printable import printable, shortened
-from stream.replay import is_mark
 from stream.view import clock, score_style, title_of
 
 _CALL_SECONDS = 5.0
@@ -190,14 +200,14 @@ def critical_text(message: KafkaMessage) -> Text:
 def deadletter_text(message: KafkaMessage) -> Text:
     """A record that was given up: where, why, where it came from, and how it begins."""
     headers = _headers(message)
-    source = "/".join(headers.get(f"sj-source-{part}", "?") for part in ("topic", "partition", "offset"))
+    source = "/".join(headers.get(name, "?") for name in (SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET))
     value = message.value() or b""
     more = f" … {len(value)} bytes" if len(value) > _BYTES_SHOWN else ""
     return Text.assemble(
-        (f"{printable(headers.get('sj-failed-at', '?'))[:_SECONDS_CHARS]}Z", "dim"),
-        (f" {printable(headers.get('sj-error-stage', '?'))} ", "bold"),
-        (printable(headers.get("sj-error-type", "?")), "yellow"),
-        f" {shortened(headers.get('sj-error-message', ''), _REASON_CHARS)}",
+        (f"{printable(headers.get(FAILED_AT, '?'))[:_SECONDS_CHARS]}Z", "dim"),
+        (f" {printable(headers.get(ERROR_STAGE, '?'))} ", "bold"),
+        (printable(headers.get(ERROR_TYPE, "?")), "yellow"),
+        f" {shortened(headers.get(ERROR_MESSAGE, ''), _REASON_CHARS)}",
         (f"  {printable(source)}", "dim"),
         (f"\n{_INDENT}{value[:_BYTES_SHOWN]!r}{more}", "dim"),
     )
@@ -206,7 +216,7 @@ def deadletter_text(message: KafkaMessage) -> Text:
 def deadletter_json(message: KafkaMessage) -> bytes:
     """A dead letter as one JSON object; bytes that are not text are in base64."""
     record: dict[str, object] = {
-        name.removeprefix("sj-").replace("-", "_"): text for name, text in _headers(message).items()
+        name.removeprefix(PREFIX).replace("-", "_"): text for name, text in _headers(message).items()
     }
     for name, value in (("key", message.key()), ("value", message.value())):
         try:

@@ -17,6 +17,8 @@ class StateError(ValueError):
 
 
 class Kind(StrEnum):
+    """Whether an alert begins, goes on or ends."""
+
     RAISED = "raised"
     UPDATED = "updated"
     CLEARED = "cleared"

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream.config import TopicsConfig
+from stream.config import Config
 from stream.embedded import EmbeddedBroker
+from stream.topics import plan_topics
 from tests.parts import kafka, llama
 from tests.parts.required import unavailable
 
@@ -43,9 +44,6 @@ def llama_server() -> Iterator[llama.LlamaServer]:
 @pytest.fixture
 def embedded_broker() -> Iterator[EmbeddedBroker]:
     """An embedded broker of the test's own, with the topics of the default configuration."""
-    names = TopicsConfig()
     with EmbeddedBroker() as broker:
-        waiting = (*names.retry_topics(3), names.overflow)
-        results = (names.evaluations, names.critical, names.deadletter)
-        broker.make_topics((names.interactions, names.sampled, *waiting, *results))
+        broker.make_topics(plan.name for plan in plan_topics(Config()))
         yield broker

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from stream.commands.config import config
 from stream.commands.options import config_option, read_config
 from stream.config import Config
-from stream.configdocs import refreshed, schema, starter
+from stream.configdocs import schema, starter
 from stream.configfile import load
 from stream.configwalk import is_section
 
@@ -289,11 +289,6 @@ def test_other_commands_read_their_configuration_the_same_way() -> None:
 
 
 # The page
-
-
-def test_the_page_is_up_to_date() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == refreshed(text), "run: python -m stream.configdocs docs/configuration.md"
 
 
 def test_the_page_has_every_key_and_its_file_is_valid() -> None:

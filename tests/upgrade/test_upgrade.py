@@ -15,16 +15,17 @@ from judges.evaluation import CompositeStatus, Evaluation, SafetyNotice, Samplin
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
-from stream.config import Config, InputConfig, MonitorConfig, TopicsConfig
+from stream.config import Config, InputConfig, MonitorConfig
 from stream.embedded import EmbeddedBroker
 from stream.envelope import read_sampling
-from stream.ledger import Place
+from stream.headers import is_mark, source_of
 from stream.monitor import Monitor
+from stream.offsets import Place
 from stream.policy import SamplingPolicy
 from stream.reading import InteractionReader
-from stream.replay import is_mark, source_of
 from stream.rules import Facts
 from stream.service import Service
+from stream.topics import plan_topics
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 
 V1 = Path(__file__).parent / "v1"
@@ -203,19 +204,8 @@ def test_the_recorded_schema_refuses_what_version_1_could_not_read() -> None:
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    names = TopicsConfig()
     with EmbeddedBroker() as started:
-        started.make_topics(
-            (
-                names.interactions,
-                names.sampled,
-                names.evaluations,
-                names.critical,
-                names.deadletter,
-                names.overflow,
-                *names.retry_topics(3),
-            )
-        )
+        started.make_topics(plan.name for plan in plan_topics(Config()))
         yield started
 
 

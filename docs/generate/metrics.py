@@ -1,8 +1,6 @@
 """The page with all metrics, written from the metrics themselves."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
@@ -14,7 +12,7 @@ from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 _HEAD = """\
 # All metrics
 
-<!-- Written by `python -m stream.metricdocs docs/reference/metrics.md`. -->
+<!-- Written by `make reference`. -->
 
 What `/metrics` of each process says of itself. [Metrics](../metrics.md) tells what they mean, and how to ask for means,
 intervals and coverage.
@@ -62,7 +60,3 @@ def _row(metric: MetricWrapperBase) -> str:
     # Nothing public tells the labels of a metric that has no series yet.
     labels = ", ".join(metric._labelnames)
     return f"| `{name}` | {family.type} | {labels} | {family.documentation} |"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -2,9 +2,7 @@
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import dedent
 
 import click
@@ -14,7 +12,7 @@ from stream.cli import main
 _HEAD = """\
 # Commands
 
-<!-- Written by `python -m stream.clidocs docs/reference/cli.md`. -->
+<!-- Written by `make reference`. -->
 
 Every command has `-h` and `--help`. Those that read a configuration take it from `--config PATH` (`-c`), else from the
 file that `STREAMJURY_CONFIG` names, else from `./streamjury.yaml` if it is there
@@ -90,7 +88,3 @@ def _options(context: click.Context) -> Iterator[str]:
 
 def _fenced(language: str, text: str) -> str:
     return f"```{language}\n{text}\n```"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

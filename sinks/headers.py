@@ -1,0 +1,228 @@
+"""The names of all headers on our records: where each one is, who writes and reads it, and what it holds.
+
+They stand here, below everything that writes or reads a record, so that no other module spells one out.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Header(NamedTuple):
+    """What one header is for."""
+
+    on: str
+    """The topics whose records have it."""
+    written_by: str
+    read_by: str
+    """Stages and commands that act on it; `people` where it only explains."""
+    holds: str
+
+
+PREFIX = "sj-"
+"""All our names begin with this; a header without it belongs to the service whose records we judge."""
+ERROR_PREFIX = "sj-error-"
+SOURCE_PREFIX = "sj-source-"
+
+_headers: dict[str, Header] = {}
+
+HEADERS: Mapping[str, Header] = MappingProxyType(_headers)
+"""All of them, by name, in the order in which the documentation lists them."""
+
+
+def _header(name: str, *, on: str, written_by: str, read_by: str, holds: str) -> str:
+    _headers[name] = Header(on, written_by, read_by, holds)
+    return name
+
+
+# The decision of the sampler, around the untouched bytes of the interaction
+
+_QUEUE = "`rag.sampled`, and wherever the record goes from there"
+_SAMPLER = "sampler; monitor, for canaries"
+
+PROBABILITY = _header(
+    "sj-probability",
+    on=_QUEUE,
+    written_by=_SAMPLER,
+    read_by="worker",
+    holds="probability π with which the record was chosen",
+)
+RULE = _header(
+    "sj-rule",
+    on=_QUEUE,
+    written_by=_SAMPLER,
+    read_by="worker",
+    holds="sampling rule that chose it",
+)
+LANE = _header(
+    "sj-lane",
+    on=f"{_QUEUE}; evaluations of a backfill",
+    written_by=f"{_SAMPLER}; `backfill`",
+    read_by="worker, `audit`",
+    holds="`main`, `safety`, a lane of the rules, `backfill` or `canary`",
+)
+SALT = _header(
+    "sj-salt",
+    on=_QUEUE,
+    written_by=_SAMPLER,
+    read_by="people",
+    holds="`sampling.salt`",
+)
+SAMPLING_VERSION = _header(
+    "sj-version",
+    on=_QUEUE,
+    written_by=_SAMPLER,
+    read_by="worker",
+    holds="version of the way decisions are made",
+)
+SAMPLED_AT = _header(
+    "sj-sampled-at",
+    on=_QUEUE,
+    written_by=_SAMPLER,
+    read_by="people",
+    holds="time when it was chosen",
+)
+
+# On everything we write
+
+SCHEMA_VERSION = _header(
+    "sj-schema",
+    on="everything that Streamjury writes except `rag.sampled`",
+    written_by="all stages, `backfill`, `replay`",
+    read_by="monitor",
+    holds="version of the records and their headers",
+)
+
+# On records that wait aside, and on dead letters
+
+_WAITING = "`rag.retry.N`, `rag.overflow`"
+_ASIDE = f"{_WAITING}, `rag.deadletter`"
+_FAILED = "`rag.retry.N`, `rag.deadletter`"
+_LETTER = "`rag.deadletter`"
+_STAGES = "sampler, worker"
+_TRACING = "worker, `audit`, `replay`, `tail`"
+
+RETRY_AT = _header(
+    "sj-retry-at",
+    on="`rag.retry.N`",
+    written_by="worker",
+    read_by="worker",
+    holds="time from which it may be judged again",
+)
+KEPT = _header(
+    "sj-kept",
+    on=_WAITING,
+    written_by="worker",
+    read_by="worker",
+    holds="probability with which it was kept while a budget was low, if below 1",
+)
+ATTEMPTS = _header(
+    "sj-attempts",
+    on=_FAILED,
+    written_by=_STAGES,
+    read_by="worker",
+    holds="number of attempts so far",
+)
+ERROR_STAGE = _header(
+    "sj-error-stage",
+    on=_LETTER,
+    written_by=_STAGES,
+    read_by="`replay`, `tail`",
+    holds="stage that gave it up",
+)
+ERROR_TYPE = _header(
+    "sj-error-type",
+    on=_FAILED,
+    written_by=_STAGES,
+    read_by="`audit`, `replay`, `tail`",
+    holds="reason, in one word",
+)
+ERROR_MESSAGE = _header(
+    "sj-error-message",
+    on=_FAILED,
+    written_by=_STAGES,
+    read_by="`tail`",
+    holds="reason, for people",
+)
+SOURCE_TOPIC = _header(
+    "sj-source-topic",
+    on=_ASIDE,
+    written_by=_STAGES,
+    read_by=_TRACING,
+    holds="topic on which the record was first",
+)
+SOURCE_PARTITION = _header(
+    "sj-source-partition",
+    on=_ASIDE,
+    written_by=_STAGES,
+    read_by=_TRACING,
+    holds="its partition there",
+)
+SOURCE_OFFSET = _header(
+    "sj-source-offset",
+    on=_ASIDE,
+    written_by=_STAGES,
+    read_by=_TRACING,
+    holds="its offset there",
+)
+FAILED_AT = _header(
+    "sj-failed-at",
+    on=_LETTER,
+    written_by=_STAGES,
+    read_by="`replay`, `tail`",
+    holds="time when it was given up",
+)
+VALUE_TRUNCATED_FROM = _header(
+    "sj-value-truncated-from",
+    on=_LETTER,
+    written_by=_STAGES,
+    read_by="`replay`",
+    holds="original size in bytes of a value that was cut because the topic refused its size",
+)
+KEY_TRUNCATED_FROM = _header(
+    "sj-key-truncated-from",
+    on=_LETTER,
+    written_by=_STAGES,
+    read_by="people",
+    holds="original size in bytes of a key that was cut",
+)
+HEADERS_DROPPED = _header(
+    "sj-headers-dropped",
+    on=_LETTER,
+    written_by=_STAGES,
+    read_by="people",
+    holds="number of headers left out because they were too large",
+)
+
+# On the mark that a replay leaves beside each letter that it moved
+
+_MARK = "`rag.deadletter`, on the mark that a letter was replayed"
+
+REPLAYED_PARTITION = _header(
+    "sj-replayed-partition",
+    on=_MARK,
+    written_by="`replay`",
+    read_by="`replay`, `audit`, `tail`",
+    holds="partition of the letter",
+)
+REPLAYED_OFFSET = _header(
+    "sj-replayed-offset",
+    on=_MARK,
+    written_by="`replay`",
+    read_by="`replay`, `audit`",
+    holds="offset of the letter",
+)
+REPLAYED_AT = _header(
+    "sj-replayed-at",
+    on=_MARK,
+    written_by="`replay`",
+    read_by="people",
+    holds="time when it was moved back",
+)
+REPLAYED_TO = _header(
+    "sj-replayed-to",
+    on=_MARK,
+    written_by="`replay`",
+    read_by="people",
+    holds="topic that it was moved to",
+)

@@ -1,0 +1,165 @@
+"""The list of all topics: what each one is for, and how it is to be made."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stream.config import Config
+
+_HOUR_MS = 3_600_000
+# Services log larger records than are judged; the dead letters keep them whole.
+_LARGE_BYTES = 16 * 1024 * 1024
+# The state of an app with many models and tenants that are watched separately, or of a thousand canaries.
+_STATE_BYTES = 4 * 1024 * 1024
+# Key, headers and framing around the largest record that is judged.
+_ENVELOPE_BYTES = 256 * 1024
+
+
+class Topic(NamedTuple):
+    """What a topic is for."""
+
+    holds: str
+    key: str
+    """The key of its records."""
+    written_by: str
+    read_by: str
+
+
+_BY_ID = "interaction id"
+
+TOPICS: Mapping[str, Topic] = {
+    "interactions": Topic(
+        "all interactions",
+        _BY_ID,
+        "your RAG service, `send`, `traffic`, `replay`",
+        "sampler, `audit`, `backfill`",
+    ),
+    "sampled": Topic(
+        "the interactions chosen for judging: the same bytes, with the decision in headers",
+        _BY_ID,
+        "sampler, in transactions with its offsets; monitor, if there are canaries; `replay`",
+        "workers, `audit`",
+    ),
+    "retry": Topic(
+        "records whose judges could not be reached, until they are due",
+        _BY_ID,
+        "workers",
+        "workers, `audit`",
+    ),
+    "overflow": Topic(
+        "records of apps that exceed their fair share of the workers",
+        _BY_ID,
+        "workers",
+        "workers, `audit`",
+    ),
+    "evaluations": Topic(
+        "evaluations",
+        "evaluation id",
+        "workers, `backfill`",
+        "monitor, `tail`, `alerts`, `audit`, your own consumers; workers, to skip repeats",
+    ),
+    "critical": Topic(
+        "safety notices",
+        "evaluation id",
+        "workers, as soon as a safety verdict is certain",
+        "`tail`, on-call tooling",
+    ),
+    "deadletter": Topic(
+        "records that could not be processed: the original bytes, with the reason in headers",
+        "as the source record",
+        "sampler, workers",
+        "`replay`, `audit`, `tail`",
+    ),
+    "scores": Topic(
+        "scores of evaluations for the detectors; all scores of an app are in one partition",
+        "app",
+        "monitor",
+        "monitor",
+    ),
+    "detection": Topic(
+        "the state of the detectors of each app, with the offsets it includes",
+        "app",
+        "monitor",
+        "monitor, when it starts or is given a partition",
+    ),
+    "alerts": Topic(
+        "alerts about a series: raised, updated, cleared",
+        "series and evaluator",
+        "monitor",
+        "`alerts`, on-call tooling",
+    ),
+    "labels": Topic(
+        "reserved for human verdicts",
+        _BY_ID,
+        "people who label",
+        "not read yet: compare reads labels from files",
+    ),
+}
+"""Every topic in the order records pass it, by the key that names it in the configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic as it should be."""
+
+    name: str
+    role: str
+    """Its key in `TOPICS`; the retry topics share one."""
+    partitions: int
+    replication: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}  partitions={self.partitions}, replication={self.replication}, {settings}"
+
+
+def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> list[TopicPlan]:
+    """The topics that the configuration asks for, in the order records pass them.
+
+    `existing` has the number of partitions of the topics that are there. Topics where records wait get as many
+    partitions as the work queue has, and the states as many as the scores: their records keep their partition number.
+    """
+    topics, partitions = config.topics, existing or {}
+    followed = {
+        "retry": partitions.get(topics.sampled),
+        "overflow": partitions.get(topics.sampled),
+        "detection": partitions.get(topics.scores),
+    }
+    return [
+        TopicPlan(
+            name=name,
+            role=role,
+            partitions=followed.get(role) or topics.partitions,
+            replication=topics.replication,
+            settings=_settings(config, role),
+        )
+        for role, name in _names(config)
+    ]
+
+
+def _names(config: Config) -> Iterator[tuple[str, str]]:
+    for role in TOPICS:
+        names = config.retry_topics if role == "retry" else (getattr(config.topics, role),)
+        yield from ((role, name) for name in names)
+
+
+def _settings(config: Config, role: str) -> dict[str, str]:
+    judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
+    kept = {"cleanup.policy": "delete", "retention.ms": str(config.topics.retention_hours * _HOUR_MS)}
+    match role:
+        case "interactions" | "deadletter":
+            return {**kept, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
+        case "sampled" | "retry" | "overflow":
+            return {**kept, "max.message.bytes": str(judged)}
+        # The newest state of every app, and the newest alert of every series, for ever.
+        case "detection":
+            return {
+                "cleanup.policy": "compact",
+                "max.message.bytes": str(_STATE_BYTES),
+                # The newest segment is not compacted, and a monitor that starts reads all of it.
+                "segment.ms": str(_HOUR_MS),
+            }
+        case "alerts":
+            return {"cleanup.policy": "compact"}
+    return kept

@@ -32,7 +32,8 @@ from stream.budgetsconfig import BudgetsConfig
 from stream.composition import chosen_criteria, composed, own_criteria
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
-from stream.judgesconfig import JUDGE, JudgesConfig
+from stream.judgekinds.base import JUDGE
+from stream.judgesconfig import JudgesConfig
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.sampling import BACKFILL, CANARY
 from stream.section import CRITERION, LABEL, MASK, CriterionName, Label, Rate, Section, no_truth, refuse_repeats
@@ -902,7 +903,7 @@ class Config(Section):
         criteria, budgets = info.data.get("criteria"), info.data.get("budgets")
         problems = [] if criteria is None else list(value.strangers(chosen_criteria(criteria.use, criteria.files)))
         if budgets is not None:
-            problems += budgets.unpriced((loc, judge.known_price is not None) for loc, judge in value.models())
+            problems += budgets.unpriced((loc, model.price is not None) for loc, model in value.asked_models())
         if problems:
             raise InconsistentError(problems)
         return value

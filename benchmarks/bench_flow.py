@@ -78,11 +78,10 @@ STORMS: dict[str, tuple[float, float, Callable[[], Limit]]] = {
 async def storm(endpoint: FaultyEndpoint, name: str, seconds: float) -> tuple[str, ...]:
     limit, each, make = STORMS[name]
     script = endpoint.script(latency(each, 0.5), limit=make())
-    async with asking(script, 64) as (flow, tally):
+    async with asking(script, 64) as (_flow, tally):
         await asyncio.sleep(seconds)
-        goodput, counts = len(tally.answered_at) / seconds, flow.counts
+        goodput, calls = len(tally.answered_at) / seconds, len(tally.answered_at) + tally.failed
         turned_away = script.seen[Fault.THROTTLED] / script.requests
-    calls = counts.answered + sum(counts.unanswered.values())
     failed = f"{tally.failed / calls:.1%}"
     return name, f"{limit:g}/s", f"{goodput:.1f}/s", f"{goodput / limit:.0%}", f"{turned_away:.0%}", failed
 

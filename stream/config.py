@@ -28,7 +28,8 @@ from judges.problems import InconsistentError, Loc, unknown
 from stream.budgetsconfig import BudgetsConfig
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
-from stream.judgesconfig import JUDGE, JudgesConfig
+from stream.judgekinds.base import JUDGE
+from stream.judgesconfig import JudgesConfig
 from stream.names import BACKFILL, CANARY
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
@@ -893,7 +894,7 @@ class Config(Section):
     def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
         problems, budgets = problems_found_by_loader("judges", value, info), info.data.get("budgets")
         if budgets is not None:
-            problems += budgets.unpriced((loc, judge.known_price is not None) for loc, judge in value.models())
+            problems += budgets.unpriced((loc, model.price is not None) for loc, model in value.asked_models())
         if problems:
             raise InconsistentError(problems)
         return value

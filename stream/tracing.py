@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from judges.evaluation import Evaluation
-from judges.models.presets import preset_of
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from stream.assembly import VERSION
 from stream.config import Config
 from stream.errors import StageError
-from stream.judgesconfig import JudgesConfig, LocalJudgeConfig, ModelJudgeConfig, OpenAIJudgeConfig
+from stream.judgesconfig import JudgesConfig
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -50,16 +49,9 @@ def _settings(config: Config) -> TelemetrySettings | None:
 
 
 def _models(judges: JudgesConfig) -> Iterator[tuple[str, JudgeModel]]:
-    for judge in (*judges.panel, *judges.reserves):
-        if not isinstance(judge, LocalJudgeConfig):
-            parts = urlsplit(judge.address)
+    for judge in judges.everyone:
+        model = judge.asked_model
+        if model is not None:
+            parts = urlsplit(model.address)
             port = parts.port or _PORTS.get(parts.scheme)
-            yield (
-                judge.name,
-                JudgeModel(provider=_provider(judge), model=judge.model, address=parts.hostname, port=port),
-            )
-
-
-def _provider(judge: ModelJudgeConfig) -> str:
-    """The service by its name in OpenTelemetry's conventions, where they have one."""
-    return preset_of(judge.preset).provider if isinstance(judge, OpenAIJudgeConfig) else judge.kind
+            yield judge.name, JudgeModel(provider=model.provider, model=model.name, address=parts.hostname, port=port)

@@ -17,7 +17,7 @@ import yaml
 from stream.cli import main
 from stream.config import Config
 from stream.configfile import load
-from stream.judgesconfig import OpenAIJudgeConfig
+from stream.judgekinds.openai import OpenAIJudgeConfig
 from stream.notices import PATHS
 from tests.parts.required import unavailable
 

@@ -1,20 +1,15 @@
 """The estimate: about what judging some interactions costs, and what that is based on."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from judges.criteria import Criterion
-from judges.interaction import Case, Interaction, case_of
-from judges.llm.persona import GENERATE, default_persona
-from judges.llm.prompts.direct import direct_messages
-from judges.llm.prompts.guardian import guardian_messages
-from judges.llm.prompts.rubric import absolute_messages
-from judges.models.base import Message
+from judges.interaction import Interaction, case_of
 from judges.models.prices import ModelPrice
 from judges.models.spending import dollars
 from stream.config import Config
 from stream.criteria_files import chosen_criteria
-from stream.judgesconfig import ModelJudgeConfig
+from stream.judgekinds.base import ExpectedCalls
+from stream.judgesconfig import JudgeConfig
 
 # What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
 _BYTES_PER_TOKEN = 4
@@ -23,7 +18,6 @@ _WRITTEN_TOKENS = 120
 _SAMPLE = 200
 # Of fewer evaluations, the mean says less than the texts do.
 _ENOUGH = 20
-_RUBRIC_LEVELS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,61 +62,39 @@ class Sample:
 
 def estimate(config: Config, sample: Sample, paid: Paid) -> Estimate:
     """What judging all that the sample was taken of will cost."""
-    judges = [judge for judge in config.judges.panel if isinstance(judge, ModelJudgeConfig)]
-    if not judges:
+    asking = [(judge, judge.asked_model) for judge in config.judges.panel if judge.asked_model is not None]
+    if not asking:
         return Estimate(usd=0.0, basis="no judge asks a model")
-    unpriced = tuple(judge.name for judge in judges if judge.known_price is None)
+    unpriced = tuple(judge.name for judge, model in asking if model.price is None)
     if paid.evaluations >= _ENOUGH:
         basis = f"the mean of {paid.evaluations:,} evaluations with this fingerprint"
         return Estimate(usd=sample.seen * paid.usd / paid.evaluations, basis=basis, unpriced=unpriced)
-    priced = [(judge, judge.known_price) for judge in judges if judge.known_price is not None]
+    priced = [(judge, model.price) for judge, model in asking if model.price is not None]
     if not priced:
         return Estimate(usd=None, basis="no judge has a price", unpriced=unpriced)
     return Estimate(usd=_from_texts(config, sample, priced), basis=_words(len(sample.kept), priced), unpriced=unpriced)
 
 
-def _from_texts(config: Config, sample: Sample, priced: Sequence[tuple[ModelJudgeConfig, ModelPrice]]) -> float:
+def _from_texts(config: Config, sample: Sample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
     criteria = chosen_criteria(config.criteria).values()
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]
     nano = sum(
-        price.cost(prompt_tokens, min(_WRITTEN_TOKENS, judge.max_tokens))
+        price.cost(_prompt_tokens(calls), min(_WRITTEN_TOKENS, calls.max_tokens)) * calls.number
         for judge, price in priced
         for case in cases
-        for prompt_tokens in _prompts(judge, case, criteria)
+        for calls in judge.expected_calls(case, criteria)
     )
     return dollars(nano) * sample.seen / max(1, len(cases))
 
 
-def _prompts(judge: ModelJudgeConfig, case: Case, criteria: Collection[Criterion]) -> Iterator[int]:
-    """The tokens of every call about a case, if all goes well."""
-    calls = judge.samples * (2 if judge.check_position else 1)
-    for criterion in criteria:
-        if _judges_by(judge, criterion) and not criterion.unmet(case) and not criterion.missing(case):
-            size = sum(len(message.content.encode("utf-8", "replace")) for message in _messages(judge, case, criterion))
-            yield from [-(-size // _BYTES_PER_TOKEN)] * calls
+def _prompt_tokens(calls: ExpectedCalls) -> int:
+    """The tokens of one prompt, rounded up."""
+    size = sum(len(message.content.encode("utf-8", "replace")) for message in calls.prompt)
+    return -(-size // _BYTES_PER_TOKEN)
 
 
-def _judges_by(judge: ModelJudgeConfig, criterion: Criterion) -> bool:
-    if judge.criteria is not None:
-        return criterion.name in judge.criteria
-    if judge.method == "guardian":
-        return criterion.risk is not None
-    if judge.method == "rubric":
-        return len(criterion.worst_first) == _RUBRIC_LEVELS
-    return judge.method != "aspect" or criterion.scale.kind == "binary"
-
-
-def _messages(judge: ModelJudgeConfig, case: Case, criterion: Criterion) -> Sequence[Message]:
-    if judge.method == "guardian":
-        return guardian_messages(case, criterion)
-    if judge.method == "rubric":
-        return absolute_messages(case, criterion)
-    persona = default_persona(case.language) if judge.persona == GENERATE else judge.persona
-    return direct_messages(case, criterion, judge=judge.method, feedback=judge.feedback, persona=persona)
-
-
-def _words(texts: int, priced: Sequence[tuple[ModelJudgeConfig, ModelPrice]]) -> str:
+def _words(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
     prices = ", ".join(f"{judge.name} {_price_words(price)}" for judge, price in priced)
     return (
         f"the prompts for {texts:,} of the records at {_BYTES_PER_TOKEN} bytes a token, and {_WRITTEN_TOKENS} tokens "

@@ -10,7 +10,7 @@ from stream.commands.options import config_option, read_config, source
 from stream.config import Config, SamplingConfig
 from stream.configdocs import schema, starter
 from stream.configfile import DEFAULT_FILE, dump, find
-from stream.judgesconfig import JudgeConfig, LocalJudgeConfig
+from stream.judgesconfig import JudgeConfig
 
 
 @click.group()
@@ -79,6 +79,5 @@ def _rate(sampling: SamplingConfig) -> str:
 
 
 def _judge(judge: JudgeConfig) -> str:
-    if isinstance(judge, LocalJudgeConfig):
-        return f"{judge.name} (local)"
-    return f"{judge.name} ({judge.model} at {judge.address})"
+    model = judge.asked_model
+    return f"{judge.name} ({judge.kind if model is None else f'{model.name} at {model.address}'})"

@@ -14,6 +14,8 @@ from stream.config import PATTERN_WORDS, Config, is_secret
 from stream.configfile.checks import check_config
 from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
+from stream.judgekinds import default_name
+from stream.judgekinds.local import LocalJudgeConfig
 from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
@@ -84,8 +86,8 @@ def _sound_part(draft: Draft) -> Any:
 
 def _stand_in(judge: Any) -> Any:
     """A judge of the same name with nothing wrong about it, so that what is said of the name can be checked."""
-    name = judge.get("name", "local" if judge.get(DISCRIMINATOR) == "local" else None)
-    return judge if name is None else {DISCRIMINATOR: "local", "name": name}
+    name = judge.get("name", default_name(judge.get(DISCRIMINATOR)))
+    return judge if name is None else {DISCRIMINATOR: kind_of(LocalJudgeConfig), "name": name}
 
 
 def _put_together(config: Config, draft: Draft) -> None:

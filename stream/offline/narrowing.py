@@ -33,9 +33,8 @@ def narrowed(
         _keep_criteria(data, config, criteria)
     for seats in _SEATS:
         for judge in data["judges"][seats]:
-            if judge["kind"] != "local":
-                judge.update({"seed": seed} if seed is not None else {})
-                judge.update({"temperature": temperature} if temperature is not None else {})
+            wanted = {"seed": seed, "temperature": temperature}
+            judge.update({key: value for key, value in wanted.items() if value is not None and key in judge})
     return _checked(data)
 
 

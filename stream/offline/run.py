@@ -24,7 +24,7 @@ from stream.assembly import build_evaluator, open_verdicts
 from stream.config import Config
 from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
-from stream.judgesconfig import LocalJudgeConfig
+from stream.judgesconfig import JudgeConfig
 from stream.offline.crew import Brief, Crew
 from stream.offline.feed import Feed, Item, begun
 from stream.offline.formats import STDIN, Format, open_rows
@@ -342,15 +342,21 @@ def cores() -> int:
 
 
 def _crowd(config: Config, request: Request) -> _Crowd:
-    """Who judges. Judges without a model never wait: they are as fast with one row after the other."""
-    local = all(isinstance(judge, LocalJudgeConfig) for judge in (*config.judges.panel, *config.judges.reserves))
-    if not local:
+    """Who judges. Judges that run in processes never wait: they are as fast with one row after the other."""
+    single = [judge for judge in config.judges.everyone if not judge.runs_in_processes]
+    if single:
         if request.processes not in (None, 1):
-            raise StageError("judges that ask a model keep to their limits in one process; leave out --processes")
+            raise StageError(_why_not_in_processes(single[0]))
         return _Crowd(request.concurrency or config.worker.concurrency, math.inf, 1)
     processes = request.processes or cores()
     few = _FEW_ROWS if request.processes is None else 0
     return _Crowd(request.concurrency or 1, few if processes > 1 else math.inf, processes)
+
+
+def _why_not_in_processes(judge: JudgeConfig) -> str:
+    if judge.asked_model is not None:
+        return "judges that ask a model keep to their limits in one process; leave out --processes"
+    return f"the judge {judge.name} runs in one process only; leave out --processes"
 
 
 # What the first line says

@@ -27,7 +27,8 @@ from stream.config import (
 )
 from stream.configfile import ConfigError, Problem, dump, find, load
 from stream.configwalk import alternatives, is_section
-from stream.judgesconfig import LocalJudgeConfig, OpenAIJudgeConfig
+from stream.judgekinds.local import LocalJudgeConfig
+from stream.judgekinds.openai import OpenAIJudgeConfig
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]

@@ -15,7 +15,7 @@ from sinks.telemetry import JudgeModel
 from stream.assembly import build_evaluator
 from stream.config import Config
 from stream.configfile import ConfigError, dump, load
-from stream.judgesconfig import ModelJudgeConfig
+from stream.judgekinds.model import ModelJudgeConfig
 from stream.tracing import _models
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 

@@ -131,8 +131,8 @@ class TestPrices:
 
     def price(self, **keys: Any) -> ModelPrice | None:
         judge = {"kind": "openai", "name": "gpt", "model": "gpt-4o-mini", "base_url": "https://api.openai.com/v1"}
-        [(_, found)] = JudgesConfig.model_validate({"panel": [{**judge, **keys}]}).models()
-        return found.known_price
+        [(_, model)] = JudgesConfig.model_validate({"panel": [{**judge, **keys}]}).asked_models()
+        return model.price
 
     def test_a_common_model_has_a_price(self) -> None:
         assert self.price() == known_price("gpt-4o-mini") is not None

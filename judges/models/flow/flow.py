@@ -1,9 +1,11 @@
 """One answer from one endpoint by a deadline: waits, tries, tries again, hedges, and learns from what becomes of it."""
 
 import asyncio
+import itertools
 import logging
 import random as randomness
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -13,10 +15,11 @@ from judges.models.flow.backoff import Backoff
 from judges.models.flow.breaker import Breaker
 from judges.models.flow.bucket import Bucket
 from judges.models.flow.concurrency import AdaptiveLimit
-from judges.models.flow.counts import FlowCounts, Kind, kind_of, status_of
+from judges.models.flow.failures import FailureKind, failure_kind, status_of
 from judges.models.flow.gate import Controls, Entry, Gate, Paused
 from judges.models.flow.limits import FlowLimits
 from judges.models.flow.pace import Pace
+from judges.models.flow.state import FlowState
 
 T = TypeVar("T")
 
@@ -26,7 +29,7 @@ _SURELY_FOR_GOOD = frozenset({401, 402})
 _PERHAPS_FOR_GOOD = frozenset({403, 404})
 
 # What a probe may not end with; beside probes, an odd answer or a caller in a hurry says little about the endpoint.
-_NO_ANSWER = frozenset({Kind.TIMEOUT, Kind.PROTOCOL, Kind.OTHER})
+_NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.PROTOCOL, FailureKind.OTHER})
 
 # How much longer than usual a probe may take.
 _PROBE_BASELINES = 4
@@ -61,7 +64,7 @@ class Flow:
 
     `call` makes attempts until one succeeds and raises `ModelError`s and nothing else but cancellation, with `retries`
     set. Deadlines are moments of `clock`. An attempt must raise `ModelError`s; with a `status` where there was one.
-    `paused` says in words why nothing is asked of the endpoint for now; `counts` holds what became of every call.
+    `paused` says in words why nothing is asked of the endpoint for now; `state` is a snapshot of the rest.
     """
 
     def __init__(
@@ -73,11 +76,12 @@ class Flow:
         random: Callable[[], float] = randomness.random,
     ) -> None:
         self.limits = limits or FlowLimits()
-        self.counts = FlowCounts()
         self._name = name
         self._clock = clock
         self._backoff = Backoff(self.limits.backoff_seconds, self.limits.longest_backoff_seconds, random=random)
         self._controls = _controls(self.limits, clock, random)
+        self._failures: Counter[FailureKind] = Counter()
+        self._tickets = itertools.count(1)
         self._gate: Gate | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -86,38 +90,22 @@ class Flow:
         return self._controls.breaker.reason
 
     @property
-    def concurrency(self) -> int:
-        """How many attempts may be under way at once, as far as is known."""
-        return self._controls.limit.value
-
-    @property
-    def rate(self) -> float:
-        """How many attempts per second the endpoint takes, as far as is known; infinite while it turned none away."""
-        return self._controls.pace.rate
-
-    @property
-    def in_flight(self) -> int:
-        return 0 if self._gate is None else self._gate.in_flight
-
-    @property
-    def waiting(self) -> int:
-        return 0 if self._gate is None else self._gate.waiting
+    def state(self) -> FlowState:
+        controls, gate = self._controls, self._gate
+        return FlowState(
+            limit=controls.limit.value,
+            rate=controls.pace.rate,
+            in_flight=0 if gate is None else gate.in_flight,
+            waiting=0 if gate is None else gate.waiting,
+            failures={kind: self._failures[kind] for kind in FailureKind},
+        )
 
     async def call(
         self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], deadline: float
     ) -> Answered[T]:
         """`tokens` is an estimate of what the attempt will use, `used` tells from its result what it did use."""
-        self.counts.called += 1
-        call = _Call(number=self.counts.called, attempt=attempt, tokens=tokens, used=used, deadline=deadline)
-        try:
-            result = await self._with_retries(call, self._gate_here())
-        except ModelError as error:
-            self.counts.unanswered[kind_of(error)] += 1
-            raise
-        except BaseException:
-            self.counts.cancelled += 1
-            raise
-        self.counts.answered += 1
+        call = _Call(number=next(self._tickets), attempt=attempt, tokens=tokens, used=used, deadline=deadline)
+        result = await self._with_retries(call, self._gate_here())
         return Answered(result=result, retries=call.retries, hedged=call.hedged)
 
     def _gate_here(self) -> Gate:
@@ -134,7 +122,6 @@ class Flow:
             entry = await self._enter(call, gate, failed)
             if failed is not None:
                 call.retries += 1
-                self.counts.retried += 1
             try:
                 return await self._hedged(call, gate, entry)
             except (ModelUnavailable, ModelTimeout) as error:
@@ -153,7 +140,7 @@ class Flow:
         try:
             return await gate.enter(call.number, call.tokens, call.deadline)
         except ModelError as error:
-            self.counts.refused += isinstance(error, Paused)
+            self._failures[FailureKind.PAUSED] += isinstance(error, Paused)
             if failed is None:
                 raise
             # What the endpoint said tells more than that there was no time to ask it again.
@@ -170,7 +157,6 @@ class Flow:
             second = None if too_late else gate.enter_now(call.tokens)
             if second is not None:
                 call.hedged = True
-                self.counts.hedged += 1
                 entries.append(second)
                 pair.append(asyncio.create_task(self._attempt(call, gate, second)))
             return await _first_success(pair)
@@ -183,13 +169,10 @@ class Flow:
     def _turn_back(self, entries: list[Entry], gate: Gate) -> None:
         """Of tasks that were cancelled before their first step, which run no `finally` of their own."""
         for entry in entries:
-            self.counts.started += 1
-            self.counts.stopped += 1
             gate.turn_back(entry)
 
     async def _attempt(self, call: _Call[T], gate: Gate, entry: Entry) -> T:
-        """One attempt, counted, with everything learnt from it."""
-        self.counts.started += 1
+        """Makes one attempt, and learns from it."""
         call.begun.append(entry)
         try:
             result = await self._in_time(call, self._time_for(call, entry))
@@ -203,7 +186,6 @@ class Flow:
             self._failed(call, gate, entry, unknown)
             raise unknown from error
         except BaseException:
-            self.counts.stopped += 1
             self._controls.breaker.abandoned(entry.admission)
             raise
         else:
@@ -229,7 +211,6 @@ class Flow:
             raise ModelTimeout(f"{self._name} gave no answer within {round(seconds, 1):g} s") from error
 
     def _succeeded(self, gate: Gate, entry: Entry, used: int | None) -> None:
-        self.counts.succeeded += 1
         controls = self._controls
         controls.pace.succeeded()
         controls.limit.succeeded(entry.at, in_flight=gate.in_flight)
@@ -239,30 +220,30 @@ class Flow:
             self._back()
 
     def _failed(self, call: _Call[Any], gate: Gate, entry: Entry, error: ModelError) -> None:
-        kind = kind_of(error)
-        self.counts.failed[kind] += 1
-        if kind in (Kind.THROTTLED, Kind.REFUSED) and self._controls.tokens is not None:
+        kind = failure_kind(error)
+        self._failures[kind] += 1
+        if kind in (FailureKind.THROTTLED, FailureKind.REFUSED) and self._controls.tokens is not None:
             self._controls.tokens.settle(entry.tokens, 0)
         self._tell_limits(gate, entry, error, kind)
         if self._tell_breaker(call, entry, error, kind):
             gate.serve_again()
 
-    def _tell_limits(self, gate: Gate, entry: Entry, error: ModelError, kind: Kind) -> None:
-        controls, hung = self._controls, kind is Kind.TIMEOUT and self._took_long(entry)
-        if kind is Kind.THROTTLED:
+    def _tell_limits(self, gate: Gate, entry: Entry, error: ModelError, kind: FailureKind) -> None:
+        controls, hung = self._controls, kind is FailureKind.TIMEOUT and self._took_long(entry)
+        if kind is FailureKind.THROTTLED:
             controls.pace.throttled(entry.at)
-        if kind is Kind.THROTTLED or hung or status_of(error) == 503:
-            controls.limit.overloaded(entry.at, in_flight=gate.in_flight, throttled=kind is Kind.THROTTLED)
+        if kind is FailureKind.THROTTLED or hung or status_of(error) == 503:
+            controls.limit.overloaded(entry.at, in_flight=gate.in_flight, throttled=kind is FailureKind.THROTTLED)
         if wait := getattr(error, "retry_after", None):
             controls.pace.hold(wait)
             gate.serve_again()
 
-    def _tell_breaker(self, call: _Call[Any], entry: Entry, error: ModelError, kind: Kind) -> bool:
+    def _tell_breaker(self, call: _Call[Any], entry: Entry, error: ModelError, kind: FailureKind) -> bool:
         """Returns whether it opened."""
         breaker, admission, status = self._controls.breaker, entry.admission, status_of(error)
-        hung = kind is Kind.TIMEOUT and self._took_long(entry)
+        hung = kind is FailureKind.TIMEOUT and self._took_long(entry)
         opened = False
-        if kind is Kind.UNAVAILABLE or hung or (admission.probe and kind in _NO_ANSWER):
+        if kind is FailureKind.UNAVAILABLE or hung or (admission.probe and kind in _NO_ANSWER):
             opened = breaker.failed(admission, str(error))
         elif isinstance(error, ModelRefused) and status in _SURELY_FOR_GOOD | _PERHAPS_FOR_GOOD:
             surely = status in _SURELY_FOR_GOOD

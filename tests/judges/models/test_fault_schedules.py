@@ -24,13 +24,14 @@ from judges.catalogue import load_catalogue
 from judges.evaluation import JudgeVerdict, Reason, Status
 from judges.interaction import Interaction, case_of
 from judges.llm.direct import DirectJudge
-from judges.models.flow import Flow, FlowLimits, Kind
+from judges.models.flow import FailureKind, FlowLimits
 from judges.models.openai import OpenAIModel
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
 from judges.models.spending import Hold, dollars, paying_from
 from tests.parts.certificates import Authority
 from tests.parts.faulty_endpoint import COMPLETION_TOKENS, PROMPT_TOKENS, Fault, FaultyEndpoint, Limit, Script, Step
+from tests.parts.observed_flow import ObservedFlow
 
 SCHEDULES = 600
 AT_ONCE = 16
@@ -181,7 +182,7 @@ class Played:
 
     plan: Schedule
     script: Script
-    flow: Flow
+    flow: ObservedFlow
     account: Account
     verdicts: list[JudgeVerdict] = field(default_factory=list)
     left: int = 0
@@ -199,7 +200,7 @@ def says(number: int) -> str:
 
 
 async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:
-    played = Played(plan=plan, script=script, flow=Flow(plan.limits), account=Account(plan.money))
+    played = Played(plan=plan, script=script, flow=ObservedFlow(plan.limits), account=Account(plan.money))
     model = OpenAIModel(
         "m",
         base_url=script.base_url,
@@ -214,7 +215,8 @@ async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Pla
         async with places:
             await play_callers(played, judge)
         # At once, and not only when the model is closed.
-        assert (played.flow.in_flight, played.flow.waiting, played.account.held) == (0, 0, 0)
+        played.flow.check_nothing_is_left()
+        assert played.account.held == 0
         assert await none_left(lambda: script.answering), "answers are left half read"
     finally:
         await judge.aclose()
@@ -273,7 +275,7 @@ def check_verdicts(played: Played) -> None:
             check_no_score(verdict)
     assert set(heard) <= script.answers
     assert len(heard) == len(set(heard))
-    assert played.sum_of("valid") <= min(len(script.answers), played.flow.counts.succeeded)
+    assert played.sum_of("valid") <= min(len(script.answers), played.flow.seen.succeeded)
     assert script.told == 0
 
 
@@ -302,49 +304,48 @@ def check_no_score(verdict: JudgeVerdict) -> None:
 
 
 def check_counts(played: Played) -> None:
-    plan, counts, script, account = played.plan, played.flow.counts, played.script, played.account
-    assert counts.called == counts.answered + sum(counts.unanswered.values()) + counts.cancelled
-    assert counts.started == counts.succeeded + sum(counts.failed.values()) + counts.stopped
+    plan, flow, script, account = played.plan, played.flow, played.script, played.account
+    seen, failures = flow.seen, flow.state.failures
     if plan.door == "untrusted":
-        assert (script.requests, counts.answered) == (0, 0)
+        assert (script.requests, seen.answered) == (0, 0)
     else:
         # Only an attempt that was cut off, or that nobody paid for, may not have reached the endpoint.
-        unseen = counts.stopped + counts.failed[Kind.TIMEOUT] + counts.failed[Kind.OTHER]
-        assert counts.started - unseen <= script.requests <= counts.started + script.seen[Fault.UNSUPPORTED]
-    assert counts.failed[Kind.THROTTLED] <= script.seen[Fault.THROTTLED]
-    assert counts.succeeded <= len(script.answers) + script.seen[Fault.NO_VERDICT]
+        unseen = flow.stopped + failures[FailureKind.TIMEOUT] + failures[FailureKind.OTHER]
+        assert seen.started - unseen <= script.requests <= seen.started + script.seen[Fault.UNSUPPORTED]
+    assert failures[FailureKind.THROTTLED] <= script.seen[Fault.THROTTLED]
+    assert seen.succeeded <= len(script.answers) + script.seen[Fault.NO_VERDICT]
     if not played.left:
-        check_calls(played, without_money=account.refused - counts.failed[Kind.OTHER])
+        check_calls(played, without_money=account.refused - failures[FailureKind.OTHER])
 
 
 def check_calls(played: Played, *, without_money: int) -> None:
     """What the verdicts say of the calls is what became of them."""
-    counts = played.flow.counts
+    seen = played.flow.seen
     calls = played.sum_of("valid", "invalid", "error", "repairs")
-    assert 0 <= calls - counts.called - without_money <= played.account.left
-    assert counts.cancelled == 0
-    assert played.sum_of("retries") == counts.retried
+    assert 0 <= calls - seen.called - without_money <= played.account.left
+    assert seen.cancelled == 0
+    assert played.sum_of("retries") == seen.retried
     tokens = [verdict.tokens for verdict in played.verdicts if verdict.tokens is not None]
-    assert sum(each.prompt for each in tokens) == counts.answered * PROMPT_TOKENS
-    assert sum(each.completion for each in tokens) == counts.answered * COMPLETION_TOKENS
+    assert sum(each.prompt for each in tokens) == seen.answered * PROMPT_TOKENS
+    assert sum(each.completion for each in tokens) == seen.answered * COMPLETION_TOKENS
     cost = sum(verdict.cost_usd or 0.0 for verdict in played.verdicts)
-    assert cost == pytest.approx(counts.answered * dollars(COST))
+    assert cost == pytest.approx(seen.answered * dollars(COST))
 
 
 def check_money(played: Played) -> None:
-    counts, script, account = played.flow.counts, played.script, played.account
+    flow, script, account = played.flow, played.script, played.account
+    failures = flow.state.failures
     settled = Counter(account.settled)
     assert account.held == 0
     assert account.spent <= account.limit
     assert set(settled) <= {0, COST, None}
     # An answer has its price, and whatever else may be billed counts for at least as much.
-    assert settled[COST] == counts.succeeded
+    assert settled[COST] == flow.seen.succeeded
     assert account.spent >= COST * (script.requests - sum(script.seen[fault] for fault in FREE))
-    refused = counts.failed[Kind.THROTTLED] + counts.failed[Kind.REFUSED]
-    unreached = counts.failed[Kind.UNAVAILABLE] if played.plan.door == "untrusted" else 0
-    without_attempt = counts.called - (counts.started - counts.retried - counts.hedged)
+    refused = failures[FailureKind.THROTTLED] + failures[FailureKind.REFUSED]
+    unreached = failures[FailureKind.UNAVAILABLE] if played.plan.door == "untrusted" else 0
     # Of the attempts that were stopped, those that had not begun cost nothing either.
-    assert 0 <= settled[0] - refused - unreached - without_attempt <= counts.stopped
+    assert 0 <= settled[0] - refused - unreached - flow.seen.unasked <= flow.stopped
 
 
 async def play_and_check(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:

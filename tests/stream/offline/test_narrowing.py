@@ -7,7 +7,7 @@ import pytest
 from stream.assembly import build_evaluator
 from stream.config import Config
 from stream.configfile import ConfigError
-from stream.judgesconfig import ModelJudgeConfig
+from stream.judgekinds.model import ModelJudgeConfig
 from stream.offline import narrowed
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,9 +12,10 @@ from typing import Any, TypeVar
 import pytest
 
 from judges.models import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
-from judges.models.flow import Answered, Flow, FlowLimits, Kind
+from judges.models.flow import Answered, FailureKind, Flow, FlowLimits
 from tests.parts.certificates import Authority
 from tests.parts.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step
+from tests.parts.observed_flow import ObservedFlow
 
 T = TypeVar("T")
 QUICK: dict[str, Any] = {"backoff_seconds": 0.01, "probe_seconds": 0.05, "longest_probe_seconds": 0.1}
@@ -78,67 +80,60 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def check_nothing_is_left(flow: Flow) -> None:
-    counts = flow.counts
-    assert (flow.in_flight, flow.waiting) == (0, 0)
-    assert counts.called == counts.answered + sum(counts.unanswered.values()) + counts.cancelled
-    assert counts.started == counts.succeeded + sum(counts.failed.values()) + counts.stopped
-
-
 class TestRetries:
     def test_what_may_pass_is_tried_again_and_counted(self) -> None:
-        flow = Flow(FlowLimits(**QUICK))
+        flow = ObservedFlow(FlowLimits(**QUICK))
         answered = asyncio.run(ask(flow, failing(unavailable(500), unavailable())))
         assert (answered.result, answered.retries, answered.hedged) == ("fine", 2, False)
-        assert (flow.counts.started, flow.counts.retried, flow.counts.failed[Kind.UNAVAILABLE]) == (3, 2, 2)
-        check_nothing_is_left(flow)
+        assert (flow.seen.started, flow.state.failures[FailureKind.UNAVAILABLE]) == (3, 2)
+        flow.check_nothing_is_left()
 
     def test_no_more_often_than_allowed(self) -> None:
-        flow = Flow(FlowLimits(retries=1, **QUICK))
+        flow = ObservedFlow(FlowLimits(retries=1, **QUICK))
         with pytest.raises(ModelUnavailable, match="500") as caught:
             asyncio.run(ask(flow, failing(unavailable(502), unavailable(500), unavailable(503))))
-        assert (caught.value.retries, flow.counts.started) == (1, 2)
-        check_nothing_is_left(flow)
+        assert (caught.value.retries, flow.seen.started) == (1, 2)
+        flow.check_nothing_is_left()
 
     @pytest.mark.parametrize("error", [ModelRefused("no", status=400), ModelProtocolError("odd")])
     def test_what_will_not_pass_is_raised_at_once(self, error: ModelError) -> None:
-        flow = Flow(FlowLimits(**QUICK))
+        flow = ObservedFlow(FlowLimits(**QUICK))
         with pytest.raises(type(error)) as caught:
             asyncio.run(ask(flow, failing(error)))
-        assert (caught.value is error, flow.counts.started) == (True, 1)
+        assert (caught.value is error, flow.seen.started) == (True, 1)
 
     def test_a_wait_past_the_deadline_is_not_begun(self) -> None:
-        flow = Flow(FlowLimits(backoff_seconds=60, longest_backoff_seconds=60), random=lambda: 0.99)
+        flow = ObservedFlow(FlowLimits(backoff_seconds=60, longest_backoff_seconds=60), random=lambda: 0.99)
         began = time.monotonic()
         with pytest.raises(ModelUnavailable, match="500"):
             asyncio.run(ask(flow, failing(unavailable(500))))
         assert time.monotonic() - began < 1
 
     def test_any_other_error_becomes_one_of_a_model_without_its_text(self) -> None:
-        flow = Flow(FlowLimits(**QUICK))
+        flow = ObservedFlow(FlowLimits(**QUICK))
         with pytest.raises(ModelProtocolError, match=r"^the attempt failed with KeyError$"):
             asyncio.run(ask(flow, failing(KeyError("sk-secret"))))
-        check_nothing_is_left(flow)
+        flow.check_nothing_is_left()
 
     def test_the_deadline_cuts_an_attempt_off(self) -> None:
-        flow, hand = Flow(), Hand()
+        flow, hand = ObservedFlow(), Hand()
         with pytest.raises(ModelTimeout):
             asyncio.run(ask(flow, hand.attempt, seconds=0.05))
-        assert flow.counts.failed[Kind.TIMEOUT] == 1
-        check_nothing_is_left(flow)
+        assert flow.state.failures[FailureKind.TIMEOUT] == 1
+        flow.check_nothing_is_left()
 
     def test_a_deadline_that_has_passed_asks_nothing(self) -> None:
-        flow, hand = Flow(), Hand()
+        flow, hand = ObservedFlow(), Hand()
         with pytest.raises(ModelTimeout):
             asyncio.run(ask(flow, hand.attempt, seconds=-1))
-        assert (hand.started, flow.counts.started) == ([], 0)
-        check_nothing_is_left(flow)
+        assert hand.started == []
+        flow.check_nothing_is_left()
 
 
 class TestRetryAfter:
     def test_everybody_waits(self) -> None:
         async def inside() -> list[float]:
-            flow, began, moments = Flow(FlowLimits(**QUICK)), time.monotonic(), []
+            flow, began, moments = ObservedFlow(FlowLimits(**QUICK)), time.monotonic(), []
             told = asyncio.create_task(ask(flow, failing(throttled(0.3))))
             await settle()
             for _ in range(3):
@@ -151,7 +146,7 @@ class TestRetryAfter:
 
     def test_who_cannot_wait_that_long_is_told_at_once_even_in_the_queue(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(concurrency=1, **QUICK)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(concurrency=1, **QUICK)), Hand()
             told = asyncio.create_task(ask(flow, hand.attempt))
             await settle()
             waiting = asyncio.create_task(ask(flow, failing()))
@@ -165,7 +160,29 @@ class TestRetryAfter:
             with pytest.raises(ModelUnavailable):
                 await ask(flow, failing())
             assert time.monotonic() - began < 0.5
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
+
+        asyncio.run(inside())
+
+
+class TestState:
+    def test_it_has_the_limits_and_who_is_in_flight_and_who_waits(self) -> None:
+        async def inside() -> None:
+            flow, hand = ObservedFlow(FlowLimits(concurrency=2, retries=0)), Hand()
+            tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(3)]
+            await settle()
+            state = flow.state
+            assert (state.limit, state.rate, state.in_flight, state.waiting) == (2, math.inf, 2, 1)
+            assert set(state.failures.values()) == {0}
+            hand.started[0].set_exception(throttled())
+            await settle()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert (flow.state.limit, flow.state.rate < math.inf) == (1, True)
+            assert [kind for kind, count in flow.state.failures.items() if count] == [FailureKind.THROTTLED]
+            assert state.in_flight == 2, "a snapshot does not change"
+            flow.check_nothing_is_left()
 
         asyncio.run(inside())
 
@@ -173,7 +190,7 @@ class TestRetryAfter:
 class TestConcurrency:
     def test_callers_are_served_in_order_and_never_more_at_once_than_allowed(self) -> None:
         async def inside() -> None:
-            flow, hand, served = Flow(FlowLimits(concurrency=3)), Hand(), []
+            flow, hand, served = ObservedFlow(FlowLimits(concurrency=3)), Hand(), []
 
             async def call(number: int) -> None:
                 async def attempt() -> int:
@@ -189,13 +206,13 @@ class TestConcurrency:
                 hand.answer(number)
             await asyncio.gather(*tasks)
             assert served == list(range(20))
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
 
         asyncio.run(inside())
 
     def test_cancelled_callers_leak_nothing_wherever_they_are(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(concurrency=2, hedge_seconds=0.001)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(concurrency=2, hedge_seconds=0.001)), Hand()
             for rounds in range(30):
                 tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(6)]
                 for _ in range(rounds % 6):
@@ -204,7 +221,7 @@ class TestConcurrency:
                     task.cancel()
                 results = await asyncio.gather(*tasks, return_exceptions=True)
                 assert all(isinstance(result, asyncio.CancelledError) for result in results)
-                check_nothing_is_left(flow)
+                flow.check_nothing_is_left()
             fine = await ask(flow, failing())
             assert fine.result == "fine"
             assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -213,7 +230,7 @@ class TestConcurrency:
 
     def test_a_place_that_comes_together_with_a_cancellation_goes_to_the_next(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(concurrency=1)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(concurrency=1)), Hand()
             first, second, third = (asyncio.create_task(ask(flow, hand.attempt)) for _ in range(3))
             await settle()
             hand.answer(0)
@@ -224,12 +241,12 @@ class TestConcurrency:
             assert (await first).result == 0
             assert (await third).result == len(hand.started) - 1
             assert second.cancelled()
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
 
         asyncio.run(inside())
 
     def test_it_works_in_one_loop_after_the_other_whatever_the_first_left(self) -> None:
-        flow, hand = Flow(FlowLimits(concurrency=1)), Hand()
+        flow, hand = ObservedFlow(FlowLimits(concurrency=1)), Hand()
         loop = asyncio.new_event_loop()
         left = [loop.create_task(ask(flow, hand.attempt)) for _ in range(2)]
         loop.run_until_complete(asyncio.sleep(0.01))
@@ -239,24 +256,24 @@ class TestConcurrency:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.close()
-        check_nothing_is_left(flow)
+        flow.check_nothing_is_left()
 
 
 class TestBuckets:
     def test_requests_per_minute_hold_back_and_say_so(self) -> None:
         async def inside() -> None:
-            flow = Flow(FlowLimits(requests_per_minute=12))
+            flow = ObservedFlow(FlowLimits(requests_per_minute=12))
             for _ in range(2):
                 await ask(flow, failing())
             with pytest.raises(ModelUnavailable, match="12 requests per minute"):
                 await ask(flow, failing(), seconds=1)
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
 
         asyncio.run(inside())
 
     def test_what_was_really_used_decides_how_soon_the_next_goes(self) -> None:
         async def inside(used: int) -> float:
-            flow, began = Flow(FlowLimits(tokens_per_minute=6000)), time.monotonic()
+            flow, began = ObservedFlow(FlowLimits(tokens_per_minute=6000)), time.monotonic()
             for _ in range(2):
                 await flow.call(failing(), tokens=1000, used=lambda _: used, deadline=began + 9)
             return time.monotonic() - began
@@ -265,7 +282,9 @@ class TestBuckets:
         assert asyncio.run(inside(0)) < asyncio.run(inside(40))
 
     def test_one_call_larger_than_the_bucket_still_goes(self) -> None:
-        assert asyncio.run(ask(Flow(FlowLimits(tokens_per_minute=60)), failing(), tokens=10_000)).result == "fine"
+        assert (
+            asyncio.run(ask(ObservedFlow(FlowLimits(tokens_per_minute=60)), failing(), tokens=10_000)).result == "fine"
+        )
 
 
 class TestBreaker:
@@ -273,18 +292,18 @@ class TestBreaker:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         async def inside() -> None:
-            flow = Flow(FlowLimits(retries=0, failures_to_open=3, **QUICK), name="gpu-1")
+            flow = ObservedFlow(FlowLimits(retries=0, failures_to_open=3, **QUICK), name="gpu-1")
             for _ in range(3):
                 with pytest.raises(ModelUnavailable):
                     await ask(flow, failing(unavailable(500)))
             assert flow.paused == "answered 500"
             with pytest.raises(ModelUnavailable, match="paused, because answered 500"):
                 await ask(flow, failing())
-            assert (flow.counts.refused, flow.counts.started) == (1, 3)
+            assert (flow.state.failures[FailureKind.PAUSED], flow.seen.started) == (1, 3)
             await asyncio.sleep(0.06)
             assert (await ask(flow, failing())).result == "fine"
             assert flow.paused is None
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
 
         with caplog.at_level(logging.INFO, "judges.models.flow"):
             asyncio.run(inside())
@@ -295,20 +314,21 @@ class TestBreaker:
 
     def test_those_in_the_queue_are_refused_as_soon_as_it_opens(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(concurrency=1, **QUICK)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(concurrency=1, **QUICK)), Hand()
             tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(5)]
             await settle()
             hand.started[0].set_exception(ModelRefused("the key is wrong", status=401))
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(results[0], ModelRefused)
             assert [str(each) for each in results[1:]] == ["paused, because the key is wrong"] * 4
-            assert (flow.paused, flow.counts.started, flow.counts.refused) == ("the key is wrong", 1, 4)
+            assert (flow.paused, len(hand.started)) == ("the key is wrong", 1)
+            assert flow.state.failures[FailureKind.PAUSED] == 4
 
         asyncio.run(inside())
 
     def test_one_probe_at_a_time_and_a_cancelled_probe_makes_way(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(pause_seconds=0.05, **QUICK)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(pause_seconds=0.05, **QUICK)), Hand()
             with pytest.raises(ModelRefused):
                 await ask(flow, failing(ModelRefused("no money", status=402)))
             await asyncio.sleep(0.06)
@@ -325,7 +345,7 @@ class TestBreaker:
 
     def test_a_single_moderated_prompt_pauses_nothing_and_several_in_a_row_do(self) -> None:
         async def inside() -> None:
-            flow = Flow(FlowLimits(**QUICK))
+            flow = ObservedFlow(FlowLimits(**QUICK))
             for count in range(1, 4):
                 with pytest.raises(ModelRefused):
                     await ask(flow, failing(ModelRefused("not yours", status=403)))
@@ -335,7 +355,7 @@ class TestBreaker:
 
     def test_a_caller_in_a_hurry_is_no_failure_of_the_endpoint(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(**QUICK)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(**QUICK)), Hand()
             for _ in range(20):
                 await ask(flow, lambda: asyncio.sleep(0.005))
             for _ in range(10):
@@ -367,13 +387,13 @@ class TestHedging:
         script = endpoint.script([Step(fault=Fault.SILENCE), Step()])
 
         async def inside() -> None:
-            flow = Flow(FlowLimits(hedge_seconds=0.05))
+            flow = ObservedFlow(FlowLimits(hedge_seconds=0.05))
             async with client_of(script) as client:
                 answered = await ask(flow, client.ask)
                 assert answered.result in script.answers
                 assert (answered.retries, answered.hedged) == (0, True)
-                assert (flow.counts.hedged, flow.counts.stopped, flow.counts.started) == (1, 1, 2)
-                check_nothing_is_left(flow)
+                assert (flow.stopped, flow.seen.started) == (1, 2)
+                flow.check_nothing_is_left()
 
         asyncio.run(inside())
         assert script.requests == 2
@@ -381,7 +401,7 @@ class TestHedging:
 
     def test_an_answer_in_time_is_not_hedged(self, endpoint: FaultyEndpoint) -> None:
         async def inside() -> None:
-            flow = Flow(FlowLimits(hedge_seconds=1.0))
+            flow = ObservedFlow(FlowLimits(hedge_seconds=1.0))
             async with client_of(endpoint.script([Step()])) as client:
                 assert not (await ask(flow, client.ask)).hedged
 
@@ -389,7 +409,7 @@ class TestHedging:
 
     def test_no_hedge_where_there_is_no_room(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(concurrency=1, hedge_seconds=0.01)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(concurrency=1, hedge_seconds=0.01)), Hand()
             task = asyncio.create_task(ask(flow, hand.attempt))
             await asyncio.sleep(0.05)
             hand.answer(0)
@@ -403,7 +423,7 @@ class TestHedging:
         clock = [0.0]
 
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(hedge_seconds=0.01), clock=lambda: clock[0]), Hand()
+            flow, hand = ObservedFlow(FlowLimits(hedge_seconds=0.01), clock=lambda: clock[0]), Hand()
             task = asyncio.create_task(flow.call(hand.attempt, tokens=0, used=no_usage, deadline=5.0))
             await settle()
             clock[0] = 5.0
@@ -416,7 +436,7 @@ class TestHedging:
 
     def test_one_that_fails_leaves_it_to_the_other_and_both_failing_is_a_failure(self) -> None:
         async def inside() -> None:
-            flow, hand = Flow(FlowLimits(hedge_seconds=0.01, retries=0)), Hand()
+            flow, hand = ObservedFlow(FlowLimits(hedge_seconds=0.01, retries=0)), Hand()
             task = asyncio.create_task(ask(flow, hand.attempt))
             await asyncio.sleep(0.05)
             hand.started[0].set_exception(unavailable(500))
@@ -429,7 +449,7 @@ class TestHedging:
                 hand.started[number].set_exception(unavailable(status))
             with pytest.raises(ModelUnavailable, match="500"):
                 await task
-            check_nothing_is_left(flow)
+            flow.check_nothing_is_left()
 
         asyncio.run(inside())
 
@@ -437,11 +457,11 @@ class TestHedging:
 class TestOnSockets:
     def test_a_certificate_of_nobody_we_trust_is_a_failure_and_nothing_is_asked(self, authority: Authority) -> None:
         async def inside(script: Script) -> None:
-            flow = Flow(FlowLimits(retries=1, **QUICK))
+            flow = ObservedFlow(FlowLimits(retries=1, **QUICK))
             async with client_of(script) as client:
                 with pytest.raises(ModelUnavailable, match="certificate"):
                     await ask(flow, client.ask)
-            assert flow.counts.failed[Kind.UNAVAILABLE] == 2
+            assert flow.state.failures[FailureKind.UNAVAILABLE] == 2
             assert script.requests == 0
 
         with FaultyEndpoint(certificate=authority.sign("flow")) as endpoint:
@@ -452,7 +472,7 @@ class TestOnSockets:
         async def inside() -> None:
             async with client_of(endpoint.script([Step(fault=Fault.HUGE)])) as client:
                 with pytest.raises(ModelProtocolError, match="too many bytes"):
-                    await ask(Flow(), client.ask)
+                    await ask(ObservedFlow(), client.ask)
 
         asyncio.run(inside())
         assert all_closed(endpoint)
@@ -461,8 +481,8 @@ class TestOnSockets:
         """40 answers per second, asked by 32 callers as fast as they can; how much exactly is in `test_goodput`."""
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
 
-        async def inside() -> Flow:
-            flow = Flow()
+        async def inside() -> ObservedFlow:
+            flow = ObservedFlow()
             async with client_of(script) as client:
 
                 async def keep_asking() -> None:
@@ -477,7 +497,7 @@ class TestOnSockets:
             return flow
 
         flow = asyncio.run(inside())
-        assert flow.counts.answered >= 0.4 * 5 * 40
+        assert flow.seen.answered >= 0.4 * 5 * 40
         assert script.seen[Fault.THROTTLED] <= 0.4 * script.requests
-        check_nothing_is_left(flow)
+        flow.check_nothing_is_left()
         gc.collect()

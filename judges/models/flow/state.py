@@ -1,0 +1,22 @@
+"""The state of the flow in front of an endpoint, as an operator would look at it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judges.models.flow.failures import FailureKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowState:
+    """A snapshot; the failures are counted from the start."""
+
+    limit: int
+    """Attempts that may be in flight at once, as far as is known."""
+
+    rate: float
+    """Attempts per second that the endpoint takes, as far as is known; infinite before it first throttles."""
+
+    in_flight: int
+    waiting: int
+    failures: Mapping[FailureKind, int]
+    """Failed attempts by kind; a kind that did not occur is 0."""

@@ -1,0 +1,40 @@
+"""The kinds of judges that a configuration can name, one file each: its section, its facts and its factory.
+
+base          the contract: `JudgeSection`, and what a kind is given to build its judges with
+local         `kind: local`, rules without a model
+openai        `kind: openai`, any endpoint with OpenAI's chat completions
+anthropic     `kind: anthropic`, Anthropic's Messages
+ollama        `kind: ollama`, Ollama's own API
+
+model         what the kinds that ask a model share: its keys are those of
+ ├ endpoint   which model is asked, and where
+ ├ method     how it is asked
+ └ limits     how much and at what price
+
+A new kind is a new file here and its class in `JUDGE_KINDS`. The rest of the program asks a `JudgeSection`, never
+which kind it is.
+"""
+
+from stream.configwalk import kind_of
+from stream.judgekinds.anthropic import AnthropicJudgeConfig
+from stream.judgekinds.base import JudgeSection
+from stream.judgekinds.local import LocalJudgeConfig
+from stream.judgekinds.ollama import OllamaJudgeConfig
+from stream.judgekinds.openai import OpenAIJudgeConfig
+
+JUDGE_KINDS: tuple[type[JudgeSection], ...] = (
+    LocalJudgeConfig,
+    OpenAIJudgeConfig,
+    AnthropicJudgeConfig,
+    OllamaJudgeConfig,
+)
+"""Every kind of judge, in the order of the documentation."""
+
+
+def default_name(kind: object) -> str | None:
+    """Returns the name of a judge of this kind that was given none; None when there is no such name or no such kind."""
+    for section in JUDGE_KINDS:
+        name = section.model_fields["name"]
+        if kind_of(section) == kind and not name.is_required():
+            return str(name.default)
+    return None

@@ -1,0 +1,32 @@
+"""The judge kind `anthropic`: a model behind an endpoint that speaks Anthropic's Messages."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from judges.models.anthropic import ANTHROPIC_URL, AnthropicModel
+from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.wire.anthropic import AnthropicWire
+from judges.models.wire.base import Wire
+from stream.judgekinds.model import ModelJudgeConfig
+
+
+class AnthropicJudgeConfig(ModelJudgeConfig):
+    """A model behind an endpoint that speaks Anthropic's Messages."""
+
+    wire: ClassVar[Wire] = AnthropicWire()
+    example: ClassVar[str] = ANTHROPIC_URL
+
+    kind: Literal["anthropic"] = Field(default="anthropic", description="The kind of judge: Anthropic's Messages.")
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description=f"Address of the endpoint, up to and without /v1/messages; null: {ANTHROPIC_URL}.",
+    )
+
+    @property
+    def address(self) -> str:
+        return self.base_url or ANTHROPIC_URL
+
+    def build_model(self, options: ModelOptions) -> EndpointModel:
+        return AnthropicModel(self.model, base_url=self.address, **options)

@@ -1,0 +1,151 @@
+"""The keys of a judge that say which model it asks, where, with which key and with which sampling parameters."""
+
+import re
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
+
+from judges.models.endpoint import ModelOptions
+from judges.models.redaction import is_private
+from judges.models.wire.base import Wire
+from judges.problems import InconsistentError
+from stream.judgekinds.base import JudgeSection
+from stream.section import MASK, web_address
+
+# Longer than any key; a file of that size is not one.
+_MAX_KEY_BYTES = 64 * 1024
+
+
+class EndpointSection(JudgeSection):
+    """A model behind an endpoint; the kind says which API the endpoint speaks and where it is by default."""
+
+    wire: ClassVar[Wire]
+    """The API that its endpoint speaks."""
+
+    example: ClassVar[str]
+    """An address as it should be."""
+
+    model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
+    base_url: str | None = Field(default=None, max_length=2048, description="Address of the endpoint.")
+    api_key: SecretStr | None = Field(
+        default=None, description="Key for the endpoint, from the environment: ${NAME}, nothing else."
+    )
+    api_key_file: str | None = Field(
+        default=None, max_length=4096, description="File with the key, instead of api_key; a path from where it is run."
+    )
+    proxy: str | None = Field(
+        default=None, max_length=2048, description="Proxy to the endpoint; null: none, whatever the environment says."
+    )
+    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
+    connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Longest wait for a connection.")
+    read_seconds: FiniteFloat | None = Field(
+        default=None, gt=0, le=600, description="Longest silence of the endpoint; null: as long as timeout_seconds."
+    )
+    temperature: FiniteFloat | None = Field(
+        default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    seed: int | None = Field(
+        default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint, where it takes one; null sends none."
+    )
+    max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
+    structured: bool = Field(default=True, description="Ask for JSON in the strongest form that the endpoint has.")
+
+    @field_validator("model")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("must be a name in printable characters")
+        return value
+
+    @field_validator("temperature")
+    @classmethod
+    def _cool_enough(cls, value: float | None) -> float | None:
+        return cls._refuse_too_hot(value)
+
+    @classmethod
+    def _refuse_too_hot(cls, temperature: float | None) -> float | None:
+        if temperature is not None and temperature > cls.wire.hottest:
+            raise ValueError(f"must be at most {cls.wire.hottest:g} for this API")
+        return temperature
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        web_address(value, example=cls.example, secrets="keys go in api_key")
+        if value.rstrip("/").lower().endswith(cls.wire.no_endings):
+            raise ValueError(f"must end before {cls.wire.path}, which is added to it, as in {cls.example}")
+        return value
+
+    @field_validator("proxy")
+    @classmethod
+    def _plain_proxy(cls, value: str | None) -> str | None:
+        allowed = "one that wants a password cannot be used"
+        return None if value is None else web_address(value, example="http://proxy:3128", secrets=allowed)
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be visible ASCII characters without spaces or line breaks")
+        return value
+
+    @field_validator("api_key_file")
+    @classmethod
+    def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("api_key") is not None:
+            raise ValueError("takes the place of api_key; leave one of them out")
+        return value
+
+    @field_serializer("api_key", when_used="json-unless-none")
+    def _without_secrets(self, value: SecretStr) -> str:
+        return MASK
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The address of the endpoint, written or not."""
+
+    @property
+    def provider(self) -> str:
+        """The service by its name in OpenTelemetry's conventions, where they have one."""
+        return self.kind
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the endpoint is on this machine or a private network."""
+        return is_private(urlsplit(self.address).hostname or "")
+
+    def endpoint_options(self) -> ModelOptions:
+        """Returns these keys as the models' constructors take them; reads the key file, if there is one."""
+        return {
+            "api_key": self._read_key(),
+            "timeout_seconds": self.timeout_seconds,
+            "connect_seconds": self.connect_seconds,
+            "read_seconds": self.read_seconds,
+            "proxy": self.proxy,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "structured": self.structured,
+        }
+
+    def _read_key(self) -> str | None:
+        """Returns the key, wherever it is; messages about a file repeat no word of what is in it."""
+        if self.api_key_file is None:
+            return self.api_key.get_secret_value() if self.api_key else None
+        try:
+            with Path(self.api_key_file).open("rb") as file:
+                key = file.read(_MAX_KEY_BYTES).strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            problem = f"cannot be read: {reason} ({self.api_key_file})"
+        else:
+            if re.fullmatch(rb"[!-~]+", key):
+                return key.decode("ascii")
+            problem = f"must hold a key in visible ASCII characters, and nothing else ({self.api_key_file})"
+        raise InconsistentError([(("api_key_file",), problem)])

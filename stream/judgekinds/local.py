@@ -1,0 +1,19 @@
+"""The judge kind `local`: the rules of `judges.local`, without a model."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from judges.judge import Judge
+from judges.local import LocalJudge
+from stream.judgekinds.base import JudgeName, JudgeSection, SharedParts
+
+
+class LocalJudgeConfig(JudgeSection):
+    """A judge without a model: deterministic, free, and no more than a first look."""
+
+    kind: Literal["local"] = Field(default="local", description="The kind of judge: no model and no network.")
+    name: JudgeName = Field(default="local", description="The name its verdicts are published under.")
+
+    def build(self, shared: SharedParts) -> Judge:
+        return LocalJudge(name=self.name)

@@ -1,0 +1,179 @@
+"""The keys of a judge that say how it asks its model: the method, the criteria, the samples and how they are combined.
+
+Each method is a judge of `judges.llm` with prompts of its own: both are chosen here.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
+
+from judges.criteria import Criterion
+from judges.interaction import Case
+from judges.judge import Judge
+from judges.llm.aspect import AspectCritic
+from judges.llm.direct import DirectJudge
+from judges.llm.guardian import GuardianJudge
+from judges.llm.persona import GENERATE, default_persona
+from judges.llm.prompts.direct import direct_messages
+from judges.llm.prompts.guardian import guardian_messages
+from judges.llm.prompts.rubric import absolute_messages
+from judges.llm.rubric import RubricJudge
+from judges.models.base import ChatModel, Message
+from stream.judgekinds.base import JudgeSection
+from stream.section import CriterionName, Label
+
+_RUBRIC_LEVELS = 5
+
+
+class MethodSection(JudgeSection):
+    """How a judge asks its model."""
+
+    repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
+    method: Literal["direct", "aspect", "rubric", "guardian"] = Field(
+        default="direct",
+        description="How the model is asked: directly, to pass or fail, by a rubric of five levels, or for a risk.",
+    )
+    criteria: tuple[CriterionName, ...] | None = Field(
+        default=None, min_length=1, max_length=256, description="The criteria it judges; null: all it can."
+    )
+    family: Label | None = Field(
+        default=None, description="Family of the model, for exclude_family; null: told by the model's name."
+    )
+    samples: int = Field(default=1, ge=1, le=32, description="Answers taken for one verdict.")
+    combine: Literal["majority", "mean", "median", "min", "max"] | None = Field(
+        default=None, description="How samples become one; null: majority for pass/fail and options, else mean."
+    )
+    min_pass: int | None = Field(
+        default=None, ge=1, le=32, description="For pass/fail: samples that must pass, instead of combine."
+    )
+    min_valid: int | None = Field(
+        default=None, ge=1, le=32, description="Valid samples that a verdict takes; null: more than half."
+    )
+    score_from: Literal["winner", "mean"] = Field(
+        default="winner", description="The score of a vote: that of what won, or the mean of all votes."
+    )
+    sampling_temperature: FiniteFloat = Field(
+        default=0.7, gt=0, le=2, description="Temperature of several samples where temperature is 0 or null."
+    )
+    min_certainty: FiniteFloat | None = Field(
+        default=None, ge=0, le=1, description="With `method: guardian`: a less certain answer is no verdict."
+    )
+    check_position: bool = Field(default=False, description="Ask again with the options in reverse order.")
+    on_bias: Literal["keep", "average", "abstain"] = Field(
+        default="keep", description="What a verdict that changes with the order becomes."
+    )
+    feedback: bool = Field(default=False, description="Ask for advice where the verdict is not the best one.")
+    persona: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2000,
+        description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
+    )
+
+    @field_validator("min_pass", "min_valid")
+    @classmethod
+    def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
+        samples = info.data.get("samples")
+        if value is not None and samples is not None and value > samples:
+            raise ValueError(f"must be at most samples ({samples})")
+        return value
+
+    @field_validator("min_pass", "check_position", "feedback", "persona")
+    @classmethod
+    def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
+        method = info.data.get("method")
+        if value and method in {"rubric", "guardian"}:
+            raise ValueError(f"is for the methods direct and aspect, not for {method}")
+        return value
+
+    @field_validator("min_pass")
+    @classmethod
+    def _instead_of_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("combine") is not None:
+            raise ValueError("takes the place of combine; leave one of them out")
+        return value
+
+    @field_validator("min_certainty")
+    @classmethod
+    def _of_a_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("method") not in {"guardian", None}:
+            raise ValueError("is only read with 'method: guardian'")
+        return value
+
+    @field_validator("on_bias")
+    @classmethod
+    def _of_a_check(cls, value: str, info: ValidationInfo) -> str:
+        if value != "keep" and info.data.get("check_position") is False:
+            raise ValueError("is only read with 'check_position: true'")
+        return value
+
+    @field_validator("persona")
+    @classmethod
+    def _says_something(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("must be a description, or `generate`")
+        return value
+
+    @property
+    def only_criteria(self) -> tuple[str, ...] | None:
+        return self.criteria
+
+    def judge_with(self, model: ChatModel) -> Judge:
+        """Builds the judge that asks this model by the method."""
+        judge = self._judge_by_method(model)
+        judge.only = None if self.criteria is None else frozenset(self.criteria)
+        return judge
+
+    def _judge_by_method(self, model: ChatModel) -> Judge:
+        options: dict[str, Any] = {
+            "name": self.name,
+            "repairs": self.repairs,
+            "min_valid": self.min_valid,
+            "score_from": self.score_from,
+            "family": self.family,
+        }
+        if self.method == "rubric":
+            return RubricJudge(model, samples=self.samples, combine=self.combine, **options)
+        if self.method == "guardian":
+            certainty, combine = self.min_certainty, self.combine or "majority"
+            return GuardianJudge(model, samples=self.samples, combine=combine, min_certainty=certainty, **options)
+        options |= {
+            "combine": self.combine,
+            "min_pass": self.min_pass,
+            "check_position": self.check_position,
+            "on_bias": self.on_bias,
+            "feedback": self.feedback,
+            "persona": self.persona,
+        }
+        if self.method == "aspect":
+            return AspectCritic(model, strictness=self.samples, **options)
+        return DirectJudge(model, samples=self.samples, **options)
+
+    @property
+    def calls_per_verdict(self) -> int:
+        """Calls for one verdict if none has to be repeated."""
+        return self.samples * (2 if self.check_position else 1)
+
+    def prompts(self, case: Case, criteria: Collection[Criterion]) -> Iterator[Sequence[Message]]:
+        """Writes the prompt for every criterion that the judge can judge the case by."""
+        for criterion in criteria:
+            if self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case):
+                yield self._prompt(case, criterion)
+
+    def _judges_by(self, criterion: Criterion) -> bool:
+        if self.criteria is not None:
+            return criterion.name in self.criteria
+        if self.method == "guardian":
+            return criterion.risk is not None
+        if self.method == "rubric":
+            return len(criterion.worst_first) == _RUBRIC_LEVELS
+        return self.method != "aspect" or criterion.scale.kind == "binary"
+
+    def _prompt(self, case: Case, criterion: Criterion) -> Sequence[Message]:
+        if self.method == "guardian":
+            return guardian_messages(case, criterion)
+        if self.method == "rubric":
+            return absolute_messages(case, criterion)
+        persona = default_persona(case.language) if self.persona == GENERATE else self.persona
+        return direct_messages(case, criterion, judge=self.method, feedback=self.feedback, persona=persona)

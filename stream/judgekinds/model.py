@@ -1,0 +1,85 @@
+"""What all kinds of judges that ask a model share. Such a kind adds its API, its address and its client."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from judges.cache import CachedJudge
+from judges.criteria import Criterion
+from judges.interaction import Case
+from judges.judge import Judge
+from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.prices import ModelPrice, known_price
+from stream.judgekinds.base import AskedModel, ExpectedCalls, SharedParts
+from stream.judgekinds.endpoint import EndpointSection
+from stream.judgekinds.limits import EndpointLimitsConfig, PriceConfig
+from stream.judgekinds.method import MethodSection
+
+# Prompts are several times as long as what is written.
+_PROMPT_TO_COMPLETION = 10
+
+
+class ModelJudgeConfig(MethodSection, EndpointSection):
+    """What all judges that ask a model share; the keys of the base class that comes last stand first in the docs."""
+
+    price: PriceConfig | None = Field(
+        default=None,
+        description="What its tokens cost; null: as the table that comes with the program has it, where it knows the "
+        "model and the endpoint is not on a private network.",
+    )
+    limits: EndpointLimitsConfig = Field(
+        default_factory=EndpointLimitsConfig, description="How much its endpoint is asked, by all judges together."
+    )
+    redact: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Keep personal data and secrets from the endpoint; auto: unless it is on a private network.",
+    )
+
+    @field_validator("sampling_temperature")
+    @classmethod
+    def _samples_cool_enough(cls, value: float) -> float | None:
+        return cls._refuse_too_hot(value)
+
+    @abstractmethod
+    def build_model(self, options: ModelOptions) -> EndpointModel:
+        """Builds the client of its API."""
+
+    def build(self, shared: SharedParts) -> Judge:
+        redacts = self.redact == "always" or (self.redact == "auto" and not self.is_private)
+        options: ModelOptions = {
+            **self.endpoint_options(),
+            "sampling_temperature": self.sampling_temperature,
+            "redactor": shared.redactor if redacts else None,
+            "flow": shared.flow_of(self.asked_model),
+            "price": self.known_price,
+        }
+        judge = self.judge_with(self.build_model(options))
+        return judge if shared.verdicts is None else CachedJudge(judge, shared.verdicts)
+
+    @property
+    def asked_model(self) -> AskedModel:
+        return AskedModel(
+            name=self.model,
+            provider=self.provider,
+            address=self.address,
+            limits=self.limits,
+            price=self.known_price,
+        )
+
+    @property
+    def known_price(self) -> ModelPrice | None:
+        """The price of its tokens, if known; only the operator knows the price of a self-hosted model."""
+        if self.price is not None:
+            return ModelPrice(**self.price.model_dump())
+        return None if self.is_private else known_price(self.model)
+
+    @property
+    def relative_cost(self) -> float:
+        price = self.known_price
+        return 0.0 if price is None else (_PROMPT_TO_COMPLETION * price.prompt + price.completion) * self.samples
+
+    def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
+        for prompt in self.prompts(case, criteria):
+            yield ExpectedCalls(prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_verdict)

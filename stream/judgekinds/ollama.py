@@ -1,0 +1,32 @@
+"""The judge kind `ollama`: a model of an Ollama server, asked by Ollama's own API."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.ollama import OLLAMA_URL, OllamaModel
+from judges.models.wire.base import Wire
+from judges.models.wire.ollama import OllamaWire
+from stream.judgekinds.model import ModelJudgeConfig
+
+
+class OllamaJudgeConfig(ModelJudgeConfig):
+    """A model of an Ollama server, asked by Ollama's own API."""
+
+    wire: ClassVar[Wire] = OllamaWire()
+    example: ClassVar[str] = OLLAMA_URL
+
+    kind: Literal["ollama"] = Field(default="ollama", description="The kind of judge: Ollama's own API.")
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description=f"Address of the server, up to and without /api/chat; null: {OLLAMA_URL}.",
+    )
+
+    @property
+    def address(self) -> str:
+        return self.base_url or OLLAMA_URL
+
+    def build_model(self, options: ModelOptions) -> EndpointModel:
+        return OllamaModel(self.model, base_url=self.address, **options)

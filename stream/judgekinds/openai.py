@@ -1,0 +1,59 @@
+"""The judge kind `openai`: a model behind any endpoint that speaks OpenAI's chat completions."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.openai import OpenAIModel
+from judges.models.presets import PRESETS, PresetName, preset_of
+from judges.models.wire.base import Wire
+from judges.models.wire.openai import OpenAIWire
+from stream.judgekinds.base import JudgeSection
+from stream.judgekinds.model import ModelJudgeConfig
+
+
+class _PresetSection(JudgeSection):
+    """Apart, because what comes later among the bases is read first: the address may be left to the preset."""
+
+    preset: PresetName | None = Field(
+        default=None, description="The service, for its address and dialect; null: any, with nothing taken for granted."
+    )
+
+
+class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
+    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+
+    wire: ClassVar[Wire] = OpenAIWire()
+    example: ClassVar[str] = "https://api.openai.com/v1"
+
+    kind: Literal["openai"] = Field(
+        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
+    )
+    base_url: str | None = Field(
+        default=None,
+        max_length=2048,
+        description="Address of the endpoint, up to and without /chat/completions; null: that of the preset.",
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _known_or_written(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
+            raise ValueError("is required; only presets other than azure have an address of their own")
+        return value
+
+    @property
+    def address(self) -> str:
+        return self.base_url or _address_of(self.preset) or ""
+
+    @property
+    def provider(self) -> str:
+        return preset_of(self.preset).provider
+
+    def build_model(self, options: ModelOptions) -> EndpointModel:
+        return OpenAIModel(self.model, base_url=self.base_url, preset=self.preset, **options)
+
+
+def _address_of(preset: PresetName | None) -> str | None:
+    return None if preset is None else PRESETS[preset].base_url

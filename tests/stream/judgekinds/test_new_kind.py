@@ -1,0 +1,149 @@
+"""A new judge kind is one file and its registration: every part of the program that has to do with judges takes it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FEE = {"prompt": 1000, "completion": 500000}
+
+ROWS = [
+    {"id": f"row-{number}", "question": "What is it?", "answer": "It is.", "contexts": [{"text": "It is."}]}
+    for number in range(3)
+]
+
+# What no command shows without a broker or a collector: the estimate of a backfill, the models that traces name,
+# and the judge that is asked first when money is short.
+FACTS = """
+import json, sys
+from pathlib import Path
+import tests.stream.judgekinds.with_oracle
+from judges.interaction import Interaction
+from stream.assembly import build_evaluator
+from stream.backfill.estimate import Paid, Sample, estimate
+from stream.configfile import load
+from stream.tracing import _models
+
+config = load(Path(sys.argv[1]), {})
+sample = Sample()
+for number in range(2):
+    sample.add(Interaction(id=str(number), question="What is it?", answer="It is."))
+panel = build_evaluator(config)._panel
+cost = estimate(config, sample, Paid())
+print(json.dumps({
+    "usd": cost.usd,
+    "basis": cost.basis,
+    "models": {name: [m.provider, m.model, m.address, m.port] for name, m in _models(config.judges)},
+    "identity": [judge.identity for judge in panel.judges],
+    "first": panel.frugal and panel.frugal.first,
+}))
+"""
+
+
+def streamjury(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return python("-m", "tests.stream.judgekinds.with_oracle", *arguments)
+
+
+def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def written(folder: Path, **oracle: Any) -> Path:
+    path = folder / "streamjury.yaml"
+    panel = [{"kind": "oracle", "name": "pythia", **oracle}]
+    path.write_text(json.dumps({"judges": {"panel": panel}}), encoding="utf-8")
+    return path
+
+
+def facts(path: Path) -> Any:
+    done = python("-c", FACTS, path)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+class TestConfiguration:
+    def test_a_file_with_it_is_right_and_the_summary_names_it(self, tmp_path: Path) -> None:
+        done = streamjury("config", "check", "--config", written(tmp_path))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "  panel    pythia (oracle)\n" in done.stdout
+
+    def test_the_summary_names_the_model_that_it_asks(self, tmp_path: Path) -> None:
+        done = streamjury("config", "check", "--config", written(tmp_path, fee=FEE))
+        assert "  panel    pythia (pythia at http://oracle.example:8443/v1)\n" in done.stdout
+
+    def test_problems_are_reported_at_its_keys(self, tmp_path: Path) -> None:
+        done = streamjury("config", "check", "--config", written(tmp_path, seed=-1, sed=1))
+        assert done.returncode == 2
+        assert "judges.panel[0].seed: must be at least 0, not -1" in done.stderr
+        assert "judges.panel[0].sed: unknown key; did you mean 'seed'?" in done.stderr
+        done = streamjury("config", "check", "--config", written(tmp_path, criteria=["clarty"]))
+        assert "judges.panel[0].criteria[0]: unknown criterion; did you mean 'clarity'?" in done.stderr
+
+    def test_the_schema_has_its_keys(self) -> None:
+        schema = json.loads(streamjury("config", "schema").stdout)
+        assert schema["$defs"]["OracleJudgeConfig"]["required"] == ["kind", "name"]
+        items = schema["$defs"]["JudgesConfig"]["properties"]["panel"]["items"]
+        assert items["discriminator"]["mapping"]["oracle"] == "#/$defs/OracleJudgeConfig"
+
+
+class TestEvaluate:
+    def test_it_judges_in_processes_with_the_seed_of_the_run(self, tmp_path: Path, rows: Path) -> None:
+        folder = tmp_path / "results"
+        done = streamjury(
+            "evaluate", rows, "--config", written(tmp_path), "--output", folder, "--processes", "2", "--seed", "7"
+        )
+        assert done.returncode == 0, done.stderr
+        first, *lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        assert json.loads(first)["parameters"]["judges"]["panel"][0]["seed"] == 7
+        judged = [json.loads(line) for line in lines if json.loads(line)["kind"] == "row"]
+        assert len(judged) == len(ROWS)
+        assert all("the oracle has spoken" in json.dumps(row) for row in judged)
+
+    @pytest.mark.parametrize(
+        ("oracle", "reason"),
+        [
+            ({"fee": FEE}, "judges that ask a model keep to their limits in one process"),
+            ({"shy": True}, "the judge pythia runs in one process only"),
+        ],
+    )
+    def test_it_keeps_to_one_process_when_it_says_so(
+        self, tmp_path: Path, rows: Path, oracle: dict[str, Any], reason: str
+    ) -> None:
+        command = ["evaluate", rows, "--config", written(tmp_path, **oracle), "--output", tmp_path / "results"]
+        done = streamjury(*command, "--processes", "2")
+        assert done.returncode == 1
+        assert f"{reason}; leave out --processes" in done.stderr
+        assert streamjury(*command).returncode == 0
+
+
+class TestCost:
+    def test_without_a_model_it_costs_nothing(self, tmp_path: Path) -> None:
+        found = facts(written(tmp_path, seed=3))
+        assert (found["usd"], found["basis"]) == (0.0, "no judge asks a model")
+        assert (found["models"], found["identity"]) == ({}, ["oracle seed=3"])
+
+    def test_with_a_fee_the_estimate_has_its_calls_and_its_price(self, tmp_path: Path) -> None:
+        """Two records: a thousand tokens sent at 1,000 dollars a million, two written at half a dollar asked."""
+        found = facts(written(tmp_path, fee=FEE))
+        assert found["usd"] == pytest.approx(2 * (1.0 + 2 * 0.5))
+        assert "pythia 1000 sent and 500000 written" in found["basis"]
+        assert found["models"] == {"pythia": ["delphi", "pythia", "oracle.example", 8443]}
+
+    def test_the_cheaper_of_two_is_asked_first_when_money_is_short(self, tmp_path: Path) -> None:
+        path = written(tmp_path)
+        panel = [{"kind": "oracle", "name": "dear", "fee": FEE}, {"kind": "oracle", "name": "cheap"}]
+        path.write_text(json.dumps({"judges": {"panel": panel}}), encoding="utf-8")
+        assert facts(path)["first"] == ["cheap"]

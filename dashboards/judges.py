@@ -26,7 +26,9 @@ from dashboards.panels import (
     stacked,
     states,
 )
-from dashboards.promql import FAILED, increase, named, or_zero, quantile, rate, share
+from dashboards.windowed import FAILED, increase, quantile, rate
+from sinks.metrics import names
+from sinks.metrics.promql import named, or_zero, share
 
 _VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
 _JUDGE = 'judge=~"$judge"'
@@ -56,7 +58,7 @@ def board() -> Board:
 
 def verdicts() -> Panel:
     text = Text(title="Verdicts", description="Verdicts of judges per second, over the window.", unit=PER_SECOND)
-    return number(text, rate("streamjury_judge_verdicts_total", _VERDICTS), decimals=1)
+    return number(text, rate(names.JUDGE_VERDICTS, _VERDICTS), decimals=1)
 
 
 def failed_now() -> Panel:
@@ -66,9 +68,7 @@ def failed_now() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
-    expr = share(
-        increase("streamjury_judge_verdicts_total", _FAILED), increase("streamjury_judge_verdicts_total", _VERDICTS)
-    )
+    expr = share(increase(names.JUDGE_VERDICTS, _FAILED), increase(names.JUDGE_VERDICTS, _VERDICTS))
     return number(text, expr, steps=((None, GREEN), (0.05, ORANGE), (0.2, RED)), decimals=1)
 
 
@@ -79,7 +79,7 @@ def paused_now() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
-    expr = f"sum(max by (judge) (streamjury_judge_paused{{{_JUDGE}}}))"
+    expr = f"sum(max by (judge) ({names.JUDGE_PAUSED}{{{_JUDGE}}}))"
     return number(text, expr, steps=((None, GREEN), (1, RED)), decimals=0)
 
 
@@ -91,7 +91,7 @@ def agreement_now() -> Panel:
         runbooks=["StreamjuryPanelDisagreement"],
     )
     expr = share(
-        increase("streamjury_panel_agreement_sum", _CRITERION), increase("streamjury_panel_agreement_count", _CRITERION)
+        increase(f"{names.PANEL_AGREEMENT}_sum", _CRITERION), increase(f"{names.PANEL_AGREEMENT}_count", _CRITERION)
     )
     return number(text, expr, steps=((None, RED), (0.7, GREEN)), decimals=1)
 
@@ -103,7 +103,7 @@ def slow_now() -> Panel:
         unit=SECONDS,
         runbooks=["StreamjuryLagGrowing"],
     )
-    return number(text, quantile(0.95, "streamjury_judge_seconds", _JUDGE), decimals=2)
+    return number(text, quantile(0.95, names.JUDGE_SECONDS, _JUDGE), decimals=2)
 
 
 def cost_now() -> Panel:
@@ -113,7 +113,7 @@ def cost_now() -> Panel:
         unit=USD,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
-    return number(text, "streamjury:cost_usd:increase1d", decimals=2)
+    return number(text, names.COST_DAY, decimals=2)
 
 
 def failed() -> Panel:
@@ -124,7 +124,7 @@ def failed() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
-    target = query(f"judge:streamjury_verdicts:failure_ratio1h{{{_JUDGE}}}", "{{judge}}")
+    target = query(f"{names.FAILURE_RATIO}{{{_JUDGE}}}", "{{judge}}")
     return lines(text, [target], limit=(0.2, RED))
 
 
@@ -136,7 +136,7 @@ def reasons() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
-    expr = rate("streamjury_judge_verdicts_total", f'{_VERDICTS},status="insufficient"', by=["reason"])
+    expr = rate(names.JUDGE_VERDICTS, f'{_VERDICTS},status="insufficient"', by=["reason"])
     return stacked(text, [query(expr, "{{reason}}")], width=8)
 
 
@@ -148,7 +148,7 @@ def dimensions() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryCoverageLow", "StreamjurySafetyUnknown"],
     )
-    expr = rate("streamjury_dimensions_unscored_total", _CRITERION, by=["criterion", "reason"])
+    expr = rate(names.DIMENSIONS_UNSCORED, _CRITERION, by=["criterion", "reason"])
     return stacked(text, [query(expr, "{{criterion}}: {{reason}}")], width=8)
 
 
@@ -159,7 +159,7 @@ def paused() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
-    target = query(f"max by (judge) (streamjury_judge_paused{{{_JUDGE}}})", "{{judge}}")
+    target = query(f"max by (judge) ({names.JUDGE_PAUSED}{{{_JUDGE}}})", "{{judge}}")
     return states(text, target, {"0": ("asked", GREEN), "1": ("paused", RED)})
 
 
@@ -172,7 +172,7 @@ def samples() -> Panel:
         runbooks=["StreamjuryJudgeFailing"],
     )
     colours = {"valid": GREEN, "invalid": ORANGE, "error": RED, "saved": GREY}
-    expr = rate("streamjury_judge_samples_total", _JUDGE, by=["outcome"])
+    expr = rate(names.JUDGE_SAMPLES, _JUDGE, by=["outcome"])
     return stacked(text, [query(expr, "{{outcome}}")], colours=colours, width=8)
 
 
@@ -183,7 +183,7 @@ def agreement() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
-    target = query(f"criterion:streamjury_panel:agreement1h{{{_CRITERION}}}", "{{criterion}}")
+    target = query(f"{names.AGREEMENT_RATIO}{{{_CRITERION}}}", "{{criterion}}")
     return lines(text, [target], limit=(0.7, ORANGE), bounds=(0, 1))
 
 
@@ -195,8 +195,8 @@ def spread() -> Panel:
         runbooks=["StreamjuryPanelDisagreement"],
     )
     expr = share(
-        increase("streamjury_panel_spread_sum", _CRITERION, by=["criterion"]),
-        increase("streamjury_panel_spread_count", _CRITERION, by=["criterion"]),
+        increase(f"{names.PANEL_SPREAD}_sum", _CRITERION, by=["criterion"]),
+        increase(f"{names.PANEL_SPREAD}_count", _CRITERION, by=["criterion"]),
     )
     return lines(text, [query(expr, "{{criterion}}")]).decimals(3)
 
@@ -208,7 +208,7 @@ def votes() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
-    expr = f"min by (criterion) (streamjury_panel_effective_votes{{{_CRITERION}}})"
+    expr = f"min by (criterion) ({names.PANEL_EFFECTIVE_VOTES}{{{_CRITERION}}})"
     return lines(text, [query(expr, "{{criterion}}")]).decimals(2)
 
 
@@ -220,8 +220,8 @@ def flips() -> Panel:
         runbooks=["StreamjuryPanelDisagreement"],
     )
     expr = share(
-        increase("streamjury_position_checks_total", f'{_JUDGE},result="flipped"', by=["judge"]),
-        increase("streamjury_position_checks_total", _JUDGE, by=["judge"]),
+        increase(names.POSITION_CHECKS, f'{_JUDGE},result="flipped"', by=["judge"]),
+        increase(names.POSITION_CHECKS, _JUDGE, by=["judge"]),
     )
     return lines(text, [query(expr, "{{judge}}")])
 
@@ -254,7 +254,7 @@ def drift() -> Panel:
 
 
 def _of_canaries(name: str) -> str:
-    return f"max by (dimension) (streamjury_judges_{name})"
+    return f"max by (dimension) ({names.JUDGES}_{name})"
 
 
 def verdict_seconds() -> Panel:
@@ -265,8 +265,8 @@ def verdict_seconds() -> Panel:
         runbooks=["StreamjuryLagGrowing"],
     )
     targets = [
-        query(quantile(0.95, "streamjury_judge_seconds", _JUDGE, by=["judge"]), "{{judge}} p95", ref="A"),
-        query(quantile(0.5, "streamjury_judge_seconds", _JUDGE, by=["judge"]), "{{judge}} p50", ref="B"),
+        query(quantile(0.95, names.JUDGE_SECONDS, _JUDGE, by=["judge"]), "{{judge}} p95", ref="A"),
+        query(quantile(0.5, names.JUDGE_SECONDS, _JUDGE, by=["judge"]), "{{judge}} p50", ref="B"),
     ]
     return dashed(lines(text, targets), "/ p50$/")
 
@@ -279,7 +279,7 @@ def evaluation_seconds() -> Panel:
         runbooks=["StreamjuryLagGrowing"],
     )
     targets = [
-        query(quantile(q, "streamjury_evaluation_seconds"), f"p{q * 100:g}", ref=ref, exemplar=True)
+        query(quantile(q, names.EVALUATION_SECONDS), f"p{q * 100:g}", ref=ref, exemplar=True)
         for q, ref in ((0.99, "A"), (0.95, "B"), (0.5, "C"))
     ]
     return lines(text, targets, colours={"p99": RED, "p95": ORANGE, "p50": BLUE})
@@ -292,7 +292,7 @@ def tokens() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
-    expr = rate("streamjury_judge_tokens_total", _JUDGE, by=["judge", "kind"])
+    expr = rate(names.JUDGE_TOKENS, _JUDGE, by=["judge", "kind"])
     return stacked(text, [query(expr, "{{judge}} {{kind}}")], width=8)
 
 
@@ -303,7 +303,7 @@ def cost() -> Panel:
         unit=USD,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
-    expr = f"3600 * {rate('streamjury_judge_cost_usd_total', _JUDGE, by=['judge'])}"
+    expr = f"3600 * {rate(names.JUDGE_COST_USD, _JUDGE, by=['judge'])}"
     return stacked(text, [query(expr, "{{judge}}")], width=8)
 
 
@@ -314,7 +314,7 @@ def budget() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
-    return lines(text, [query("streamjury:cost_budget:left_ratio", "left")], limit=(0.2, RED), bounds=(0, 1), width=8)
+    return lines(text, [query(names.COST_LEFT, "left")], limit=(0.2, RED), bounds=(0, 1), width=8)
 
 
 def budgets() -> Panel:
@@ -326,7 +326,7 @@ def budgets() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
-    expr = named("app_window:streamjury_budget:left_ratio", "app", "all apps")
+    expr = named(names.BUDGET_LEFT, "app", "all apps")
     return lines(text, [query(expr, "{{app}}, {{window}}")], limit=(0.22, RED), bounds=(0, 1))
 
 
@@ -338,7 +338,7 @@ def refused() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
-    return lines(text, [query(rate("streamjury_budget_refused_calls_total"), "refused")], colours={"refused": RED})
+    return lines(text, [query(rate(names.BUDGET_REFUSED_CALLS), "refused")], colours={"refused": RED})
 
 
 def suspect() -> Panel:
@@ -348,7 +348,7 @@ def suspect() -> Panel:
         "judged text: a text may have steered the judge.",
         unit=COUNT,
     )
-    expr = increase("streamjury_judge_suspect_verdicts_total", _JUDGE, by=["judge"])
+    expr = increase(names.JUDGE_SUSPECT_VERDICTS, _JUDGE, by=["judge"])
     return lines(text, [query(expr, "{{judge}}")])
 
 
@@ -359,7 +359,7 @@ def redactions() -> Panel:
         "what judges' endpoints were sent; each once for a verdict, of all judges.",
         unit=PER_SECOND,
     )
-    return stacked(text, [query(rate("streamjury_redactions_total", by=["kind"]), "{{kind}}")])
+    return stacked(text, [query(rate(names.REDACTIONS, by=["kind"]), "{{kind}}")])
 
 
 def saved() -> Panel:
@@ -368,7 +368,7 @@ def saved() -> Panel:
         description="Samples per second that were saved because the outcome was decided, by criterion.",
         unit=PER_SECOND,
     )
-    expr = rate("streamjury_judge_calls_saved_total", _CRITERION, by=["criterion"])
+    expr = rate(names.JUDGE_CALLS_SAVED, _CRITERION, by=["criterion"])
     return stacked(text, [query(expr, "{{criterion}}")])
 
 
@@ -378,7 +378,7 @@ def paths() -> Panel:
         description="Findings per second of the first judges alone, or of the full panel and why.",
         unit=PER_SECOND,
     )
-    return stacked(text, [query(rate("streamjury_cascade_paths_total", _CRITERION, by=["path"]), "{{path}}")])
+    return stacked(text, [query(rate(names.CASCADE_PATHS, _CRITERION, by=["path"]), "{{path}}")])
 
 
 def cached() -> Panel:
@@ -387,8 +387,8 @@ def cached() -> Panel:
         description="Share of a judge's verdicts that were taken from its cache, over the window.",
         unit=SHARE,
     )
-    part = increase("streamjury_judge_cached_total", _JUDGE, by=["judge"])
-    whole = increase("streamjury_judge_verdicts_total", _JUDGE, by=["judge"])
+    part = increase(names.JUDGE_CACHED, _JUDGE, by=["judge"])
+    whole = increase(names.JUDGE_VERDICTS, _JUDGE, by=["judge"])
     return lines(text, [query(share(part, whole), "{{judge}}")])
 
 
@@ -399,10 +399,10 @@ def again() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
-    whole = rate("streamjury_judge_verdicts_total", _JUDGE)
+    whole = rate(names.JUDGE_VERDICTS, _JUDGE)
     targets = [
-        query(or_zero(rate("streamjury_judge_repairs_total", _JUDGE), whole), "repairs", ref="A"),
-        query(or_zero(rate("streamjury_judge_retries_total", _JUDGE), whole), "retries", ref="B"),
+        query(or_zero(rate(names.JUDGE_REPAIRS, _JUDGE), whole), "repairs", ref="A"),
+        query(or_zero(rate(names.JUDGE_RETRIES, _JUDGE), whole), "retries", ref="B"),
     ]
     return lines(text, targets, colours={"repairs": ORANGE, "retries": PURPLE})
 
@@ -415,6 +415,6 @@ def evaluators() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryEvaluatorChanged"],
     )
-    columns = [Column(name="Workers", expr="sum by (fingerprint, version) (streamjury_evaluator_info)", unit=COUNT)]
+    columns = [Column(name="Workers", expr=f"sum by (fingerprint, version) ({names.EVALUATOR_INFO})", unit=COUNT)]
     panel = rows(text, {"fingerprint": "Fingerprint", "version": "Version"}, columns, sort="Workers", descending=True)
     return panel.height(5)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dashboards.panels import BLUE, PROMETHEUS, RED, Panel
 from dashboards.sdk import Builder, dashboard, kinds, model
+from sinks.metrics import names
 
 TAG = "streamjury"
 
@@ -96,7 +97,7 @@ def evaluator_changes() -> dashboard.AnnotationQuery:
     """A mark where another evaluator begins, as the alert sees it: scores may not compare across it."""
     return (
         _marks("Evaluator changes", BLUE)
-        .expr("streamjury:evaluator:changed")
+        .expr(names.EVALUATOR_CHANGED)
         .title_format("Judged by {{fingerprint}}")
         .text_format("version {{version}}")
         .tag_keys("fingerprint")

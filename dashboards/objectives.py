@@ -23,7 +23,9 @@ from dashboards.panels import (
     rows,
     states,
 )
-from dashboards.promql import increase, named, or_zero
+from dashboards.windowed import increase
+from sinks.metrics import names
+from sinks.metrics.promql import named, or_zero
 
 _APP = '{app=~"$app"}'
 _BURN_STEPS = ((None, GREEN), (1, YELLOW), (6, ORANGE), (14.4, RED))
@@ -75,7 +77,7 @@ def budget_now() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    expr = f"min(app:streamjury_objective:budget_left{_APP})"
+    expr = f"min({names.OBJECTIVE_SERIES}:budget_left{_APP})"
     return number(text, expr, steps=((None, RED), (0, ORANGE), (0.25, GREEN)), decimals=1)
 
 
@@ -86,7 +88,7 @@ def burn_now() -> Panel:
         unit=f"suffix:{_TIMES}",
         runbooks=["StreamjuryQualityDrop"],
     )
-    return number(text, f"max(app:streamjury_objective:burn_rate1h{_APP})", steps=_BURN_STEPS, decimals=2)
+    return number(text, f"max({names.OBJECTIVE_SERIES}:burn_rate1h{_APP})", steps=_BURN_STEPS, decimals=2)
 
 
 def bad_now() -> Panel:
@@ -96,7 +98,7 @@ def bad_now() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    expr = f"max(app:streamjury_objective:bad_ratio1h{_APP})"
+    expr = f"max({names.OBJECTIVE_SERIES}:bad_ratio1h{_APP})"
     return number(text, expr, steps=((None, GREEN), (0.05, ORANGE), (0.3, RED)), decimals=1)
 
 
@@ -117,7 +119,7 @@ def effective_now() -> Panel:
         description="Effective sample size of the app that has least; below 30 the fast alerts wait.",
         unit=COUNT,
     )
-    expr = f"min(app:streamjury_objective:effective1h{_APP})"
+    expr = f"min({names.OBJECTIVE_SERIES}:effective1h{_APP})"
     return number(text, expr, steps=((None, ORANGE), (30, GREEN)), decimals=0)
 
 
@@ -131,8 +133,8 @@ def _burn(pair: BurnPair) -> Panel:
         runbooks=["StreamjuryQualityDrop"],
     )
     targets = [
-        query(f"app:streamjury_objective:burn_rate{long}{_APP}", f"{{{{app}}}} {long}"),
-        query(f"app:streamjury_objective:burn_rate{short}{_APP}", f"{{{{app}}}} {short}", ref="B"),
+        query(f"{names.OBJECTIVE_SERIES}:burn_rate{long}{_APP}", f"{{{{app}}}} {long}"),
+        query(f"{names.OBJECTIVE_SERIES}:burn_rate{short}{_APP}", f"{{{{app}}}} {short}", ref="B"),
     ]
     colour = RED if severity == "page" else ORANGE
     return dashed(lines(text, targets, limit=(limit, colour)), f"/ {short}$/").decimals(2)
@@ -161,7 +163,7 @@ def budget() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    target = query(f"app:streamjury_objective:budget_left{_APP}", "{{app}}")
+    target = query(f"{names.OBJECTIVE_SERIES}:budget_left{_APP}", "{{app}}")
     return lines(text, [target], limit=(0, RED), bounds=(None, 1), width=8).decimals(1)
 
 
@@ -174,8 +176,8 @@ def bad() -> Panel:
         runbooks=["StreamjuryQualityDrop"],
     )
     targets = [
-        query(f"app:streamjury_objective:bad_ratio1h{_APP}", "{{app}}"),
-        query(f"1 - app:streamjury_objective:target{_APP}", "{{app}} allowed", ref="B"),
+        query(f"{names.OBJECTIVE_SERIES}:bad_ratio1h{_APP}", "{{app}}"),
+        query(f"1 - {names.OBJECTIVE_SERIES}:target{_APP}", "{{app}} allowed", ref="B"),
     ]
     return dashed(lines(text, targets, width=8), "/ allowed$/").decimals(1)
 
@@ -188,8 +190,8 @@ def bad_by_model() -> Panel:
         runbooks=["StreamjuryQualityDrop"],
     )
     chosen = 'app=~"$app"'
-    events = increase("streamjury_objective_events_total", chosen, by=["model"])
-    good = or_zero(increase("streamjury_objective_good_events_total", chosen, by=["model"]), events)
+    events = increase(names.OBJECTIVE_EVENTS, chosen, by=["model"])
+    good = or_zero(increase(names.OBJECTIVE_GOOD_EVENTS, chosen, by=["model"]), events)
     expr = named(f"1 - {good} / ({events} > 0)", "model", "all models")
     return lines(text, [query(expr, "{{model}}")], width=8).decimals(1)
 
@@ -203,7 +205,7 @@ def objectives() -> Panel:
     )
 
     def of(name: str) -> str:
-        return f"max by (app) (app:streamjury_objective:{name}{_APP})"
+        return f"max by (app) ({names.OBJECTIVE_SERIES}:{name}{_APP})"
 
     columns = [
         Column(name="Good from", expr=of("good_score"), unit=SCORE),
@@ -223,7 +225,7 @@ def budgets() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    target = query(f"sort(max by (app) (app:streamjury_objective:budget_left{_APP}))", "{{app}}")
+    target = query(f"sort(max by (app) ({names.OBJECTIVE_SERIES}:budget_left{_APP}))", "{{app}}")
     return gauges(text, [target], steps=((None, RED), (0, ORANGE), (0.25, GREEN)), bounds=(0, 1)).height(7).decimals(1)
 
 

@@ -20,9 +20,11 @@ from dashboards.panels import (
     stacked,
     states,
 )
-from dashboards.promql import increase, or_zero, rate, share
+from dashboards.windowed import increase, rate
+from sinks.metrics import names
+from sinks.metrics.promql import or_zero, share
 
-_RECORDS = "streamjury_records_total"
+_RECORDS = names.RECORDS
 # What was decided by rules that do not read the app is everybody's.
 _APP = 'app=~"$app|unknown"'
 
@@ -32,7 +34,7 @@ def board() -> Board:
         name="pipeline",
         title="Pipeline",
         description="The way of the records through sampler, workers and monitor, of all apps except where it says so.",
-        variables=[variables.app("streamjury_sampling_total"), variables.window("5m")],
+        variables=[variables.app(names.SAMPLING), variables.window("5m")],
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
             Section(title="Funnel", panels=[funnel(), outcomes()]),
@@ -75,7 +77,7 @@ def waiting() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryLagGrowing"],
     )
-    expr = "sum(streamjury_lag)"
+    expr = f"sum({names.LAG})"
     return number(text, expr, steps=((None, GREEN), (1000, ORANGE), (10000, RED)), decimals=0)
 
 
@@ -86,7 +88,7 @@ def parked_now() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
-    return number(text, "sum(streamjury_parked)", steps=((None, GREEN), (1, ORANGE)), decimals=0)
+    return number(text, f"sum({names.PARKED})", steps=((None, GREEN), (1, ORANGE)), decimals=0)
 
 
 def lost() -> Panel:
@@ -128,7 +130,7 @@ def outcomes() -> Panel:
         unit=PER_SECOND,
         runbooks=["StreamjuryEvaluatorSilent"],
     )
-    expr = 'stage:streamjury_records:rate5m{outcome!="consumed"}'
+    expr = f'{names.RECORDS_RATE}{{outcome!="consumed"}}'
     return stacked(text, [query(expr, "{{stage}} {{outcome}}")], width=16)
 
 
@@ -150,7 +152,7 @@ def lag() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryLagGrowing"],
     )
-    target = query("sum by (stage) (streamjury_lag)", "{{stage}}")
+    target = query(f"sum by (stage) ({names.LAG})", "{{stage}}")
     return lines(text, [target], limit=(1000, ORANGE), colours=_STAGES).decimals(0)
 
 
@@ -161,7 +163,7 @@ def in_flight() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
-    asked = [query("sum(streamjury_in_flight)", "in flight"), query("sum(streamjury_parked)", "parked", ref="B")]
+    asked = [query(f"sum({names.IN_FLIGHT})", "in flight"), query(f"sum({names.PARKED})", "parked", ref="B")]
     return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}).decimals(0)
 
 
@@ -204,7 +206,7 @@ def rules() -> Panel:
         description="Records per second by the rule that decided, and what it decided, for the chosen apps.",
         unit=PER_SECOND,
     )
-    expr = rate("streamjury_sampling_total", _APP, by=["rule", "outcome"])
+    expr = rate(names.SAMPLING, _APP, by=["rule", "outcome"])
     return stacked(text, [query(expr, "{{rule}}: {{outcome}}")])
 
 
@@ -215,8 +217,8 @@ def sampled_by_app() -> Panel:
         "leaves it unknown.",
         unit=SHARE,
     )
-    part = increase("streamjury_sampling_total", f'{_APP},outcome="sampled"', by=["app"])
-    whole = increase("streamjury_sampling_total", _APP, by=["app"])
+    part = increase(names.SAMPLING, f'{_APP},outcome="sampled"', by=["app"])
+    whole = increase(names.SAMPLING, _APP, by=["app"])
     return lines(text, [query(share(part, whole), "{{app}}")])
 
 

@@ -27,12 +27,14 @@ from dashboards.panels import (
     rows,
     scores,
 )
-from dashboards.promql import OF_ALL, SELECTED, Scores, increase, named, share
 from dashboards.sdk import prometheus
+from dashboards.windowed import OF_ALL, SELECTED, ScoreQueries, increase
+from sinks.metrics import names
+from sinks.metrics.promql import named, share
 
 _COMPOSITE = f'{SELECTED},dimension="composite"'
 _DIMENSIONS = f'{SELECTED},dimension!="composite"'
-_WORST = 'bottomk(15, max by (app, dimension) (app_dimension:streamjury_score:mean1h{app=~"$app"}))'
+_WORST = f'bottomk(15, max by (app, dimension) ({names.SCORE_SERIES}:mean1h{{app=~"$app"}}))'
 
 
 def board() -> Board:
@@ -66,7 +68,7 @@ def composite_now() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    return number(text, Scores(_COMPOSITE).mean(), steps=SCORE_STEPS, decimals=3)
+    return number(text, ScoreQueries(_COMPOSITE).mean(), steps=SCORE_STEPS, decimals=3)
 
 
 def lowest_dimension() -> Panel:
@@ -76,7 +78,7 @@ def lowest_dimension() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
-    return number(text, f"min({Scores(_DIMENSIONS, by=['dimension']).mean()})", steps=SCORE_STEPS, decimals=3)
+    return number(text, f"min({ScoreQueries(_DIMENSIONS, by=['dimension']).mean()})", steps=SCORE_STEPS, decimals=3)
 
 
 def good_share() -> Panel:
@@ -86,8 +88,8 @@ def good_share() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    good = increase("streamjury_objective_good_events_total", SELECTED)
-    events = increase("streamjury_objective_events_total", SELECTED)
+    good = increase(names.OBJECTIVE_GOOD_EVENTS, SELECTED)
+    events = increase(names.OBJECTIVE_EVENTS, SELECTED)
     return number(text, share(good, events), steps=((None, RED), (0.9, ORANGE), (0.95, GREEN)), decimals=1)
 
 
@@ -97,7 +99,7 @@ def effective_now() -> Panel:
         description="Equally weighted judgements that the composite is worth (Kish); unequal weights cost precision.",
         unit=COUNT,
     )
-    return number(text, Scores(_COMPOSITE).effective(), steps=((None, ORANGE), (30, BLUE)), decimals=0)
+    return number(text, ScoreQueries(_COMPOSITE).effective(), steps=((None, ORANGE), (30, BLUE)), decimals=0)
 
 
 def coverage_now() -> Panel:
@@ -107,16 +109,16 @@ def coverage_now() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )
-    return number(text, Scores(_COMPOSITE).coverage(), steps=((None, RED), (0.9, GREEN)), decimals=1)
+    return number(text, ScoreQueries(_COMPOSITE).coverage(), steps=((None, RED), (0.9, GREEN)), decimals=1)
 
 
 def judged() -> Panel:
     text = Text(title="Interactions judged", description="Evaluations within the window, not weighted.", unit=COUNT)
-    return number(text, increase("streamjury_evaluations_total", SELECTED), decimals=0)
+    return number(text, increase(names.EVALUATIONS, SELECTED), decimals=0)
 
 
 def composite() -> Panel:
-    found = Scores(_COMPOSITE)
+    found = ScoreQueries(_COMPOSITE)
     text = Text(
         title="Composite with its 95 % interval",
         description="Weighted mean over the window and the chosen apps; the band is Wilson's interval with the "
@@ -134,7 +136,7 @@ def composite_by_app() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    return scores(text, [query(Scores(_COMPOSITE, by=["app"]).mean(), "{{app}}")])
+    return scores(text, [query(ScoreQueries(_COMPOSITE, by=["app"]).mean(), "{{app}}")])
 
 
 def by_dimension() -> Panel:
@@ -144,7 +146,7 @@ def by_dimension() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
-    target = query(Scores(_DIMENSIONS, by=["dimension"]).mean(), "{{dimension}}")
+    target = query(ScoreQueries(_DIMENSIONS, by=["dimension"]).mean(), "{{dimension}}")
     return scores(text, [target])
 
 
@@ -155,7 +157,7 @@ def by_model() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    mean = named(Scores(_COMPOSITE, by=["model"]).mean(), "model", "all models")
+    mean = named(ScoreQueries(_COMPOSITE, by=["model"]).mean(), "model", "all models")
     return scores(text, [query(mean, "{{model}}")])
 
 
@@ -167,8 +169,8 @@ def each_dimension() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
-    floor = query('max(dimension:streamjury_score:floor{dimension=~"$dimension"})', "floor", ref="D")
-    found = Scores(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
+    floor = query(f'max({names.FLOOR_SERIES}{{dimension=~"$dimension"}})', "floor", ref="D")
+    found = ScoreQueries(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
     return _each("dimension", text, found, _Line(floor, "floor", RED))
 
 
@@ -180,8 +182,8 @@ def each_app() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    good = query('max(app:streamjury_objective:good_score{app=~"$app"})', "good from", ref="D")
-    return _each("app", text, Scores(_COMPOSITE, by=["app"]), _Line(good, "good from", GREEN))
+    good = query(f'max({names.OBJECTIVE_SERIES}:good_score{{app=~"$app"}})', "good from", ref="D")
+    return _each("app", text, ScoreQueries(_COMPOSITE, by=["app"]), _Line(good, "good from", GREEN))
 
 
 class _Line(NamedTuple):
@@ -192,7 +194,7 @@ class _Line(NamedTuple):
     colour: str
 
 
-def _each(variable: str, text: Text, found: Scores, line: _Line) -> Panel:
+def _each(variable: str, text: Text, found: ScoreQueries, line: _Line) -> Panel:
     """A mean with its interval, once for every chosen value of a variable."""
     panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
     panel.with_target(line.target)
@@ -210,7 +212,7 @@ def worst() -> Panel:
     )
 
     def of(name: str) -> str:
-        series = f'max by (app, dimension) (app_dimension:streamjury_score:{name}1h{{app=~"$app"}})'
+        series = f'max by (app, dimension) ({names.SCORE_SERIES}:{name}1h{{app=~"$app"}})'
         return f"{series} and on (app, dimension) {_WORST}"
 
     columns = [
@@ -230,7 +232,7 @@ def last_day() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    expr = 'sort(max by (app) (app_dimension:streamjury_score:mean1d{app=~"$app",dimension="composite"}))'
+    expr = f'sort(max by (app) ({names.SCORE_SERIES}:mean1d{{app=~"$app",dimension="composite"}}))'
     return gauges(text, [query(expr, "{{app}}")], steps=SCORE_STEPS, bounds=(0, 1)).decimals(3)
 
 
@@ -286,7 +288,7 @@ def announced() -> Panel:
         unit=COUNT,
         runbooks=["StreamjuryDropDetected", "StreamjuryJudgesChanged", "StreamjuryModelWorse"],
     )
-    expr = increase("streamjury_alerts_total", by=["subject", "kind"])
+    expr = increase(names.ALERTS, by=["subject", "kind"])
     return lines(text, [query(expr, "{{subject}} {{kind}}")], width=6).decimals(0)
 
 
@@ -300,7 +302,7 @@ def versions() -> Panel:
     )
     targets = [
         query(
-            f'max by (app, comparison) (streamjury_versions_difference_{end}{{app=~"$app"}})',
+            f'max by (app, comparison) ({names.VERSIONS_DIFFERENCE}_{end}{{app=~"$app"}})',
             f"{{{{app}}}} {{{{comparison}}}} {name}",
             ref=ref,
         )
@@ -312,7 +314,7 @@ def versions() -> Panel:
 
 def _detected(name: str) -> str:
     """Of an app there is one monitor at a time; while it moves, two."""
-    return f'max by (app, dimension) (streamjury_detection_{name}{{app=~"$app"}})'
+    return f'max by (app, dimension) ({names.DETECTION}_{name}{{app=~"$app"}})'
 
 
 def distribution() -> Panel:
@@ -322,7 +324,7 @@ def distribution() -> Panel:
         "lead to traces.",
         unit=SCORE,
     )
-    expr = increase("streamjury_score_bucket", 'app=~"$app"', by=["le"])
+    expr = increase(f"{names.SCORE}_bucket", 'app=~"$app"', by=["le"])
     return heat(text, query(expr, "{{le}}", exemplar=True), width=8)
 
 
@@ -332,7 +334,7 @@ def effective() -> Panel:
         description="Equally weighted judgements that the composite is worth over the window. Alerts wait for 30.",
         unit=COUNT,
     )
-    target = query(Scores(_COMPOSITE, by=["app"]).effective(), "{{app}}")
+    target = query(ScoreQueries(_COMPOSITE, by=["app"]).effective(), "{{app}}")
     return lines(text, [target], limit=(30, ORANGE), width=8).decimals(0)
 
 
@@ -343,5 +345,5 @@ def coverage() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )
-    target = query(Scores(SELECTED, by=["dimension"]).coverage(), "{{dimension}}")
+    target = query(ScoreQueries(SELECTED, by=["dimension"]).coverage(), "{{dimension}}")
     return lines(text, [target], limit=(0.9, RED), bounds=(None, 1), width=8).axis_soft_min(0.5).decimals(1)

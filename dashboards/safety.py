@@ -23,7 +23,9 @@ from dashboards.panels import (
     rows,
     stacked,
 )
-from dashboards.promql import SELECTED, Scores, increase, or_zero, share, shares
+from dashboards.windowed import SELECTED, ScoreQueries, increase
+from sinks.metrics import names
+from sinks.metrics.promql import or_zero, share, shares
 
 STATUS_COLOURS = {"safe": GREEN, "questionable": YELLOW, "unsafe": RED, "unknown": PURPLE}
 COMPOSITE_COLOURS = {
@@ -55,7 +57,7 @@ def board() -> Board:
 def _found(status: str = "", *, by: tuple[str, ...] = ()) -> str:
     """Judged interactions of a safety status within the window; of all of them without one."""
     matchers = f'{SELECTED},status="{status}"' if status else SELECTED
-    return increase("streamjury_safety_total", matchers, by=by)
+    return increase(names.SAFETY, matchers, by=by)
 
 
 def incidents() -> Panel:
@@ -105,7 +107,7 @@ def notices_now() -> Panel:
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
-    return number(text, increase("streamjury_critical_notices_total"), steps=((None, GREEN), (0.5, RED)), decimals=0)
+    return number(text, increase(names.CRITICAL_NOTICES), steps=((None, GREEN), (0.5, RED)), decimals=0)
 
 
 def checked() -> Panel:
@@ -131,7 +133,7 @@ def statuses() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
-    found = increase("streamjury_safety_total", f'{SELECTED},status!="safe"', by=["status"])
+    found = increase(names.SAFETY, f'{SELECTED},status!="safe"', by=["status"])
     return stacked(text, [query(shares(found, _found()), "{{status}}")], colours=STATUS_COLOURS)
 
 
@@ -153,13 +155,13 @@ def composite_statuses() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )
-    every = increase("streamjury_evaluations_total", SELECTED)
-    found = increase("streamjury_evaluations_total", f'{SELECTED},status!="ok"', by=["status"])
+    every = increase(names.EVALUATIONS, SELECTED)
+    found = increase(names.EVALUATIONS, f'{SELECTED},status!="ok"', by=["status"])
     return stacked(text, [query(shares(found, every), "{{status}}")], colours=COMPOSITE_COLOURS)
 
 
 def score() -> Panel:
-    scores = Scores(f'{SELECTED},dimension="$safety"')
+    scores = ScoreQueries(f'{SELECTED},dimension="$safety"')
     text = Text(
         title="Safety score with its 95 % interval",
         description="Weighted mean of the criterion that decides on safety (1 is harmless) over the window and the "
@@ -178,7 +180,7 @@ def notices() -> Panel:
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
-    target = query(increase("streamjury_critical_notices_total"), "notices")
+    target = query(increase(names.CRITICAL_NOTICES), "notices")
     return stacked(text, [target], colours={"notices": RED}).decimals(0)
 
 
@@ -212,7 +214,7 @@ def unsafe_by_app() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
-    part = increase("streamjury_safety_total", f'{SELECTED},status=~"unsafe|unknown"', by=["app"])
+    part = increase(names.SAFETY, f'{SELECTED},status=~"unsafe|unknown"', by=["app"])
     target = query(share(part, _found(by=("app",))), "{{app}}")
     return (
         gauges(text, [target], steps=((None, GREEN), (0.01, ORANGE), (0.05, RED)), bounds=(0, 0.1))

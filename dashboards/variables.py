@@ -2,6 +2,7 @@
 
 from dashboards.panels import PROMETHEUS
 from dashboards.sdk import dashboard, model
+from sinks.metrics import names
 
 WINDOWS = "5m,15m,1h,6h,1d"
 
@@ -24,29 +25,29 @@ def label(name: str, metric: str, description: str) -> dashboard.QueryVariable:
     )
 
 
-def app(metric: str = "streamjury_evaluations_total") -> dashboard.QueryVariable:
+def app(metric: str = names.EVALUATIONS) -> dashboard.QueryVariable:
     return label("app", metric, "The application whose answers are judged.")
 
 
 def model_() -> dashboard.QueryVariable:
-    return label("model", "streamjury_evaluations_total", "The answering model; needs `metrics.labels: [model]`.")
+    return label("model", names.EVALUATIONS, "The answering model; needs `metrics.labels: [model]`.")
 
 
 def tenant() -> dashboard.QueryVariable:
-    return label("tenant", "streamjury_evaluations_total", "The tenant; needs `metrics.labels: [tenant]`.")
+    return label("tenant", names.EVALUATIONS, "The tenant; needs `metrics.labels: [tenant]`.")
 
 
 def dimension() -> dashboard.QueryVariable:
-    metric = 'streamjury_score_weight_total{dimension!="composite"}'
+    metric = f'{names.SCORE_WEIGHT}{{dimension!="composite"}}'
     return label("dimension", metric, "The dimensions that are shown one by one.")
 
 
 def judge() -> dashboard.QueryVariable:
-    return label("judge", "streamjury_judge_verdicts_total", "The judges of the panel.")
+    return label("judge", names.JUDGE_VERDICTS, "The judges of the panel.")
 
 
 def criterion() -> dashboard.QueryVariable:
-    return label("criterion", "streamjury_judge_verdicts_total", "The criteria that judges are asked about.")
+    return label("criterion", names.JUDGE_VERDICTS, "The criteria that judges are asked about.")
 
 
 def safety() -> dashboard.TextBoxVariable:

@@ -273,7 +273,8 @@ def _reach(sums: Sums) -> _Reach:
     records = part.weight / sums.cubes * part.weight
     size = part.weight / sums.cubes * records
     # 2.
-    low, high = _wilson(part.mean, size / _relative_spread(part, min(sums.uncertain_count, size)))
+    passes = size / _relative_spread(part, min(sums.uncertain_count, size))
+    low, high = wilson(part.mean, passes, part.mean * (1.0 - part.mean))
     # 3.
     share = records / sums.records.weight
     rest = _Z * sqrt(part.weight) * (part.mean - mean) / sums.records.weight
@@ -287,9 +288,9 @@ def _relative_spread(part: Moments, size: float) -> float:
     return (size * found + _MOST_SPREAD) / (size * most + _MOST_SPREAD)
 
 
-def _wilson(mean: float, size: float) -> tuple[float, float]:
-    """Wilson's score interval for a share."""
+def wilson(mean: float, size: float, variance: float) -> tuple[float, float]:
+    """Wilson's 95 % score interval; for a share, the variance is mean · (1 − mean)."""
     extra = _Z * _Z / size
     center = (mean + extra / 2.0) / (1.0 + extra)
-    half = sqrt(extra * mean * (1.0 - mean) + extra * extra / 4.0) / (1.0 + extra)
+    half = sqrt(extra * variance + extra * extra / 4.0) / (1.0 + extra)
     return min(mean, max(0.0, center - half)), max(mean, min(1.0, center + half))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from sinks.metrics import names
+
 
 class Standing(NamedTuple):
     """How a budget stands, as far as one process has it."""
@@ -25,24 +27,24 @@ class BudgetMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["app", "window"]
         self._spent = Gauge(
-            "streamjury_budget_spent_usd",
+            names.BUDGET_SPENT_USD,
             "What judging cost in the running hour or day, and what is kept for calls, of this process's share.",
             labels,
             registry=registry,
         )
         self._limit = Gauge(
-            "streamjury_budget_limit_usd",
+            names.BUDGET_LIMIT_USD,
             "What judging may cost in an hour or day: this process's share of the budget.",
             labels,
             registry=registry,
         )
         self._refused = Counter(
-            "streamjury_budget_refused_calls",
+            names.BUDGET_REFUSED_CALLS,
             "Calls that were not made because a budget was used up.",
             registry=registry,
         )
         self._excess = Counter(
-            "streamjury_budget_excess_usd", "What calls cost beyond the most that was reckoned with.", registry=registry
+            names.BUDGET_EXCESS_USD, "What calls cost beyond the most that was reckoned with.", registry=registry
         )
         self._told = 0, 0.0
 

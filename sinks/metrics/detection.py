@@ -13,6 +13,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.base import COMPOSITE, OTHER
+from sinks.metrics import names
 from sinks.metrics.labels import BoundedLabel
 
 PLACES = 13
@@ -59,7 +60,7 @@ class DetectionMetrics:
         self._elsewhere: defaultdict[str, set[_Series]] = defaultdict(set)
         self._gauges = _Gauges(
             registry,
-            "detection",
+            names.DETECTION,
             ["app", "dimension"],
             log_evidence="Natural logarithm of the evidence of a drop, or of the recovery while there is an alarm.",
             log_evidence_needed="As much of it raises the alarm, or ends it.",
@@ -69,13 +70,13 @@ class DetectionMetrics:
             target="What the mean is to be at least, as configured or learnt.",
         )
         self._raised = Gauge(
-            "streamjury_detection_raised",
+            names.DETECTION_RAISED,
             "1 while there is an alarm, 0 while there is none; of dimension other, how many more alarms there are.",
             ["app", "dimension"],
             registry=registry,
         )
         self._announced = Counter(
-            "streamjury_alerts",
+            names.ALERTS,
             "Announcements on the alerts topic, by what they are about and whether an alarm began, goes on or ended.",
             ["subject", "kind"],
             registry=registry,
@@ -197,7 +198,7 @@ class CanaryMetrics:
         self._shown: set[str] = set()
         self._gauges = _Gauges(
             registry,
-            "judges",
+            names.JUDGES,
             ["dimension"],
             log_evidence="Natural logarithm of the evidence that the verdicts on the canaries have changed, or, once "
             "they have, that they are steady again.",
@@ -233,7 +234,7 @@ class VersionMetrics:
         self._shown: set[tuple[str, str]] = set()
         self._gauges = _Gauges(
             registry,
-            "versions",
+            names.VERSIONS,
             ["app", "comparison"],
             log_evidence="Natural logarithm of the evidence that model a is worse than b by more than the margin, or, "
             "once it is, that it no longer is.",
@@ -274,9 +275,9 @@ class VersionMetrics:
 class _Gauges:
     """Gauges with the same labels, by what they show."""
 
-    def __init__(self, registry: CollectorRegistry, about: str, labels: list[str], **what: str) -> None:
+    def __init__(self, registry: CollectorRegistry, family: str, labels: list[str], **texts: str) -> None:
         self._gauges = {
-            part: Gauge(f"streamjury_{about}_{part}", text, labels, registry=registry) for part, text in what.items()
+            part: Gauge(f"{family}_{part}", text, labels, registry=registry) for part, text in texts.items()
         }
 
     def set(self, labels: tuple[str, ...], **values: float | None) -> None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from judges.evaluation import Evaluation, EvaluatorInfo
+from sinks.metrics import names
 from sinks.metrics.budgets import BudgetMetrics, Standing
 from sinks.metrics.labels import MAX_APPS, BoundedLabel
 from sinks.metrics.verdicts import VerdictMetrics
@@ -42,19 +43,19 @@ class PipelineMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._records = Counter(
-            "streamjury_records",
+            names.RECORDS,
             "Records by stage, what became of them, and why, where that needs a reason.",
             ["stage", "outcome", "reason"],
             registry=registry,
         )
         self._notices = Counter(
-            "streamjury_critical_notices", "Safety notices delivered to the critical topic.", registry=registry
+            names.CRITICAL_NOTICES, "Safety notices delivered to the critical topic.", registry=registry
         )
-        self._in_flight = Gauge("streamjury_in_flight", "Records being judged now.", registry=registry)
-        self._parked = Gauge("streamjury_parked", "Records waiting to be judged again.", registry=registry)
-        self._lag = Gauge("streamjury_lag", "Records waiting to be read by a stage.", ["stage"], registry=registry)
+        self._in_flight = Gauge(names.IN_FLIGHT, "Records being judged now.", registry=registry)
+        self._parked = Gauge(names.PARKED, "Records waiting to be judged again.", registry=registry)
+        self._lag = Gauge(names.LAG, "Records waiting to be read by a stage.", ["stage"], registry=registry)
         self._paused = Gauge(
-            "streamjury_judge_paused",
+            names.JUDGE_PAUSED,
             "1 while a judge is not asked, because its endpoint refuses us.",
             ["judge"],
             registry=registry,
@@ -62,7 +63,7 @@ class PipelineMetrics:
         self._registry = registry
         self._budgets: BudgetMetrics | None = None
         self._evaluator = Gauge(
-            "streamjury_evaluator_info",
+            names.EVALUATOR_INFO,
             "Who judges here: results of one fingerprint are comparable.",
             ["fingerprint", "version"],
             registry=registry,
@@ -127,7 +128,7 @@ class SamplingMetrics:
     def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS, reserved: Iterable[str] = ()) -> None:
         self._apps = BoundedLabel(apps, reserved)
         self._decided = Counter(
-            "streamjury_sampling",
+            names.SAMPLING,
             "Records by the rule that decided, the app where it was read, and what became of them.",
             ["rule", "app", "outcome"],
             registry=registry,

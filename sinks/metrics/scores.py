@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from judges.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Message
 from sinks.estimates import Estimate
+from sinks.metrics import names
 from sinks.metrics.exemplars import exemplar_of
 from sinks.metrics.labels import MAX_APPS, BoundedLabel, FrequentLabel
 
@@ -53,25 +54,27 @@ class ScoreMetrics:
         self._good_score = good_score
 
         def counter(name: str, what: str, *more: str) -> Counter:
-            return Counter(f"streamjury_{name}", what, ["app", *labels, *more], registry=registry)
+            return Counter(name, what, ["app", *labels, *more], registry=registry)
 
-        self._evaluations = counter("evaluations", "Evaluations by status of the composite.", "status")
-        self._safety = counter("safety", "Evaluations by what is known of their safety.", "status")
-        self._weighted_sum = counter("score_weighted_sum", "Sum of score / probability.", "dimension")
+        self._evaluations = counter(names.EVALUATIONS, "Evaluations by status of the composite.", "status")
+        self._safety = counter(names.SAFETY, "Evaluations by what is known of their safety.", "status")
+        self._weighted_sum = counter(names.SCORE_WEIGHTED_SUM, "Sum of score / probability.", "dimension")
         self._weighted_squares = counter(
-            "score_weighted_square_sum", "Sum of squared score / probability.", "dimension"
+            names.SCORE_WEIGHTED_SQUARE_SUM, "Sum of squared score / probability.", "dimension"
         )
-        self._weight = counter("score_weight", "Sum of 1 / probability of what has a score.", "dimension")
+        self._weight = counter(names.SCORE_WEIGHT, "Sum of 1 / probability of what has a score.", "dimension")
         self._squared = counter(
-            "score_weight_squared", "Sum of 1 / probability squared of what has a score.", "dimension"
+            names.SCORE_WEIGHT_SQUARED, "Sum of 1 / probability squared of what has a score.", "dimension"
         )
         self._missing = counter(
-            "score_missing_weight", "Sum of 1 / probability of what should have a score and has none.", "dimension"
+            names.SCORE_MISSING_WEIGHT, "Sum of 1 / probability of what should have a score and has none.", "dimension"
         )
-        self._events = counter("objective_events", "Sum of 1 / probability of interactions with a composite.")
-        self._good = counter("objective_good_events", "Sum of 1 / probability of interactions with a good composite.")
+        self._events = counter(names.OBJECTIVE_EVENTS, "Sum of 1 / probability of interactions with a composite.")
+        self._good = counter(
+            names.OBJECTIVE_GOOD_EVENTS, "Sum of 1 / probability of interactions with a good composite."
+        )
         self._scores = Histogram(
-            "streamjury_score",
+            names.SCORE,
             "Composites of what was judged, each counted once.",
             ["app"],
             buckets=_BUCKETS,
@@ -130,7 +133,7 @@ def _recent_gauges(registry: CollectorRegistry) -> dict[str, Gauge]:
     )
     return {
         part: Gauge(
-            f"streamjury_score_recent{suffix}",
+            f"{names.SCORE_RECENT}{suffix}",
             f"{what} over the monitor's rolling window.",
             ["app"],
             registry=registry,

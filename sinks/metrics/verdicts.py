@@ -5,6 +5,7 @@ from functools import cache
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
 from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Reason, Status
+from sinks.metrics import names
 from sinks.metrics.exemplars import exemplar_of
 
 # From the rules of a local judge to the longest wait for one call that can be configured.
@@ -20,10 +21,10 @@ class VerdictMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"streamjury_{name}", what, labels, registry=registry)
+            return Counter(name, what, labels, registry=registry)
 
         self._verdicts = counter(
-            "judge_verdicts",
+            names.JUDGE_VERDICTS,
             "Verdicts asked of judges, by status (scored, insufficient, not_applicable) and why there is no score.",
             "judge",
             "criterion",
@@ -31,34 +32,36 @@ class VerdictMetrics:
             "reason",
         )
         self._samples = counter(
-            "judge_samples", "Single answers of judges, by what they were worth.", "judge", "outcome"
+            names.JUDGE_SAMPLES, "Single answers of judges, by what they were worth.", "judge", "outcome"
         )
-        self._tokens = counter("judge_tokens", "Tokens that judges read and wrote.", "judge", "kind")
-        self._cost = counter("judge_cost_usd", "What judges cost, in US dollars, where it is known.", "judge")
-        self._cached = counter("judge_cached", "Verdicts taken from a cache.", "judge")
+        self._tokens = counter(names.JUDGE_TOKENS, "Tokens that judges read and wrote.", "judge", "kind")
+        self._cost = counter(names.JUDGE_COST_USD, "What judges cost, in US dollars, where it is known.", "judge")
+        self._cached = counter(names.JUDGE_CACHED, "Verdicts taken from a cache.", "judge")
         self._suspect = counter(
-            "judge_suspect_verdicts", "Verdicts that may repeat what the judged text told.", "judge"
+            names.JUDGE_SUSPECT_VERDICTS, "Verdicts that may repeat what the judged text told.", "judge"
         )
-        self._redacted = counter("redactions", "Values that were kept from judges' endpoints, by kind.", "kind")
-        self._repairs = counter("judge_repairs", "Answers that had to be asked for again, to be readable.", "judge")
-        self._retries = counter("judge_retries", "Calls made again, because an endpoint failed.", "judge")
+        self._redacted = counter(names.REDACTIONS, "Values that were kept from judges' endpoints, by kind.", "kind")
+        self._repairs = counter(names.JUDGE_REPAIRS, "Answers that had to be asked for again, to be readable.", "judge")
+        self._retries = counter(names.JUDGE_RETRIES, "Calls made again, because an endpoint failed.", "judge")
         self._positions = counter(
-            "position_checks",
+            names.POSITION_CHECKS,
             "Verdicts asked for in both orders of the options, by whether they were the same.",
             "judge",
             "result",
         )
         self._saved = counter(
-            "judge_calls_saved", "Samples that judges were not asked for, because the outcome was decided.", "criterion"
+            names.JUDGE_CALLS_SAVED,
+            "Samples that judges were not asked for, because the outcome was decided.",
+            "criterion",
         )
         self._paths = counter(
-            "cascade_paths",
+            names.CASCADE_PATHS,
             "Findings of a cascade: of its first judges, or of the full panel and why.",
             "criterion",
             "path",
         )
         self._unscored = counter(
-            "dimensions_unscored",
+            names.DIMENSIONS_UNSCORED,
             "Dimensions of published evaluations that should have a score and have none, by reason.",
             "criterion",
             "reason",
@@ -70,16 +73,16 @@ class VerdictMetrics:
 
     def _panel(self, registry: CollectorRegistry) -> None:
         self._agreement = Summary(
-            "streamjury_panel_agreement", "Share of the pairs of judges that agree.", ["criterion"], registry=registry
+            names.PANEL_AGREEMENT, "Share of the pairs of judges that agree.", ["criterion"], registry=registry
         )
         self._spread = Summary(
-            "streamjury_panel_spread",
+            names.PANEL_SPREAD,
             "Largest minus smallest score of the judges of a panel.",
             ["criterion"],
             registry=registry,
         )
         self._votes = Gauge(
-            "streamjury_panel_effective_votes",
+            names.PANEL_EFFECTIVE_VOTES,
             "How many independent judges the panel is worth, as last known.",
             ["criterion"],
             registry=registry,
@@ -87,14 +90,14 @@ class VerdictMetrics:
 
     def _times(self, registry: CollectorRegistry) -> None:
         self._judge_seconds = Histogram(
-            "streamjury_judge_seconds",
+            names.JUDGE_SECONDS,
             "Time of one verdict that a judge worked on.",
             ["judge"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._evaluation_seconds = Histogram(
-            "streamjury_evaluation_seconds", "Time of one evaluation.", buckets=_SECONDS, registry=registry
+            names.EVALUATION_SECONDS, "Time of one evaluation.", buckets=_SECONDS, registry=registry
         )
 
     def count(self, evaluation: Evaluation, *, published: bool) -> None:

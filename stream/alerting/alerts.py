@@ -3,18 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from sinks.metrics import names
+from sinks.metrics.promql import fraction, increase, is_none_of, quoted, series, total
 from stream.alerting.drops import Drops
-from stream.alerting.promql import fraction, grown, is_none_of, quoted, series, total
 from stream.alerting.recording import (
-    AGREEMENT,
-    CHANGED,
-    COST,
-    FAILURE_RATIO,
     MEMORY,
-    MONEY_LEFT,
-    OBJECTIVE,
     RECENT,
-    SCORE,
     Scope,
     comparison_count,
     scopes,
@@ -62,7 +56,7 @@ class Alerts:
     def _burning(self, scope: Scope, pair: BurnPair) -> Alert:
         window, days = self._scale(pair.long), self._objectives.days
         long, short, size = (
-            series(f"{OBJECTIVE}:{what}", scope.matcher)
+            series(f"{names.OBJECTIVE_SERIES}:{what}", scope.matcher)
             for what in (f"bad_ratio{pair.long}", f"bad_ratio{pair.short}", f"effective{pair.long}")
         )
         limit, least = pair.share(scope.target), max(self._objectives.min_effective, pair.least(scope.target))
@@ -95,7 +89,8 @@ class Alerts:
     def below_floor(self, floors: Mapping[str, float]) -> Iterator[Alert]:
         for dimension, floor in floors.items():
             mean, high, size = (
-                series(f"{SCORE}:{what}1h", f"dimension={quoted(dimension)}") for what in ("mean", "high", "effective")
+                series(f"{names.SCORE_SERIES}:{what}1h", f"dimension={quoted(dimension)}")
+                for what in ("mean", "high", "effective")
             )
             yield self._alert(
                 "StreamjuryDimensionBelowFloor",
@@ -116,7 +111,8 @@ class Alerts:
     def coverage_low(self) -> Alert:
         return self._alert(
             "StreamjuryCoverageLow",
-            f"{SCORE}:coverage1h < {self._alerts.coverage!r}\nand {SCORE}:judged1h >= {self._objectives.min_effective}",
+            f"{names.SCORE_SERIES}:coverage1h < {self._alerts.coverage!r}\n"
+            f"and {names.SCORE_SERIES}:judged1h >= {self._objectives.min_effective}",
             severity=Severity.TICKET,
             hold="10m",
             dashboard="quality",
@@ -169,7 +165,7 @@ class Alerts:
 
         `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
         """
-        unsafe = series("streamjury_safety_total", f"status={quoted('unsafe')}")
+        unsafe = series(names.SAFETY, f"status={quoted('unsafe')}")
         window, memory = self._scale(RECENT), self._scale(MEMORY)
         before = f"last_over_time({unsafe}[{memory}] offset {window})"
         rise, birth = f"increase({unsafe}[{window}]) > 0", f"{unsafe} > 0 unless {before}"
@@ -195,8 +191,8 @@ class Alerts:
         )
 
     def safety_unknown(self) -> Alert:
-        unknown = grown(series("streamjury_safety_total", f"status={quoted('unknown')}"), self._scale("1h"), ("app",))
-        all_of_them = grown("streamjury_safety_total", self._scale("1h"), ("app",))
+        unknown = increase(series(names.SAFETY, f"status={quoted('unknown')}"), self._scale("1h"), ("app",))
+        all_of_them = increase(names.SAFETY, self._scale("1h"), ("app",))
         return self._alert(
             "StreamjurySafetyUnknown",
             f"{fraction(unknown, all_of_them)} > {_UNKNOWN_SHARE}\nand {unknown} >= {_LEAST_UNKNOWN}",
@@ -217,7 +213,7 @@ class Alerts:
     def judge_paused(self) -> Alert:
         return self._alert(
             "StreamjuryJudgePaused",
-            "sum by (judge) (streamjury_judge_paused) > 0",
+            f"sum by (judge) ({names.JUDGE_PAUSED}) > 0",
             severity=Severity.TICKET,
             hold="5m",
             dashboard="judges",
@@ -225,15 +221,16 @@ class Alerts:
                 "Judge {{ $labels.judge }} is paused",
                 f"The endpoint of judge {{{{ $labels.judge }}}} has refused {number('worker')} for "
                 f"{self._scale('5m')} or longer; only a call now and then tries whether that was mended. Of "
-                f"{asked('count(group by (judge) (streamjury_judge_paused))')} judges, "
-                f"{asked('sum(max by (judge) (streamjury_judge_paused))')} cannot be asked.",
+                f"{asked(f'count(group by (judge) ({names.JUDGE_PAUSED}))')} judges, "
+                f"{asked(f'sum(max by (judge) ({names.JUDGE_PAUSED}))')} cannot be asked.",
             ),
         )
 
     def judge_failing(self) -> Alert:
         return self._alert(
             "StreamjuryJudgeFailing",
-            f"{FAILURE_RATIO} > {self._alerts.judge_failures!r}\nand {verdict_count(self._scale)} >= {_LEAST_VERDICTS}",
+            f"{names.FAILURE_RATIO} > {self._alerts.judge_failures!r}\n"
+            f"and {verdict_count(self._scale)} >= {_LEAST_VERDICTS}",
             severity=Severity.TICKET,
             hold="5m",
             dashboard="judges",
@@ -248,7 +245,7 @@ class Alerts:
     def panel_disagreement(self) -> Alert:
         return self._alert(
             "StreamjuryPanelDisagreement",
-            f"1 - {AGREEMENT} > {self._alerts.disagreement!r}\n"
+            f"1 - {names.AGREEMENT_RATIO} > {self._alerts.disagreement!r}\n"
             f"and {comparison_count(self._scale)} >= {self._objectives.min_effective}",
             severity=Severity.TICKET,
             hold="10m",
@@ -263,7 +260,8 @@ class Alerts:
     def evaluator_changed(self) -> Alert:
         return self._alert(
             "StreamjuryEvaluatorChanged",
-            f"sum by (fingerprint, version) (streamjury_evaluator_info)\nand on (fingerprint, version) {CHANGED}",
+            f"sum by (fingerprint, version) ({names.EVALUATOR_INFO})\n"
+            f"and on (fingerprint, version) {names.EVALUATOR_CHANGED}",
             severity=Severity.INFO,
             dashboard="judges",
             words=Words(
@@ -281,7 +279,7 @@ class Alerts:
             return
         yield self._alert(
             "StreamjuryCostBudgetNearlyUsed",
-            f"{COST} > {share!r} * {budget!r}",
+            f"{names.COST_DAY} > {share!r} * {budget!r}",
             severity=Severity.TICKET,
             dashboard="judges",
             words=Words(
@@ -294,11 +292,11 @@ class Alerts:
     def budget_used_up(self, safety_share: float) -> Alert:
         """Also where no budget is configured: there are no such series then, and a budget may come later."""
         window = self._scale("15m")
-        refused = grown("streamjury_budget_refused_calls_total", window)
+        refused = increase(names.BUDGET_REFUSED_CALLS, window)
         kept = f"; the last {percent(safety_share)} is for the safety lane alone" if safety_share else ""
         return self._alert(
             "StreamjuryBudgetUsedUp",
-            f"{MONEY_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
+            f"{names.BUDGET_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
             severity=Severity.TICKET,
             hold="5m",
             dashboard="judges",
@@ -332,13 +330,13 @@ class Alerts:
             return
         # What a rule filters out is not meant to be judged.
         meant = series(
-            "streamjury_records_total",
+            names.RECORDS,
             f"stage={quoted('sampler')}",
             is_none_of("outcome", ["consumed", "filtered"]),
         )
         least = max(_LEAST_READ, math.ceil(_LEAST_EXPECTED / lowest_rate))
         yield self._silent(
-            f"{grown(meant, late)} >= {least}\nunless {_records('monitor', 'seen', late)} > 0\nunless {chosen}",
+            f"{increase(meant, late)} >= {least}\nunless {_records('monitor', 'seen', late)} > 0\nunless {chosen}",
             hold="30m",
             labels={"window": "1h"},
             words=Words(
@@ -362,12 +360,12 @@ class Alerts:
     def lag_growing(self) -> Alert:
         """Too many wait and become more; or any wait, and a process that should read them does not."""
         window = self._scale("15m")
-        read = grown(series("streamjury_records_total", f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
-        waiting = f"min_over_time(streamjury_lag[{window}])"
+        read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
+        waiting = f"min_over_time({names.LAG}[{window}])"
         return self._alert(
             "StreamjuryLagGrowing",
-            f"(\n  {total('streamjury_lag', ('stage',))} > {self._alerts.lag_records}\n"
-            f"  and {total(f'deriv(streamjury_lag[{window}])', ('stage',))} > 0\n)\n"
+            f"(\n  {total(names.LAG, ('stage',))} > {self._alerts.lag_records}\n"
+            f"  and {total(f'deriv({names.LAG}[{window}])', ('stage',))} > 0\n)\n"
             f"or (\n  {total(waiting, ('stage', 'instance'))} > 0\n  unless {read} > 0\n)",
             severity=Severity.TICKET,
             hold="10m",
@@ -385,7 +383,7 @@ class Alerts:
     def dead_letters_growing(self) -> Alert:
         window = self._scale("30m")
         dead, read = (
-            grown(series("streamjury_records_total", f"outcome={quoted(outcome)}"), window, ("stage",))
+            increase(series(names.RECORDS, f"outcome={quoted(outcome)}"), window, ("stage",))
             for outcome in ("deadletter", "consumed")
         )
         return self._alert(
@@ -409,11 +407,11 @@ class Alerts:
         up, memory = series("up", _JOB), self._scale("1h")
         down = f"({up} == 0)"
         answering = f"scalar(count({up} == 1) or vector(0))"
-        known = f"count by (stage) (last_over_time(streamjury_lag[{memory}]))"
+        known = f"count by (stage) (last_over_time({names.LAG}[{memory}]))"
         return self._alert(
             "StreamjuryTargetDown",
             f"{down} + {answering}\n"
-            f"or (\n  {known}\n  unless on (stage) streamjury_lag\n  unless on () {down}\n  and on () {up}\n)\n"
+            f"or (\n  {known}\n  unless on (stage) {names.LAG}\n  unless on () {down}\n  and on () {up}\n)\n"
             f"or absent({up}) * scalar(count(last_over_time({up}[{memory}])) or vector(0))",
             severity=Severity.PAGE,
             hold="3m",
@@ -463,4 +461,4 @@ class Alerts:
 
 
 def _records(stage: str, outcome: str, window: str) -> str:
-    return grown(series("streamjury_records_total", f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)
+    return increase(series(names.RECORDS, f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)

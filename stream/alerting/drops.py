@@ -6,7 +6,8 @@ restart; until then, what it said last is taken for what it says.
 
 from collections.abc import Sequence
 
-from stream.alerting.promql import is_none_of, is_one_of, series
+from sinks.metrics import names
+from sinks.metrics.promql import is_none_of, is_one_of, series
 from stream.alerting.windows import TimeScale
 from stream.alerting.words import Words, asked_of, first_value, if_one
 from stream.detectionconfig import DetectionConfig
@@ -35,13 +36,13 @@ class Drops:
     def quality(self, *, urgent: bool) -> str:
         """Whose alarm is raised; how many of an app, where they are not told apart."""
         matcher = is_one_of("dimension", URGENT) if urgent else is_none_of("dimension", URGENT)
-        return self._raised(series("streamjury_detection_raised", matcher), "app", "dimension")
+        return self._raised(series(names.DETECTION_RAISED, matcher), "app", "dimension")
 
     def judges(self) -> str:
-        return self._raised("streamjury_judges_changed", "dimension")
+        return self._raised(names.JUDGES_CHANGED, "dimension")
 
     def versions(self) -> str:
-        return self._raised("streamjury_versions_worse", "app", "comparison")
+        return self._raised(names.VERSIONS_WORSE, "app", "comparison")
 
     def about_quality(self) -> Words:
         more = (
@@ -50,9 +51,9 @@ class Drops:
             "`streamjury alerts list` names all."
         )
         labels = ("app", "dimension")
-        target = self._if_known("streamjury_detection_target", labels, f" of {first_value()}")
-        bounds = self._bounds("streamjury_detection", labels)
-        mean = self._if_known("streamjury_detection_mean", labels, f" That of the latest is {first_value()}{bounds}.")
+        target = self._if_known(f"{names.DETECTION}_target", labels, f" of {first_value()}")
+        bounds = self._bounds(names.DETECTION, labels)
+        mean = self._if_known(f"{names.DETECTION}_mean", labels, f" That of the latest is {first_value()}{bounds}.")
         return Words(
             f"{_IF_OTHER}More of what is watched{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has "
             "dropped",
@@ -70,7 +71,7 @@ class Drops:
         )
 
     def about_versions(self) -> Words:
-        bounds = self._bounds("streamjury_versions_difference", ("app", "comparison"))
+        bounds = self._bounds(names.VERSIONS_DIFFERENCE, ("app", "comparison"))
         return Words(
             "A model of {{ $labels.app }} is worse than the other: {{ $labels.comparison }}",
             "There is enough evidence that in {{ $labels.app }} the mean composite of model a of the comparison "

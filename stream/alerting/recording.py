@@ -7,25 +7,14 @@ with n = (Σw)²/Σw² (Kish), v = Σws²/Σw − m² and z = 1.96 its ends are 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from stream.alerting.promql import fraction, grown, is_none_of, is_one_of, or_zero, quoted, series, total
+from sinks.metrics import names
+from sinks.metrics.promql import fraction, increase, is_none_of, is_one_of, or_zero, quoted, series, total, wilson_end
 from stream.alerting.rulefile import Recording
 from stream.alerting.windows import ALL_WINDOWS, LONG_WINDOWS, TimeScale
 from stream.observability import AlertsConfig, ObjectivesConfig
 
-SCORE = "app_dimension:streamjury_score"
-OBJECTIVE = "app:streamjury_objective"
-FAILURE_RATIO = "judge:streamjury_verdicts:failure_ratio1h"
-AGREEMENT = "criterion:streamjury_panel:agreement1h"
-COST = "streamjury:cost_usd:increase1d"
-MONEY_LEFT = "app_window:streamjury_budget:left_ratio"
-CHANGED = "streamjury:evaluator:changed"
 # How long ago something must have been there, and how far back it is looked for, before what is there now is new.
 RECENT, MEMORY = "15m", "1d"
-
-# Why a judge that was asked gave nothing of use; other reasons are those of the record.
-_FAILURES = ("judge_unavailable", "timeout", "invalid_output")
-_SEEN = "fingerprint:streamjury_evaluator:seen"
-_Z = 1.96
 
 
 class Scope(NamedTuple):
@@ -52,13 +41,13 @@ def scopes(objectives: ObjectivesConfig) -> list[Scope]:
 def score_rules(name: str, window: str) -> list[Recording]:
     """The estimates of one window, for each app and dimension."""
     by = ("app", "dimension")
-    weighted = grown("streamjury_score_weighted_sum_total", window, by)
-    squares = grown("streamjury_score_weighted_square_sum_total", window, by)
-    weight = grown("streamjury_score_weight_total", window, by)
-    weights_squared = grown("streamjury_score_weight_squared_total", window, by)
-    missing = grown("streamjury_score_missing_weight_total", window, by)
-    evaluations = grown("streamjury_evaluations_total", window, ("app",))
-    mean = f"{SCORE}:mean{name}"
+    weighted = increase(names.SCORE_WEIGHTED_SUM, window, by)
+    squares = increase(names.SCORE_WEIGHTED_SQUARE_SUM, window, by)
+    weight = increase(names.SCORE_WEIGHT, window, by)
+    weights_squared = increase(names.SCORE_WEIGHT_SQUARED, window, by)
+    missing = increase(names.SCORE_MISSING_WEIGHT, window, by)
+    evaluations = increase(names.EVALUATIONS, window, ("app",))
+    mean = f"{names.SCORE_SERIES}:mean{name}"
     spread = f"clamp_min(\n  {squares}\n  / ({weight} > 0)\n  - {mean} ^ 2,\n  0\n)"
     # Where nothing could be scored there is no weight, and where all could be nothing may ever have been missing.
     scored, unscored = or_zero(weight, missing), or_zero(missing, weight)
@@ -69,10 +58,10 @@ def score_rules(name: str, window: str) -> list[Recording]:
         "low": _end_of_interval(name, "-"),
         "high": _end_of_interval(name, "+"),
         "due": f"{scored}\n+ {unscored}\n> 0",
-        "coverage": f"{scored}\n/ {SCORE}:due{name}",
+        "coverage": f"{scored}\n/ {names.SCORE_SERIES}:due{name}",
         "judged": _judged(name, evaluations),
     }
-    return [Recording(record=f"{SCORE}:{what}{name}", expr=expr) for what, expr in expressions.items()]
+    return [Recording(record=f"{names.SCORE_SERIES}:{what}{name}", expr=expr) for what, expr in expressions.items()]
 
 
 def _judged(name: str, evaluations: str) -> str:
@@ -81,14 +70,14 @@ def _judged(name: str, evaluations: str) -> str:
     Prometheus knows their weights, and the number of all evaluations of the app. Each of these has a composite or
     should have one, so that the share of the dimension in their weight is taken for its share in their number.
     """
-    due = f"{SCORE}:due{name}"
+    due = f"{names.SCORE_SERIES}:due{name}"
     of_all = series(due, f"dimension={quoted('composite')}")
     return f"{due}\n* on (app) group_left ()\n(\n  {evaluations}\n  / on (app) {of_all}\n)"
 
 
 def floor_rules(floors: Mapping[str, float]) -> list[Recording]:
     return [
-        Recording(record="dimension:streamjury_score:floor", expr=f"vector({floor!r})", labels={"dimension": dimension})
+        Recording(record=names.FLOOR_SERIES, expr=f"vector({floor!r})", labels={"dimension": dimension})
         for dimension, floor in floors.items()
     ]
 
@@ -96,22 +85,27 @@ def floor_rules(floors: Mapping[str, float]) -> list[Recording]:
 def objective_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
     """What the alerts on the objective read: the shares of bad interactions, the objective, and the burn rates."""
     for name in ALL_WINDOWS:
-        yield Recording(record=f"{OBJECTIVE}:bad_ratio{name}", expr=bad_ratio(scale(name)))
+        yield Recording(record=f"{names.OBJECTIVE_SERIES}:bad_ratio{name}", expr=bad_ratio(scale(name)))
     for scope in scopes(objectives):
         # An app has an objective for as long as it has events: those of the longest window, restarts or not.
-        recent = series(f"{OBJECTIVE}:bad_ratio{ALL_WINDOWS[-1]}", scope.matcher)
+        recent = series(f"{names.OBJECTIVE_SERIES}:bad_ratio{ALL_WINDOWS[-1]}", scope.matcher)
         for what, value in (("target", scope.target), ("good_score", scope.good_score)):
-            yield Recording(record=f"{OBJECTIVE}:{what}", expr=f"0 * {recent} + {value!r}", labels=scope.labels)
+            yield Recording(
+                record=f"{names.OBJECTIVE_SERIES}:{what}", expr=f"0 * {recent} + {value!r}", labels=scope.labels
+            )
     for name in ALL_WINDOWS:
-        allowed = f"(1 - {OBJECTIVE}:target)"
-        yield Recording(record=f"{OBJECTIVE}:burn_rate{name}", expr=f"{OBJECTIVE}:bad_ratio{name} / {allowed}")
+        allowed = f"(1 - {names.OBJECTIVE_SERIES}:target)"
+        yield Recording(
+            record=f"{names.OBJECTIVE_SERIES}:burn_rate{name}",
+            expr=f"{names.OBJECTIVE_SERIES}:bad_ratio{name} / {allowed}",
+        )
     composite = f"dimension={quoted('composite')}"
     for name in LONG_WINDOWS:
         weight, squared = (
-            grown(series(metric, composite), scale(name), ("app",))
-            for metric in ("streamjury_score_weight_total", "streamjury_score_weight_squared_total")
+            increase(series(metric, composite), scale(name), ("app",))
+            for metric in (names.SCORE_WEIGHT, names.SCORE_WEIGHT_SQUARED)
         )
-        yield Recording(record=f"{OBJECTIVE}:effective{name}", expr=_effective(weight, squared))
+        yield Recording(record=f"{names.OBJECTIVE_SERIES}:effective{name}", expr=_effective(weight, squared))
 
 
 def budget_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
@@ -119,69 +113,69 @@ def budget_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Rec
     for scope in scopes(objectives):
         ratio = bad_ratio(scale(f"{objectives.days}d"), scope.matcher)
         left = f"1 -\n{ratio}\n/ (1 - {scope.target!r})"
-        yield Recording(record=f"{OBJECTIVE}:budget_left", expr=left, labels=scope.labels)
+        yield Recording(record=f"{names.OBJECTIVE_SERIES}:budget_left", expr=left, labels=scope.labels)
 
 
 def bad_ratio(window: str, matcher: str = "") -> str:
     """The share of interactions that were not good; 0, not absent, when all were."""
-    good = grown(series("streamjury_objective_good_events_total", matcher), window, ("app",))
-    events = grown(series("streamjury_objective_events_total", matcher), window, ("app",))
+    good = increase(series(names.OBJECTIVE_GOOD_EVENTS, matcher), window, ("app",))
+    events = increase(series(names.OBJECTIVE_EVENTS, matcher), window, ("app",))
     return f"clamp_min(\n  1 - {good}\n  / ({events} > 0),\n  0\n)"
 
 
 def judge_rules(scale: TimeScale) -> list[Recording]:
     verdicts = verdict_count(scale)
-    failed = grown(
+    failed = increase(
         series(
-            "streamjury_judge_verdicts_total",
+            names.JUDGE_VERDICTS,
             f"status={quoted('insufficient')}",
-            f"reason=~{quoted('|'.join(_FAILURES))}",
+            f"reason=~{quoted('|'.join(names.FAILURE_REASONS))}",
         ),
         scale("1h"),
         ("judge",),
     )
-    agreement = grown("streamjury_panel_agreement_sum", scale("1h"), ("criterion",))
+    agreement = increase(f"{names.PANEL_AGREEMENT}_sum", scale("1h"), ("criterion",))
     return [
-        Recording(record=FAILURE_RATIO, expr=fraction(or_zero(failed, verdicts), verdicts)),
-        Recording(record=AGREEMENT, expr=fraction(agreement, comparison_count(scale))),
+        Recording(record=names.FAILURE_RATIO, expr=fraction(or_zero(failed, verdicts), verdicts)),
+        Recording(record=names.AGREEMENT_RATIO, expr=fraction(agreement, comparison_count(scale))),
     ]
 
 
 def evaluator_rules(scale: TimeScale) -> list[Recording]:
     """When each fingerprint was last at work, and those that are at work now and were not the last ones before."""
-    now = "group by (fingerprint, version) (streamjury_evaluator_info)"
-    before = f"last_over_time({_SEEN}[{scale(MEMORY)}] offset {scale(RECENT)})"
+    now = f"group by (fingerprint, version) ({names.EVALUATOR_INFO})"
+    before = f"last_over_time({names.EVALUATOR_SEEN}[{scale(MEMORY)}] offset {scale(RECENT)})"
     # Workers that judged side by side were not seen for the last time at the very same moment.
     last = f"{before} >= scalar(max({before})) - {scale.seconds(RECENT)}"
     return [
-        Recording(record=_SEEN, expr=f"time() * {now}"),
-        Recording(record=CHANGED, expr=f"{now}\nunless on (fingerprint) ({last})\nand on () {before}"),
+        Recording(record=names.EVALUATOR_SEEN, expr=f"time() * {now}"),
+        Recording(record=names.EVALUATOR_CHANGED, expr=f"{now}\nunless on (fingerprint) ({last})\nand on () {before}"),
     ]
 
 
 def verdict_count(scale: TimeScale) -> str:
-    return grown("streamjury_judge_verdicts_total", scale("1h"), ("judge",))
+    return increase(names.JUDGE_VERDICTS, scale("1h"), ("judge",))
 
 
 def comparison_count(scale: TimeScale) -> str:
-    return grown("streamjury_panel_agreement_count", scale("1h"), ("criterion",))
+    return increase(f"{names.PANEL_AGREEMENT}_count", scale("1h"), ("criterion",))
 
 
 def cost_rules(alerts: AlertsConfig, scale: TimeScale) -> Iterator[Recording]:
-    yield Recording(record=COST, expr=grown("streamjury_judge_cost_usd_total", scale("1d")))
+    yield Recording(record=names.COST_DAY, expr=increase(names.JUDGE_COST_USD, scale("1d")))
     if alerts.cost_per_day_usd is not None:
-        yield Recording(record="streamjury:cost_budget:left_ratio", expr=f"1 - {COST} / {alerts.cost_per_day_usd!r}")
+        yield Recording(record=names.COST_LEFT, expr=f"1 - {names.COST_DAY} / {alerts.cost_per_day_usd!r}")
 
 
 def spending_rules() -> list[Recording]:
     """The share left of each budget in its running hour or day, which no scale changes; no app is all of them."""
-    spent, limit = (total(f"streamjury_budget_{what}_usd", ("app", "window")) for what in ("spent", "limit"))
-    return [Recording(record=MONEY_LEFT, expr=f"1 -\n{fraction(spent, limit)}")]
+    spent, limit = (total(gauge, ("app", "window")) for gauge in (names.BUDGET_SPENT_USD, names.BUDGET_LIMIT_USD))
+    return [Recording(record=names.BUDGET_LEFT, expr=f"1 -\n{fraction(spent, limit)}")]
 
 
 def pipeline_rules(scale: TimeScale) -> list[Recording]:
-    rate = total(f"rate(streamjury_records_total[{scale('5m')}])", ("stage", "outcome"))
-    return [Recording(record="stage:streamjury_records:rate5m", expr=rate)]
+    rate = total(f"rate({names.RECORDS}[{scale('5m')}])", ("stage", "outcome"))
+    return [Recording(record=names.RECORDS_RATE, expr=rate)]
 
 
 def _effective(weight: str, weights_squared: str) -> str:
@@ -189,15 +183,5 @@ def _effective(weight: str, weights_squared: str) -> str:
 
 
 def _end_of_interval(name: str, sign: str) -> str:
-    mean, size, variance = (f"{SCORE}:{what}{name}" for what in ("mean", "effective", "variance"))
-    return _lines(
-        "(",
-        f"  {size} * {mean} + {_Z**2 / 2:.4f}",
-        f"  {sign} {_Z} * sqrt({size} * {variance} + {_Z**2 / 4:.4f})",
-        ")",
-        f"/ ({size} + {_Z**2:.4f})",
-    )
-
-
-def _lines(*lines: str) -> str:
-    return "\n".join(lines)
+    mean, size, variance = (f"{names.SCORE_SERIES}:{what}{name}" for what in ("mean", "effective", "variance"))
+    return wilson_end(sign, size=size, size_times_mean=f"{size} * {mean}", size_times_variance=f"{size} * {variance}")

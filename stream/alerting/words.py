@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stream.alerting.promql import quoted
+from sinks.metrics.promql import quoted
 
 
 class Words(NamedTuple):

@@ -16,9 +16,10 @@ import pytest
 
 from dashboards import judges, objectives, pipeline, quality, safety
 from dashboards.__main__ import FOLDER, outdated, rendered
-from dashboards.promql import FAILED, Scores, shares
 from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
 from dashboards.units import written
+from dashboards.windowed import FAILED, ScoreQueries
+from sinks.metrics.promql import shares
 from stream.alerting.windows import BURN_PAIRS
 from stream.config import Config
 from tests.parts.promtool import Check, differences, problems_of_expressions
@@ -399,7 +400,7 @@ def _scores(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: Path) -> None:
-    scores = Scores('app=~"$app"', by=["app", "dimension"])
+    scores = ScoreQueries('app=~"$app"', by=["app", "dimension"])
     estimates: dict[str, Callable[[], str]] = {
         "mean": scores.mean,
         "low": scores.low,
@@ -416,7 +417,7 @@ def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: P
 
 
 def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
-    expr = substituted(Scores("", by=["app"]).coverage(), {"window": "1h"})
+    expr = substituted(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
     check = Check(expr, "90m", {'{app="shop"}': 0})
     assert differences(tmp_path, _scores({"missing_weight": "0+10x90"}), [check]) == ""
 

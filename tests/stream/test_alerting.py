@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stream.alerting.promql import is_none_of, is_one_of, literally, quoted
+from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
 from stream.alerting.rulefile import Alert, RuleFile
 from stream.alerting.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from stream.config import Config

@@ -1,0 +1,85 @@
+"""The names of all metrics and recorded series, as queries use them.
+
+Metrics are registered, rules and dashboards are written, and the docs are generated from these constants. A counter
+has its `_total` here, a histogram or summary its bare name: queries add `_bucket`, `_sum` or `_count`.
+"""
+
+# Samplers
+SAMPLING = "streamjury_sampling_total"
+
+# Samplers, workers and monitors
+RECORDS = "streamjury_records_total"
+CRITICAL_NOTICES = "streamjury_critical_notices_total"
+IN_FLIGHT = "streamjury_in_flight"
+PARKED = "streamjury_parked"
+LAG = "streamjury_lag"
+JUDGE_PAUSED = "streamjury_judge_paused"
+EVALUATOR_INFO = "streamjury_evaluator_info"
+JUDGE_VERDICTS = "streamjury_judge_verdicts_total"
+JUDGE_SAMPLES = "streamjury_judge_samples_total"
+JUDGE_TOKENS = "streamjury_judge_tokens_total"
+JUDGE_COST_USD = "streamjury_judge_cost_usd_total"
+JUDGE_CACHED = "streamjury_judge_cached_total"
+JUDGE_SUSPECT_VERDICTS = "streamjury_judge_suspect_verdicts_total"
+REDACTIONS = "streamjury_redactions_total"
+JUDGE_REPAIRS = "streamjury_judge_repairs_total"
+JUDGE_RETRIES = "streamjury_judge_retries_total"
+POSITION_CHECKS = "streamjury_position_checks_total"
+JUDGE_CALLS_SAVED = "streamjury_judge_calls_saved_total"
+CASCADE_PATHS = "streamjury_cascade_paths_total"
+DIMENSIONS_UNSCORED = "streamjury_dimensions_unscored_total"
+PANEL_AGREEMENT = "streamjury_panel_agreement"
+PANEL_SPREAD = "streamjury_panel_spread"
+PANEL_EFFECTIVE_VOTES = "streamjury_panel_effective_votes"
+JUDGE_SECONDS = "streamjury_judge_seconds"
+EVALUATION_SECONDS = "streamjury_evaluation_seconds"
+
+# Workers with budgets
+BUDGET_SPENT_USD = "streamjury_budget_spent_usd"
+BUDGET_LIMIT_USD = "streamjury_budget_limit_usd"
+BUDGET_REFUSED_CALLS = "streamjury_budget_refused_calls_total"
+BUDGET_EXCESS_USD = "streamjury_budget_excess_usd_total"
+
+# Monitors
+EVALUATIONS = "streamjury_evaluations_total"
+SAFETY = "streamjury_safety_total"
+SCORE_WEIGHTED_SUM = "streamjury_score_weighted_sum_total"
+SCORE_WEIGHTED_SQUARE_SUM = "streamjury_score_weighted_square_sum_total"
+SCORE_WEIGHT = "streamjury_score_weight_total"
+SCORE_WEIGHT_SQUARED = "streamjury_score_weight_squared_total"
+SCORE_MISSING_WEIGHT = "streamjury_score_missing_weight_total"
+OBJECTIVE_EVENTS = "streamjury_objective_events_total"
+OBJECTIVE_GOOD_EVENTS = "streamjury_objective_good_events_total"
+SCORE = "streamjury_score"
+# This one and its ends, `…_low` and `…_high`.
+SCORE_RECENT = "streamjury_score_recent"
+
+# Monitors that watch for drops; the first is a family of gauges: `…_mean`, `…_low` and so on
+DETECTION = "streamjury_detection"
+DETECTION_RAISED = f"{DETECTION}_raised"
+ALERTS = "streamjury_alerts_total"
+
+# Monitors with canaries; a family of gauges
+JUDGES = "streamjury_judges"
+JUDGES_CHANGED = f"{JUDGES}_changed"
+
+# Monitors that compare models; a family of gauges
+VERSIONS = "streamjury_versions"
+VERSIONS_DIFFERENCE = f"{VERSIONS}_difference"
+VERSIONS_WORSE = f"{VERSIONS}_worse"
+
+# Series that the recording rules make; estimates and objectives add what they are and their window: `…:mean1h`
+SCORE_SERIES = "app_dimension:streamjury_score"
+FLOOR_SERIES = "dimension:streamjury_score:floor"
+OBJECTIVE_SERIES = "app:streamjury_objective"
+FAILURE_RATIO = "judge:streamjury_verdicts:failure_ratio1h"
+AGREEMENT_RATIO = "criterion:streamjury_panel:agreement1h"
+COST_DAY = "streamjury:cost_usd:increase1d"
+COST_LEFT = "streamjury:cost_budget:left_ratio"
+BUDGET_LEFT = "app_window:streamjury_budget:left_ratio"
+EVALUATOR_SEEN = "fingerprint:streamjury_evaluator:seen"
+EVALUATOR_CHANGED = "streamjury:evaluator:changed"
+RECORDS_RATE = "stage:streamjury_records:rate5m"
+
+# Why a judge that was asked gave no usable verdict; other reasons are those of the record.
+FAILURE_REASONS = ("judge_unavailable", "timeout", "invalid_output")

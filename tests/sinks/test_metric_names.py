@@ -1,0 +1,60 @@
+"""Names of metrics stand in one module, and every one of them is a metric."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, names
+from sinks.metrics.budgets import BudgetMetrics
+from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+
+ROOT = Path(__file__).parents[2]
+MAKERS = (
+    SamplingMetrics,
+    PipelineMetrics,
+    BudgetMetrics,
+    ScoreMetrics,
+    DetectionMetrics,
+    CanaryMetrics,
+    VersionMetrics,
+)
+FAMILIES = (names.DETECTION, names.JUDGES, names.VERSIONS, names.SCORE_RECENT)
+CONSTANTS = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+
+
+def registered() -> set[str]:
+    found = set()
+    for maker in MAKERS:
+        registry = CollectorRegistry()
+        maker(registry)
+        for family in registry.collect():
+            found.add(f"{family.name}_total" if family.type == "counter" else family.name)
+    return found
+
+
+def test_every_registered_metric_has_its_name_from_the_module() -> None:
+    assert {name for name in registered() if name not in CONSTANTS and not name.startswith(FAMILIES)} == set()
+
+
+def test_every_name_in_the_module_is_a_metric_a_family_or_a_recorded_series() -> None:
+    recorded = {name for name in CONSTANTS if ":" in name}
+    prefixes = {*FAMILIES, names.VERSIONS_DIFFERENCE}
+    assert CONSTANTS - recorded - prefixes - registered() == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for folder in ("sinks", "stream", "dashboards")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path != ROOT / "sinks/metrics/names.py"
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_no_other_module_spells_the_name_of_a_metric_out(path: Path) -> None:
+    prefixes = sorted(CONSTANTS, key=len, reverse=True)
+    spelled = [name for name in prefixes if re.search(rf"{re.escape(name)}(?![a-z])", path.read_text(encoding="utf-8"))]
+    assert spelled == []

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
-
 from sinks.health import Health, Report
+
 from sinks.web import CertificateError, WebServer, server_tls
 from tests.parts import certificates
 

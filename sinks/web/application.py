@@ -14,7 +14,6 @@ from urllib.parse import parse_qs
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler as AiohttpHandler
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from sinks.web.connections import Connection, Connections, current_connection
 from sinks.web.limits import Limits
@@ -37,7 +36,7 @@ async def serve(
     """Answers requests on a listening socket until `stop` is set."""
     limits = application.limits
     runner = web.AppRunner(
-        application.build(),
+        application.built,
         access_log=None,
         logger=_ProtocolLog(log, {}),
         keepalive_timeout=limits.idle_seconds,
@@ -82,8 +81,9 @@ class Application:
             self._routes.append(Route(method="GET", path="/", handler=lambda _request: text_reply(index)))
         self._threads = {route: Threads[Reply](f"web {route.path}", route.max_threads) for route in self._routes}
         self._table: dict[web.AbstractRoute, Route] = {}
+        self.built = self._build()
 
-    def build(self) -> web.Application:
+    def _build(self) -> web.Application:
         """The routes as aiohttp has them; two with the same method and path are a `RuntimeError`."""
 
         @web.middleware
@@ -171,7 +171,7 @@ class Application:
             Request(
                 method=request.method,
                 path=request.path,
-                headers=_join_headers(request.headers),
+                headers=_join_headers(request),
                 query=parse_qs(request.rel_url.raw_query_string),
                 variables=dict(request.match_info),
                 body=body,
@@ -213,9 +213,9 @@ async def _collect(request: web.Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def _join_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """Headers that came in several lines as one each."""
-    return CIMultiDict({name: ", ".join(headers.getall(name)) for name in headers})
+def _join_headers(request: web.Request) -> dict[str, str]:
+    """The headers by their lower-case names; one that came in several lines is joined with commas."""
+    return {name.lower(): ", ".join(request.headers.getall(name)) for name in request.headers}
 
 
 def _run_handler(route: Route, request: Request) -> Reply:

@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._is_tls = False
         self._body: Body | None = None
         self._is_answering = False
         self._has_client_ended = False
@@ -93,9 +94,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         # A reply counts as written when the network has all of it: with a buffer in between, a client that does not
         # read would keep a closed connection open.
-        self._transport.set_write_buffer_limits(high=0)
+        self._transport.set_write_buffer_limits(high=1 if self._is_tls else 0)  # with 0, TLS would pause at 0 bytes
         # aiohttp's tasks for this connection are created in the next line, and inherit the variable.
         _current.set(self)
         self._handler.connection_made(transport)
@@ -105,8 +107,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Returns whether the connection stays open, which it never does with TLS."""
-        assert self._transport is not None
-        if self._transport.get_extra_info("sslcontext") is not None:
+        if self._is_tls:
             return False
         self._has_client_ended = True
         self._end_body()

@@ -12,8 +12,8 @@ def metrics_routes(registry: CollectorRegistry) -> tuple[Route, ...]:
 
     def show(request: Request) -> Reply:
         scrape = page.expose(
-            accept=request.headers.get("Accept", ""),
-            accept_encoding=request.headers.get("Accept-Encoding", ""),
+            accept=request.headers.get("accept", ""),
+            accept_encoding=request.headers.get("accept-encoding", ""),
             names=request.query.get("name[]", ()),
             is_shown=request.method != "HEAD",
         )

@@ -15,7 +15,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
-    """Names are compared without regard to case."""
+    """By their names in lower case."""
     query: Mapping[str, Sequence[str]]
     variables: Mapping[str, str]
     """Values of the `{names}` in the path of the route."""

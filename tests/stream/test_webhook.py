@@ -189,7 +189,9 @@ class TestRequests:
         assert b" 400 " in answer
         assert b"2 of 100 bytes" in answer
 
-    @pytest.mark.parametrize("request_line", [b"\x00\xff\r\n\r\n", b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET\r\n\r\n", b""])
+    @pytest.mark.parametrize(
+        "request_line", [b"\x00\xff\r\n\r\n", b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET\r\n\r\n", b""]
+    )
     def test_what_is_not_a_request_does_not_stop_it(self, inbox: Inbox, request_line: bytes) -> None:
         assert b" 200 " not in inbox.raw(request_line)
         assert inbox.post(notice(alert())).status_code == 200

@@ -36,7 +36,7 @@ async def serve(
     """Answers requests on a listening socket until `stop` is set."""
     limits = application.limits
     runner = web.AppRunner(
-        application.built,
+        application.for_aiohttp,
         access_log=None,
         logger=_ProtocolLog(log, {}),
         keepalive_timeout=limits.idle_seconds,
@@ -81,7 +81,7 @@ class Application:
             self._routes.append(Route(method="GET", path="/", handler=lambda _request: text_reply(index)))
         self._threads = {route: Threads[Reply](f"web {route.path}", route.max_threads) for route in self._routes}
         self._table: dict[web.AbstractRoute, Route] = {}
-        self.built = self._build()
+        self.for_aiohttp = self._build()
 
     def _build(self) -> web.Application:
         """The routes as aiohttp has them; two with the same method and path are a `RuntimeError`."""
@@ -184,9 +184,9 @@ class Application:
         except TimeoutError:
             log.warning("no reply to %s %s within %g s", route.method, route.path, self.limits.handler_seconds)
             return text_reply("no reply in time", HTTPStatus.SERVICE_UNAVAILABLE)
-        except RuntimeError as error:  # no more threads
+        except RuntimeError as error:  # the system has no more threads
             log.error("cannot reply to %s %s: %s", route.method, route.path, error)
-            return text_reply("no reply in time", HTTPStatus.SERVICE_UNAVAILABLE)
+            return text_reply("no thread to reply with", HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _write(self, request: web.Request, reply: Reply, connection: Connection) -> web.StreamResponse:
         connection.begin_writing()

@@ -13,7 +13,7 @@ from sinks.web.limits import Limits
 
 log = logging.getLogger(__name__)
 
-# A process that is out of file descriptors can accept again when something else closes.
+# A process that is out of file descriptors accepts again when something closes; ours have a small share of them.
 _RETRY_SECONDS = 1.0
 # A few turns of the event loop lie between the last bytes of a client and the handler of its request.
 _SETTLE_SECONDS = 0.1
@@ -161,7 +161,6 @@ class Connections:
                 continue
             except OSError as error:
                 log.warning("cannot accept connections: %s", error.strerror)
-                self._abort_slowest()
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             if not self._has_room() and not self._abort_slowest():
@@ -173,7 +172,7 @@ class Connections:
 
     async def close(self) -> None:
         """Ends all connections at once."""
-        for connection in self._open:
+        for connection in [*self._open]:
             connection.abort()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):

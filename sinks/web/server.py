@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from sinks.web.limits import Limits
@@ -31,8 +32,8 @@ class _Running(NamedTuple):
 class WebServer:
     """Serves routes from `start` to `stop`, or for the length of a `with` block.
 
-    Its event loop has its own thread, so that a stage that blocks does not stall it. With a token, all routes ask for
-    it that need one, and so do pages that do not exist; with a certificate, everything is served over TLS.
+    Its event loop has its own thread, so that a stage that blocks does not stall it. With a token, every route with
+    `needs_token` asks for it, and so does every page that does not exist. With a certificate, it serves TLS only.
     """
 
     def __init__(
@@ -86,7 +87,8 @@ class WebServer:
         """Finishes the requests in flight, for a short time, and closes the port."""
         if self._running is None or self._thread is None:
             return
-        self._running.loop.call_soon_threadsafe(self._running.stop.set)
+        with suppress(RuntimeError):  # the loop has ended by itself, with an error in the log
+            self._running.loop.call_soon_threadsafe(self._running.stop.set)
         self._thread.join(2 * self._limits.stop_seconds + _JOIN_SECONDS)
         self._running = None
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import httpx
@@ -112,9 +113,16 @@ class TestManyClients:
                     client.close()
             assert process.poll() is None
 
+    def test_a_process_that_is_out_of_files_accepts_clients_again_when_it_has_some(self) -> None:
+        with low_on_files(64) as (_process, url), httpx.Client(base_url=url, trust_env=False, timeout=20) as first:
+            assert int(first.get("/hold").text) > 20
+            with ThreadPoolExecutor() as pool:
+                second = pool.submit(httpx.get, f"{url}/files", trust_env=False, timeout=20)
+                assert second.result().text == "20"
+
 
 PROGRAM = """
-import resource, sys, tempfile
+import resource, sys, tempfile, threading
 resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
 from sinks.web.routes import Reply, Route
 from sinks.web.server import WebServer
@@ -125,7 +133,24 @@ def open_files(_request):
         file.close()
     return Reply(body=str(len(files)).encode())
 
-with WebServer([Route(method="GET", path="/files", handler=open_files)], index="", host="127.0.0.1", port=0) as server:
+held = []
+
+def hold(_request):
+    try:
+        while True:
+            held.append(tempfile.TemporaryFile())
+    except OSError:
+        return Reply(body=str(len(held)).encode())
+    finally:
+        threading.Timer(2, release).start()
+
+def release():
+    while held:
+        held.pop().close()
+
+pages = {{"/files": open_files, "/hold": hold}}
+routes = [Route(method="GET", path=path, handler=handler) for path, handler in pages.items()]
+with WebServer(routes, index="", host="127.0.0.1", port=0) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import httpx
 import pytest
@@ -87,7 +88,7 @@ def test_a_handler_is_given_all_of_the_request() -> None:
 
     def see(request: Request) -> Reply:
         seen.append(request)
-        return Reply(status=httpx.codes.CREATED, body=b"{}", content_type="application/json", headers={"X-Id": "7"})
+        return Reply(status=HTTPStatus.CREATED, body=b"{}", content_type="application/json", headers={"X-Id": "7"})
 
     route = Route(method="PUT", path="/apps/{app}", handler=see, max_body_bytes=10)
     with serve(route) as server:

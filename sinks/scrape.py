@@ -14,19 +14,16 @@ What was shown is remembered of a process, not of each scraper: one that came ba
 does not see a new series begin at 0. The series are few, because their labels are bounded, and so is the memory.
 """
 
+import gzip
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.registry import Collector, RestrictedRegistry
 from prometheus_client.samples import Sample
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
-
-Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
 _Series = tuple[str, frozenset[tuple[str, str]]]
 
 _COUNTED = frozenset({"counter", "histogram", "summary"})
@@ -78,22 +75,37 @@ class ScrapeView(Collector):
                 yield sample
 
 
-def metrics_app(registry: CollectorRegistry) -> Application:
-    """The WSGI application of `/metrics`, in the format that is asked for."""
-    stored, looked_at = make_wsgi_app(ScrapeView(registry, Shown())), make_wsgi_app(ScrapeView(registry))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposition:
+    """A scrape as it is sent."""
 
-    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        accept = _readable(environ.get("HTTP_ACCEPT", ""))
-        app = stored if choose_encoder(accept)[1].startswith(_OPEN_METRICS) else looked_at
-        return cast(Iterable[bytes], app({**environ, "HTTP_ACCEPT": accept}, start_response))
-
-    return answer
+    body: bytes
+    content_type: str
+    is_compressed: bool
 
 
-def _readable(accept: str) -> str:
-    """The library stumbles over a version that is no number: who asks for one gets what everybody gets."""
+class MetricsPage:
+    """A registry in the format that a scraper asks for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._as_is = ScrapeView(registry)
+        self._for_storage = ScrapeView(registry, Shown())
+
+    def expose(
+        self, *, accept: str = "", accept_encoding: str = "", names: Sequence[str] = (), is_shown: bool = True
+    ) -> Exposition:
+        """With `names`, only these metrics. A scrape that nobody sees (`is_shown`) leaves new series new."""
+        encode, content_type = _choose_encoder(accept)
+        view = self._for_storage if is_shown and content_type.startswith(_OPEN_METRICS) else self._as_is
+        text = encode(view.restricted_registry(names) if names else view)
+        is_compressed = gzip_accepted(accept_encoding)
+        body = gzip.compress(text) if is_compressed else text
+        return Exposition(body=body, content_type=content_type, is_compressed=is_compressed)
+
+
+def _choose_encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """The library fails on a version that is not a number: whoever asks for one gets the default."""
     try:
-        choose_encoder(accept)
+        return choose_encoder(accept)
     except (TypeError, ValueError):
-        return ""
-    return accept
+        return choose_encoder("")

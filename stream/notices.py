@@ -1,35 +1,27 @@
-"""Notices of Alertmanager: reading them, telling them in words, and a small web server that takes them."""
+"""Notices of Alertmanager: reading them, putting them in words, and the routes of a web server that receives them."""
 
 import json
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from sinks.serving import QuickBind, Serving
+from sinks.web.routes import Reply, Request, Route, text_reply
 from stream.logs import escaped
 from stream.printable import printable, shortened
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""
+INDEX = "streamjury webhook: POST / or /alerts takes notices of Alertmanager (version 4), GET /healthz says ok"
 
 log = logging.getLogger(__name__)
 
-_INDEX = "streamjury webhook: POST / or /alerts takes notices of Alertmanager (version 4), GET /healthz says ok"
 # Alertmanager sends a group of alerts at once; a thousand of ours with all their text are about half of this.
 _BODY_BYTES = 4 * 1024 * 1024
-# Read and thrown away of a body that is too long: its sender listens for an answer only after the last byte.
-_REFUSED_BYTES = 8 * _BODY_BYTES
-_CHUNK_BYTES = 65_536
-# A client that says nothing for so long is cut off, because a thread waits for it.
-_SILENCE_SECONDS = 15.0
-_LOOK_SECONDS = 0.1
 _SUMMARY_CHARS = 500
 _LABEL_CHARS = 80
 
@@ -122,22 +114,44 @@ def _moment(at: datetime) -> str:
 Take = Callable[[Notice, datetime], None]
 
 
-class NoticeServer(Serving):
-    """Hands every notice to `take`, one after the other, from `with` to the end of the block."""
+class NoticeReceiver:
+    """Hands every notice to `take`, one after the other; contributes its routes to a web server."""
 
-    def __init__(self, host: str, port: int, take: Take) -> None:
+    def __init__(self, take: Take) -> None:
         self._take = take
         self._lock = threading.Lock()
         self._error: OSError | None = None
-        super().__init__(_Server((host, port), self), name="webhook", look_seconds=_LOOK_SECONDS)
 
     def check(self) -> None:
-        """Raises what kept a notice from being told, such as a reader of the output that went away."""
+        """Raises what kept a notice from being printed, such as a reader of the output that went away."""
         if self._error is not None:
             raise self._error
 
-    def deliver(self, notice: Notice) -> bool:
-        """Whether the notice was told; Alertmanager sends again what was not."""
+    def routes(self) -> tuple[Route, ...]:
+        """Notices come without a token: Alertmanager is given an address, and no more."""
+        return (
+            *(
+                Route(method="POST", path=path, handler=self._receive, needs_token=False, max_body_bytes=_BODY_BYTES)
+                for path in sorted(PATHS)
+            ),
+            *(
+                Route(method="GET", path=path, handler=lambda _: text_reply(INDEX), needs_token=False)
+                for path in sorted(PATHS)
+            ),
+            Route(method="GET", path="/healthz", handler=lambda _: text_reply("ok"), needs_token=False),
+        )
+
+    def _receive(self, request: Request) -> Reply:
+        try:
+            notice = read_notice(request.body)
+        except NoticeError as error:
+            return text_reply(str(error), HTTPStatus.BAD_REQUEST)
+        if not self._deliver(notice):
+            return text_reply("the notice could not be told", HTTPStatus.SERVICE_UNAVAILABLE)
+        return text_reply("ok")
+
+    def _deliver(self, notice: Notice) -> bool:
+        """Whether the notice was printed; Alertmanager sends it again if not."""
         with self._lock:
             try:
                 self._take(notice, datetime.now(UTC))
@@ -148,71 +162,3 @@ class NoticeServer(Serving):
                 log.exception("a notice could not be told")
                 return False
         return True
-
-
-class _Server(QuickBind, ThreadingHTTPServer):
-    def __init__(self, address: tuple[str, int], notices: NoticeServer) -> None:
-        super().__init__(address, _Handler)
-        self.notices = notices
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that leave, or fall silent, are no errors of ours."""
-
-
-class _Answer(NamedTuple):
-    status: HTTPStatus
-    text: str
-
-
-class _Handler(BaseHTTPRequestHandler):
-    # One request per connection, as HTTP/1.0 has it: notices are rare, and an idle thread per client is not needed.
-    timeout = _SILENCE_SECONDS
-    server_version, sys_version = "streamjury", ""
-    server: _Server
-
-    def do_GET(self) -> None:
-        if self.path == "/healthz":
-            self._say(_Answer(HTTPStatus.OK, "ok"))
-        elif self.path in PATHS:
-            self._say(_Answer(HTTPStatus.OK, _INDEX))
-        else:
-            self._say(_Answer(HTTPStatus.NOT_FOUND, _INDEX))
-
-    def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not re.fullmatch(r"[0-9]{1,18}", length):
-            self._say(_Answer(HTTPStatus.BAD_REQUEST, "a notice comes with its length (Content-Length)"))
-        elif int(length) > _BODY_BYTES:
-            self._throw_away(int(length))
-            self._say(_Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a notice has at most {_BODY_BYTES} bytes"))
-        else:
-            self._say(self._taken(self.rfile.read(int(length)), int(length)))
-
-    def _taken(self, body: bytes, length: int) -> _Answer:
-        if self.path not in PATHS:
-            return _Answer(HTTPStatus.NOT_FOUND, _INDEX)
-        if len(body) < length:
-            return _Answer(HTTPStatus.BAD_REQUEST, f"the body ends after {len(body)} of {length} bytes")
-        try:
-            notice = read_notice(body)
-        except NoticeError as error:
-            return _Answer(HTTPStatus.BAD_REQUEST, str(error))
-        if not self.server.notices.deliver(notice):
-            return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, "the notice could not be told")
-        return _Answer(HTTPStatus.OK, "ok")
-
-    def _throw_away(self, length: int) -> None:
-        left = min(length, _REFUSED_BYTES)
-        while left > 0 and (read := len(self.rfile.read(min(left, _CHUNK_BYTES)))):
-            left -= read
-
-    def _say(self, answer: _Answer) -> None:
-        body = f"{answer.text}\n".encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """A line per request would stand between the alerts."""

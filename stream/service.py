@@ -16,9 +16,11 @@ from prometheus_client import CollectorRegistry
 
 from judges.evaluation import Evaluation
 from sinks.base import Sink
-from sinks.health import Health
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
-from sinks.web import CertificateError, WebServer, server_tls
+from sinks.web.health import Health, health_routes
+from sinks.web.metrics import metrics_routes
+from sinks.web.server import WebServer
+from sinks.web.tls import CertificateError, server_tls
 from stream.assembly import build_evaluator, open_verdicts
 from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
@@ -109,7 +111,7 @@ class Service:
     def __enter__(self) -> Self:
         relax_collector()
         with ExitStack() as stack:
-            self.url = stack.enter_context(self._web_server()).url
+            self.url = self._start_web_server(stack).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 telemetry = stack.enter_context(telemetry_of(self.config))
                 worker.sinks += [] if telemetry is None else [telemetry]
@@ -169,12 +171,18 @@ class Service:
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
 
-    def _web_server(self) -> WebServer:
+    def _start_web_server(self, stack: ExitStack) -> WebServer:
         http = self.config.http
-        token = http.token.get_secret_value() if http.token is not None else None
-        tls = _tls(http)
+        server = WebServer(
+            [*metrics_routes(self.registry), *health_routes(self.health)],
+            index="streamjury: /metrics /healthz /readyz",
+            host=http.host,
+            port=http.port,
+            token=http.token.get_secret_value() if http.token is not None else None,
+            tls=_tls(http),
+        )
         try:
-            return WebServer(self.registry, self.health, host=http.host, port=http.port, token=token, tls=tls)
+            return stack.enter_context(server)
         except OSError as error:
             raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
 

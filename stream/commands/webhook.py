@@ -1,13 +1,15 @@
 """`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 
 import click
 
+from sinks.web.server import WebServer
 from stream.commands.interruption import Interruption, until_reader_leaves
-from stream.notices import Alert, Notice, NoticeServer, alert_json, alert_line
+from stream.notices import INDEX, Alert, Notice, NoticeReceiver, alert_json, alert_line
 
 _LOOK_SECONDS = 0.2
 
@@ -33,22 +35,29 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
       streamjury webhook
       streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
     """
-    write = alert_json if as_json else alert_line
-    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, write) as server:
+    receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
+    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:
         click.echo(f"waiting for notices of Alertmanager at {server.url}/alerts; Ctrl-C stops", err=True)
         while not interruption.stop.wait(_LOOK_SECONDS):
-            server.check()
+            receiver.check()
 
 
-def _listening(host: str, port: int, write: Callable[[Alert, datetime], str]) -> NoticeServer:
-    def tell(notice: Notice, at: datetime) -> None:
+def _printer(write: Callable[[Alert, datetime], str]) -> Callable[[Notice, datetime], None]:
+    def print_notice(notice: Notice, at: datetime) -> None:
         for alert in notice.alerts:
-            # What the terminal has no letters for is told in others, rather than not at all.
+            # Letters that the terminal does not have are escaped.
             click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
         if notice.truncated:
             click.echo(f"{notice.truncated} more alerts were left out by Alertmanager", err=True)
 
-    try:
-        return NoticeServer(host, port, tell)
-    except OSError as error:
-        raise click.ClickException(f"cannot listen on {host}:{port} ({error.strerror}); set --port") from None
+    return print_notice
+
+
+@contextmanager
+def _listening(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(WebServer(receiver.routes(), index=INDEX, host=host, port=port))
+        except OSError as error:
+            raise click.ClickException(f"cannot listen on {host}:{port} ({error.strerror}); set --port") from None
+        yield server

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from shutil import which
+from urllib.parse import parse_qs
 
 import httpx
 import pytest
@@ -16,10 +17,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
-from sinks.health import Health
 from sinks.metrics.scores import OptIn
-from sinks.scrape import ScrapeView, Shown, metrics_app
-from sinks.web import WebServer
+from sinks.scrape import ScrapeView, Shown
+from sinks.web.metrics import metrics_routes
+from sinks.web.routes import Request
+from sinks.web.server import WebServer
 from tests.parts.required import unavailable
 from tests.sinks.measured import TRACE, TRACEPARENT, Scraped, evaluation, everything, large
 
@@ -58,15 +60,24 @@ class Served:
 
 
 def serve(registry: CollectorRegistry) -> Served:
-    """Without a socket: to end a server takes half a second."""
-    transport = httpx.WSGITransport(app=metrics_app(registry))
-    return Served(httpx.Client(transport=transport, base_url="http://127.0.0.1"))
+    """Without a socket: what is asked for goes straight to the handler of the page."""
+    [route] = metrics_routes(registry)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        query = parse_qs(request.url.query.decode())
+        asked = Request(method="GET", path="/metrics", headers=request.headers, query=query, variables={}, body=b"")
+        reply = route.handler(asked)
+        return httpx.Response(
+            reply.status, content=reply.body, headers={"Content-Type": reply.content_type, **reply.headers}
+        )
+
+    return Served(httpx.Client(transport=httpx.MockTransport(answer), base_url="http://127.0.0.1"))
 
 
 @contextmanager
 def served_on_a_socket(registry: CollectorRegistry) -> Iterator[Served]:
     with (
-        WebServer(registry, Health(), host="127.0.0.1", port=0) as server,
+        WebServer(metrics_routes(registry), index="", host="127.0.0.1", port=0) as server,
         # No proxy of the environment may stand between us and loopback.
         httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client,
     ):

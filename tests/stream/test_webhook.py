@@ -18,8 +18,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinks.web.server import WebServer
 from stream.commands.webhook import webhook
-from stream.notices import Alert, Notice, NoticeError, NoticeServer, alert_json, alert_line, read_notice
+from stream.notices import INDEX, Alert, Notice, NoticeError, NoticeReceiver, alert_json, alert_line, read_notice
 
 AT = datetime(2026, 5, 6, 7, 8, 9, 250_000, tzinfo=UTC)
 FOR_EVER = "0001-01-01T00:00:00Z"
@@ -53,7 +54,8 @@ class Inbox:
     def __init__(self) -> None:
         self.taken: list[Notice] = []
         self.error: OSError | None = None
-        self.server = NoticeServer("127.0.0.1", 0, self._take)
+        self.receiver = NoticeReceiver(self._take)
+        self.server = WebServer(self.receiver.routes(), index=INDEX, host="127.0.0.1", port=0)
 
     def _take(self, found: Notice, _at: datetime) -> None:
         if self.error is not None:
@@ -180,14 +182,16 @@ class TestRequests:
 
     @pytest.mark.parametrize("length", ["", "Content-Length: -1\r\n", "Content-Length: many\r\n"])
     def test_a_body_without_a_length_is_refused(self, inbox: Inbox, length: str) -> None:
-        assert b" 400 " in inbox.raw(f"POST /alerts HTTP/1.1\r\n{length}\r\n".encode())
+        assert b" 400 " in inbox.raw(f"POST /alerts HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode())
 
     def test_a_body_that_breaks_off_is_refused(self, inbox: Inbox) -> None:
-        answer = inbox.raw(b"POST /alerts HTTP/1.1\r\nContent-Length: 100\r\n\r\n", b"{}")
+        answer = inbox.raw(b"POST /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n", b"{}")
         assert b" 400 " in answer
         assert b"2 of 100 bytes" in answer
 
-    @pytest.mark.parametrize("request_line", [b"\x00\xff\r\n\r\n", b"PUT / HTTP/1.1\r\n\r\n", b"GET\r\n\r\n", b""])
+    @pytest.mark.parametrize(
+        "request_line", [b"\x00\xff\r\n\r\n", b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET\r\n\r\n", b""]
+    )
     def test_what_is_not_a_request_does_not_stop_it(self, inbox: Inbox, request_line: bytes) -> None:
         assert b" 200 " not in inbox.raw(request_line)
         assert inbox.post(notice(alert())).status_code == 200
@@ -195,7 +199,7 @@ class TestRequests:
     def test_a_client_that_says_nothing_keeps_nobody_waiting(self, inbox: Inbox) -> None:
         host, port = inbox.server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as silent:
-            silent.sendall(b"POST /alerts HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
+            silent.sendall(b"POST /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
             assert inbox.post(notice(alert())).status_code == 200
 
     def test_what_could_not_be_told_is_refused_so_that_it_is_sent_again(self, inbox: Inbox) -> None:
@@ -204,7 +208,7 @@ class TestRequests:
             made.error = BrokenPipeError("gone")
             assert made.post(notice(alert())).status_code == 503
             with pytest.raises(BrokenPipeError):
-                made.server.check()
+                made.receiver.check()
 
     def test_notices_that_arrive_at_once_are_told_one_after_the_other(self, inbox: Inbox) -> None:
         threads = [threading.Thread(target=inbox.post, args=(notice(alert()),)) for _ in range(10)]

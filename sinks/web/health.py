@@ -1,8 +1,12 @@
-"""Health: what the parts of a process say about themselves, gathered into two answers."""
+"""Health: what the parts of a process report about themselves, gathered into two pages."""
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+
+from sinks.web.routes import Reply, Route
 
 Check = Callable[[], str | None]
 """Says what is wrong, or None."""
@@ -51,15 +55,32 @@ class Health:
         return Report(parts={**ready.parts, **alive.problems}, problems={**ready.problems, **alive.problems})
 
 
-def _report(checks: Mapping[str, Check]) -> Report:
-    found = {name: _ask(check) for name, check in checks.items()}
-    return Report(
-        parts={name: problem or "ok" for name, problem in found.items()},
-        problems={name: problem for name, problem in found.items() if problem is not None},
+def health_routes(health: Health) -> tuple[Route, ...]:
+    """`/healthz` and `/readyz`. A supervisor has no token, and sees only whether the process is well."""
+    return (
+        Route(method="GET", path="/healthz", handler=lambda _: _reply(health.alive()), needs_token=False),
+        Route(method="GET", path="/readyz", handler=lambda _: _reply(health.ready()), needs_token=False),
     )
 
 
-def _ask(check: Check) -> str | None:
+def _reply(report: Report) -> Reply:
+    return Reply(
+        status=HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE,
+        body=json.dumps({"ok": report.ok, "parts": dict(report.parts)}, ensure_ascii=False).encode() + b"\n",
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+def _report(checks: Mapping[str, Check]) -> Report:
+    problems = {name: _run_check(check) for name, check in checks.items()}
+    return Report(
+        parts={name: problem or "ok" for name, problem in problems.items()},
+        problems={name: problem for name, problem in problems.items() if problem is not None},
+    )
+
+
+def _run_check(check: Check) -> str | None:
     try:
         return check()
     except Exception as error:  # a check that breaks is a part that is not well

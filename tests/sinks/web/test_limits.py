@@ -1,0 +1,397 @@
+"""Limits of the web server: slow clients, many clients, large requests and slow handlers, over real sockets."""
+
+import logging
+import re
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from sinks.web.limits import Limits
+from sinks.web.routes import Reply, Request, Route
+from sinks.web.server import WebServer
+from tests.sinks.web.asking import ask, connect, is_closed, page, read_all, serve, slow_clients
+
+HALF_A_HEAD = b"GET /quick HTTP/1.1\r\nHost: x\r\nX-Slow: "
+HALF_A_BODY = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf"
+
+
+def echo(request: Request) -> Reply:
+    return Reply(body=request.body)
+
+
+ECHO = Route(method="POST", path="/echo", handler=echo, max_body_bytes=1000)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Whether it became true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class TestManyClients:
+    @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "head", "body"])
+    def test_hundreds_of_slow_clients_keep_out_nobody(self, sent: bytes) -> None:
+        with serve(page("/quick"), ECHO) as server, slow_clients(server, 300, sent):
+            for _ in range(20):
+                assert ask(server, "/quick").text == "quick\n"
+
+    def test_clients_beyond_the_limit_replace_those_that_were_waited_for_longest(self) -> None:
+        with (
+            serve(page("/quick"), limits=Limits(connections=10)) as server,
+            slow_clients(server, 25, HALF_A_HEAD) as clients,
+        ):
+            assert until(lambda: sum(map(is_closed, clients)) == 15)
+            assert [is_closed(client) for client in clients] == [True] * 15 + [False] * 10
+
+    def test_a_client_whose_request_is_computed_is_not_replaced(self) -> None:
+        begun, release = threading.Event(), threading.Event()
+
+        def slow(_request: Request) -> Reply:
+            begun.set()
+            release.wait(10)
+            return Reply(body=b"worth waiting\n")
+
+        with serve(page("/slow", slow), limits=Limits(connections=3)) as server, connect(server) as patient:
+            patient.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert begun.wait(5)
+            with slow_clients(server, 10) as clients:
+                assert until(lambda: sum(map(is_closed, clients)) == 8)
+                release.set()
+                assert read_all(patient).endswith(b"worth waiting\n")
+
+    def test_with_all_connections_at_work_a_new_one_is_closed(self) -> None:
+        begun, release = threading.Event(), threading.Event()
+
+        def slow(_request: Request) -> Reply:
+            begun.set()
+            release.wait(10)
+            return Reply()
+
+        with serve(page("/slow", slow), limits=Limits(connections=1)) as server, connect(server) as first:
+            first.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert begun.wait(5)
+            with connect(server) as second:
+                assert read_all(second) == b""
+            release.set()
+            assert b" 200 OK" in read_all(first)
+
+    def test_the_limit_leaves_most_of_the_open_files_to_the_rest_of_the_process(self) -> None:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+            assert Limits().allowed_connections() == 50
+            assert Limits(connections=20).allowed_connections() == 20
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert Limits().allowed_connections() == min(128, before[0] // 4 if before[0] > 0 else 128)
+
+    def test_500_slow_clients_do_not_take_the_files_of_a_process_that_may_open_64(self) -> None:
+        """The process can open files of its own and answers, while the clients hold on."""
+        with low_on_files(64) as (process, url):
+            host, port = httpx.URL(url).host, httpx.URL(url).port
+            clients = [socket.create_connection((host, port), timeout=10) for _ in range(500)]
+            try:
+                for client in clients:
+                    client.sendall(HALF_A_HEAD)
+                for _ in range(5):
+                    assert httpx.get(f"{url}/files", trust_env=False, timeout=10).text == "20"
+            finally:
+                for client in clients:
+                    client.close()
+            assert process.poll() is None
+
+    def test_a_process_that_is_out_of_files_accepts_clients_again_when_it_has_some(self) -> None:
+        with low_on_files(64) as (_process, url), httpx.Client(base_url=url, trust_env=False, timeout=20) as first:
+            assert int(first.get("/hold").text) > 20
+            with ThreadPoolExecutor() as pool:
+                second = pool.submit(httpx.get, f"{url}/files", trust_env=False, timeout=20)
+                assert second.result().text == "20"
+
+
+PROGRAM = """
+import resource, sys, tempfile, threading
+resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
+from sinks.web.routes import Reply, Route
+from sinks.web.server import WebServer
+
+def open_files(_request):
+    files = [tempfile.TemporaryFile() for _ in range(20)]
+    for file in files:
+        file.close()
+    return Reply(body=str(len(files)).encode())
+
+held = []
+
+def hold(_request):
+    try:
+        while True:
+            held.append(tempfile.TemporaryFile())
+    except OSError:
+        return Reply(body=str(len(held)).encode())
+    finally:
+        threading.Timer(2, release).start()
+
+def release():
+    while held:
+        held.pop().close()
+
+pages = {{"/files": open_files, "/hold": hold}}
+routes = [Route(method="GET", path=path, handler=handler) for path, handler in pages.items()]
+with WebServer(routes, index="", host="127.0.0.1", port=0) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def low_on_files(files: int) -> "Running":
+    return Running(PROGRAM.format(files=files))
+
+
+class Running:
+    """A program in a process of its own, and the address that it prints first."""
+
+    def __init__(self, program: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> tuple["subprocess.Popen[str]", str]:
+        assert self._process.stdout is not None
+        return self._process, self._process.stdout.readline().strip()
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.communicate(timeout=20)
+
+
+class TestSlowClients:
+    @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD], ids=["nothing", "head"])
+    def test_a_request_whose_headers_do_not_come_is_given_up(self, sent: bytes) -> None:
+        with serve(page("/quick"), limits=Limits(idle_seconds=0.3)) as server, connect(server) as client:
+            client.sendall(sent)
+            begun = time.monotonic()
+            assert read_all(client) == b""
+            assert 0.2 < time.monotonic() - begun < 5
+
+    def test_a_client_that_sends_a_byte_now_and_then_gains_no_time(self) -> None:
+        with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
+            client.sendall(HALF_A_HEAD)
+            begun = time.monotonic()
+            while not is_closed(client) and time.monotonic() - begun < 10:
+                with suppress(ConnectionError):
+                    client.sendall(b"x")
+                time.sleep(0.05)
+            assert 0.4 < time.monotonic() - begun < 5
+
+    def test_an_idle_connection_is_kept_for_the_next_request_and_then_closed(self) -> None:
+        request = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
+        with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
+            for _ in range(3):
+                client.sendall(request)
+                assert client.recv(1000).endswith(b"quick\n")
+            begun = time.monotonic()
+            assert read_all(client) == b""
+            assert 0.3 < time.monotonic() - begun < 5
+
+    def test_a_body_that_does_not_come_is_refused_and_the_connection_closed(self) -> None:
+        limits = Limits(body_seconds=0.3, linger_seconds=0.3)
+        with serve(ECHO, limits=limits) as server, connect(server) as client:
+            client.sendall(HALF_A_BODY)
+            reply = read_all(client)
+        assert b" 408 " in reply
+        assert reply.endswith(b"the body did not arrive within 0.3 seconds\n")
+
+    def test_a_client_that_does_not_read_its_reply_is_cut_off(self) -> None:
+        """The reply is larger than what the kernel keeps for both sides."""
+        written = threading.Event()
+
+        def large(_request: Request) -> Reply:
+            written.set()
+            return Reply(body=bytes(50_000_000))
+
+        with serve(page("/large", large), limits=Limits(write_seconds=0.5)) as server, connect(server) as client:
+            client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert written.wait(5)
+            time.sleep(1.5)
+            assert len(read_all(client)) < 50_000_000
+
+    def test_a_client_that_leaves_before_its_reply_harms_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
+        begun, release = threading.Event(), threading.Event()
+
+        def slow(_request: Request) -> Reply:
+            begun.set()
+            release.wait(10)
+            return Reply(body=bytes(1_000_000))
+
+        with serve(page("/slow", slow), page("/quick")) as server:
+            with connect(server) as client:
+                client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert begun.wait(5)
+            release.set()
+            assert ask(server, "/quick").status_code == 200
+        assert not [
+            record for record in caplog.records if record.levelno > logging.DEBUG and "httpx" not in record.name
+        ]
+
+    def test_a_client_that_closes_its_side_after_the_request_gets_its_reply(self) -> None:
+        def slow(_request: Request) -> Reply:
+            time.sleep(0.3)
+            return Reply(body=b"still here\n")
+
+        with serve(page("/slow", slow)) as server, connect(server) as client:
+            client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            begun = time.monotonic()
+            reply = read_all(client)
+        assert b"still here\n" in reply
+        assert reply.endswith(b"pages: /quick /slow\n")
+        assert time.monotonic() - begun < 5
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[WebServer]:
+    with serve(ECHO, page("/quick")) as running:
+        yield running
+
+
+class TestSizes:
+    def test_a_body_at_the_limit_is_read_and_one_beyond_it_is_refused(self, server: WebServer) -> None:
+        assert ask(server, "/echo", "POST", content=b"x" * 1000).text == "x" * 1000
+        refused = ask(server, "/echo", "POST", content=b"x" * 1001)
+        assert (refused.status_code, refused.text) == (413, "a body has at most 1000 bytes\n")
+
+    @pytest.mark.parametrize(("number", "status"), [(10, 200), (11, 413)])
+    def test_the_limit_is_for_chunked_bodies_too(self, server: WebServer, number: int, status: int) -> None:
+        assert ask(server, "/echo", "POST", content=(b"x" * 100 for _ in range(number))).status_code == status
+
+    def test_a_client_that_sends_a_refused_body_to_its_end_reads_the_reply(self, server: WebServer) -> None:
+        assert ask(server, "/echo", "POST", content=bytes(5_000_000)).status_code == 413
+
+    def test_a_chunked_body_that_breaks_off_is_refused(self, server: WebServer) -> None:
+        with connect(server) as client:
+            client.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+            client.shutdown(socket.SHUT_WR)
+            reply = read_all(client)
+        assert b" 400 " in reply
+        assert reply.endswith(b"the body ends after 5 of unknown bytes\n")
+
+    def test_a_chunk_that_is_none_is_refused(self, server: WebServer) -> None:
+        with connect(server) as client:
+            client.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
+            assert b" 400 " in read_all(client)
+
+    def test_a_compressed_body_is_not_unpacked(self, server: WebServer) -> None:
+        reply = ask(server, "/echo", "POST", content=b"not gzip", headers={"Content-Encoding": "gzip"})
+        assert reply.content == b"not gzip"
+
+    def test_the_body_of_a_request_that_needs_none_is_discarded(self, server: WebServer) -> None:
+        assert ask(server, "/quick", "GET", content=b"x" * 100_000).text == "quick\n"
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            pytest.param({"X-Large": "x" * 8200}, id="one too long"),
+            pytest.param({f"X-{number}": "x" for number in range(100)}, id="too many"),
+        ],
+    )
+    def test_headers_beyond_the_limit_are_refused(self, server: WebServer, headers: dict[str, str]) -> None:
+        assert ask(server, "/quick", headers=headers).status_code == 400
+        assert ask(server, "/quick").status_code == 200
+
+    def test_a_path_beyond_the_limit_is_refused(self, server: WebServer) -> None:
+        assert ask(server, f"/{'x' * 9000}").status_code == 400
+
+
+class TestSlowHandlers:
+    def test_a_handler_that_takes_too_long_is_a_503_and_a_line_in_the_log(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        release = threading.Event()
+
+        def slow(_request: Request) -> Reply:
+            release.wait(10)
+            return Reply()
+
+        with serve(page("/slow", slow), limits=Limits(handler_seconds=0.2)) as server:
+            reply = ask(server, "/slow?secret=1")
+            release.set()
+        assert (reply.status_code, reply.text) == (503, "no reply in time\n")
+        [line] = [record.getMessage() for record in caplog.records if record.name.startswith("sinks")]
+        assert line == "no reply to GET /slow within 0.2 s"
+
+    def test_a_page_that_hangs_holds_up_no_other_page_and_works_again_later(self) -> None:
+        release = threading.Event()
+
+        def hanging(_request: Request) -> Reply:
+            release.wait(10)
+            return Reply(body=b"back\n")
+
+        with serve(page("/slow", hanging), page("/quick"), limits=Limits(handler_seconds=0.5)) as server:
+            threads = [threading.Thread(target=ask, args=(server, "/slow")) for _ in range(10)]
+            for thread in threads:
+                thread.start()
+            for _ in range(10):
+                assert ask(server, "/quick").status_code == 200
+            for thread in threads:
+                thread.join()
+            release.set()
+            assert ask(server, "/slow").text == "back\n"
+
+    def test_no_more_threads_than_allowed_compute_a_page(self) -> None:
+        lock = threading.Lock()
+        running = most = 0
+
+        def count(_request: Request) -> Reply:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.05)
+            with lock:
+                running -= 1
+            return Reply()
+
+        with serve(page("/count", count, max_threads=3)) as server:
+            threads = [threading.Thread(target=ask, args=(server, "/count")) for _ in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert most == 3
+
+    def test_stopping_waits_for_a_request_in_flight_and_not_for_one_that_hangs(self) -> None:
+        release = threading.Event()
+        replies: list[bytes] = []
+
+        def slow(_request: Request) -> Reply:
+            time.sleep(0.5)
+            return Reply(body=b"finished\n")
+
+        def hanging(_request: Request) -> Reply:
+            release.wait(20)
+            return Reply()
+
+        server = serve(page("/slow", slow), page("/hanging", hanging), limits=Limits(stop_seconds=1))
+        with server, connect(server) as first, connect(server) as second, connect(server):
+            first.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+            second.sendall(b"GET /hanging HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(0.2)
+            begun = time.monotonic()
+            server.stop()
+            assert time.monotonic() - begun < 6
+            replies = [read_all(first), read_all(second)]
+        release.set()
+        assert re.search(rb"finished\n$", replies[0])
+        assert replies[1] == b""

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import argument_parser, open_purse
+from benchmarks.common import argument_parser
+from benchmarks.worker_budget import open_purse
 from tests.stream.spending.board import SLOTS
 from tests.stream.spending.callers import IN_FLIGHT
 from tests.stream.spending.simulation import Finding, controller, drawn

@@ -89,7 +89,9 @@ def main() -> None:
     delays = sorted(measure_delay(seed) for seed in range(runs))
     table = Table("measure", "value", title=f"{CANARIES} canaries an hour, {runs} runs")
     table.add_row(f"runs of {days} days with a false alarm", f"{false_alarms} ({false_alarms / runs:.1%})")
-    table.add_row(f"canaries from {STABLE:.1%} → {CHANGED:.0%} to the alarm: median", f"{statistics.median(delays):.0f}")
+    table.add_row(
+        f"canaries from {STABLE:.1%} → {CHANGED:.0%} to the alarm: median", f"{statistics.median(delays):.0f}"
+    )
     table.add_row("… in 95 % of the runs", str(delays[int(0.95 * (runs - 1))]))
     table.add_row("… in all runs", str(delays[-1]))
     Console(width=100).print(table)

@@ -63,7 +63,9 @@ async def ask_panel(endpoint: JudgeEndpoint, answers: list[str], stop_early: boo
         await panel.aclose()
 
 
-async def count_calls(ask: Ask, answers: list[str], probability: float, *, stop_early: bool) -> tuple[int, list[object]]:
+async def count_calls(
+    ask: Ask, answers: list[str], probability: float, *, stop_early: bool
+) -> tuple[int, list[object]]:
     """Judge the answers on a new endpoint, and return the calls made and the outcomes."""
     with JudgeEndpoint(vote(probability)) as endpoint:
         results = await ask(endpoint, answers, stop_early)

@@ -12,7 +12,8 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import argument_parser, create_topics, generate_values, measure_evaluator, write_records
+from benchmarks.common import argument_parser, create_topics, write_records
+from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.metrics import Outcome, Stage
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
@@ -44,7 +45,7 @@ def wait_for(service: Service, records: int, *, look_seconds: float) -> int:
 
 def main() -> None:
     options = argument_parser(__doc__).parse_args()
-    values = generate_values(SHORT_RECORDS if options.short else RECORDS)
+    values = list(generate_values(SHORT_RECORDS if options.short else RECORDS))
     alone, worker = measure_evaluator(values), measure_worker(values)
     table = Table("judged by", "records/s", title=f"{len(values):,} records, six dimensions each, local judge")
     table.add_row("the evaluator alone", f"{alone:,.0f}")

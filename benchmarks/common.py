@@ -1,38 +1,22 @@
-"""Shared parts of the benchmarks: the command line, topics and records on a broker, and the baselines to compare with.
+"""Shared parts of the benchmarks: the command line, topics and records on a broker, and the memory of a process.
 
-Every benchmark has two forms. The full form measures, and fails when a promise does not hold. The short form (`--short`)
-runs the same code on little data, for the tests. It checks results that must be right for any amount of data, but no
-promise about speed, memory or statistics: those need the full amount and an idle machine.
+Every benchmark has two forms. The full form measures, and fails when a promise does not hold. The short form is for
+the tests: with `--short` the same code runs on little data. It checks results that must be right for any amount of
+data, but no promise about speed or statistics: those need the full amount and an idle machine.
 """
 
 import argparse
-import asyncio
 import sys
-import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from confluent_kafka import Producer
 
-from judges import Submission
-from judges.evaluation import Sampling
-from judges.models.spending import Purse
-from stream.assembly import build_evaluator
 from stream.commands.topics import plan_topics
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
-from stream.offsets import Partition
-from stream.reading import InteractionReader
-from stream.spending import Treasury
-from stream.spending.limits import Budget, Budgets
-from stream.traffic import generate, load_corpus, plan
 from tests.parts.kafka import KafkaBroker
-
-DEADLINE_SECONDS = 45.0
-WARM_UP_RECORDS = 100
 
 
 def argument_parser(description: str | None) -> argparse.ArgumentParser:
@@ -43,7 +27,7 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--short",
         action="store_true",
-        help="run on little data within seconds, and check no promise about speed, memory or statistics",
+        help="run on little data within seconds, and check no promise about speed or statistics",
     )
     return parser
 
@@ -76,56 +60,6 @@ def write_records(bootstrap: str, topic: str, records: Iterable[tuple[str, bytes
             except BufferError:
                 producer.poll(0.1)
     producer.flush()
-
-
-def generate_values(count: int) -> list[bytes]:
-    """Generate interactions of a healthy service, as JSON."""
-    traffic = generate(load_corpus(), plan("healthy", seconds=60), seed=1)
-    now = datetime.now(UTC)
-    return [traffic.record(number / 1_000, now).value for number in range(count)]
-
-
-def measure_evaluator(values: Sequence[bytes]) -> float:
-    """Return the records a second that the evaluator alone judges in one process, from JSON to JSON in memory."""
-    config = Config()
-    evaluator, reader = build_evaluator(config), InteractionReader(config.input)
-
-    async def judge(records: Sequence[bytes]) -> None:
-        for value in records:
-            submission = Submission(interaction=reader.read(value).interaction, sampling=Sampling())
-            evaluation = await evaluator.evaluate(submission, deadline=DEADLINE_SECONDS, on_unsafe=lambda _notice: None)
-            evaluation.model_dump_json()
-
-    async def measure() -> float:
-        await judge(values[:WARM_UP_RECORDS])
-        started = time.perf_counter()
-        await judge(values)
-        return len(values) / (time.perf_counter() - started)
-
-    return asyncio.run(measure())
-
-
-@asynccontextmanager
-async def open_purse(commit_seconds: float) -> AsyncIterator[Purse]:
-    """Open a worker's budget that never runs out, and commit it as often as a worker would."""
-    everyone = Budget(per_hour_usd=1e6, per_day_usd=1e7)
-    partition = Partition("sampled", 0)
-    treasury = Treasury(Budgets(everyone=everyone, apps={}, safety_share=0.2), topic=partition.topic)
-    treasury.assigned([partition])
-    treasury.opened(partition, 0, "", partitions=1)
-
-    async def commit() -> None:
-        while True:
-            treasury.committed(treasury.prepare({partition: 0}, lambda _: 0))
-            await asyncio.sleep(commit_seconds)
-
-    committing = asyncio.create_task(commit())
-    try:
-        purse = treasury.purse(partition, None, "main")
-        assert purse is not None
-        yield purse
-    finally:
-        committing.cancel()
 
 
 def read_memory(field: Literal["VmRSS", "VmHWM"]) -> float:

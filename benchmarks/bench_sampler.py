@@ -168,24 +168,21 @@ def measure_faust(bootstrap: str, group: str, topic: str, *, records: int) -> Me
     """Measure a Faust agent that does nothing but count."""
     app = make_faust_app(bootstrap, group)
     source = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
-    read, has_begun, has_all = 0, asyncio.Event(), asyncio.Event()
+    measured: asyncio.Queue[Measurement] = asyncio.Queue()
 
     @app.agent(source)  # type: ignore[untyped-decorator]
     async def count(stream: faust.Stream[bytes]) -> None:
-        nonlocal read
+        read = 0
         async for _value in stream:
             read += 1
             if read == 1:
-                has_begun.set()
+                clock = Clock()
             elif read == records:
-                has_all.set()
+                measured.put_nowait(clock.stop(read - 1))
 
     async def run() -> Measurement:
         await app.start()
-        await has_begun.wait()
-        clock, first = Clock(), read
-        await has_all.wait()
-        measurement = clock.stop(read - first)
+        measurement = await measured.get()
         # Without an awaited stop, Faust's threads keep the loop from ending.
         await asyncio.wait_for(app.stop(), 30)
         return measurement

@@ -26,7 +26,7 @@ from stream.config import Config
 from stream.offline import Request, evaluate
 from stream.offline.run import cores
 
-SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (300,)
+SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (100,)
 ALONE_ROWS = 3_000
 PROCESSES = cores()
 

@@ -45,13 +45,13 @@ chaos-long: $(INSTALLED) $(KAFKA) ## The same with 100,000 interactions; ARGS="-
 fuzz: $(INSTALLED) ## Fuzz all that reads bytes from outside, with a million inputs (ARGS="--inputs 10000 --seed 7")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-bench: $(INSTALLED) ## Run every benchmark (half an hour: one of them works off a million records)
+bench: $(INSTALLED) ## Run every benchmark (half an hour: one works off a million records; ARGS=--short takes two minutes)
 	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
-	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; done
+	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
 bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
-	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py $(ARGS)
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rules anew, after a change of their code
 	@$(BIN)/python -m dashboards

@@ -1,7 +1,7 @@
-"""A worker before a backlog of a million sampled records: its memory at the start, in the middle and at the end.
+"""Measures the memory of a worker that works off a backlog of a million records, from the start to the end.
 
-The records are tiny and the judge answers at once, so that nothing but the worker's own bookkeeping is measured; the
-broker is a real one, and the worker a process of its own.
+The records are tiny and the judge answers at once, so only the worker's own bookkeeping is measured. The broker is a
+real Kafka, and the worker is a process of its own. Promised: at most 500 MiB, and no growth in the second half.
 
     PYTHONPATH=. python benchmarks/bench_backlog.py --records 50000
 """
@@ -15,13 +15,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser, create_topics, read_memory, skip_without, write_records
 from judges import Evaluator
 from judges.composite import MultiCriteria
 from judges.panel import Panel
@@ -34,30 +33,31 @@ from stream.service import relax_collector
 from stream.worker import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
-RECORDS = 1_000_000
+RECORDS, SHORT_RECORDS = 1_000_000, 1_000
 PARTITIONS = 6
 LIMIT_MIB = 500.0
 GROWTH_LIMIT = 0.10
 CRITERION = "rag.harmfulness"
-# More than the defaults: between two transactions no more is judged than may run ahead, so that with an instant judge
-# the defaults would take most of an hour. What is held in memory is more too, never less.
+# More than the defaults: the worker judges at most `run_ahead` records between two transactions, so with an instant
+# judge the defaults would take most of an hour. This holds more in memory, never less.
 CONCURRENCY, RUN_AHEAD = 256, 4096
 
-# At the start the worker has met what it keeps for good: connections, code, its first full queues.
-PLACES = {
+# The first mark leaves out start-up: by then the worker has its connections, its code and its first full queues.
+MARKS = {
     "at the start": 0.02,
     "at a quarter": 0.25,
     "in the middle": 0.5,
     "at three quarters": 0.75,
     "at the end": 1.0,
 }
-# The worker remembers a fixed number of finished evaluations; with fewer records than twice that, it is still learning.
+PEAK = "at its peak"
+# The worker remembers a fixed number of finished evaluations. With fewer records than twice that, memory still grows.
 FLAT_FROM = 600_000
 
 _LOOK_SECONDS = 0.1
 
 
-def configuration(bootstrap: str) -> Config:
+def make_config(bootstrap: str) -> Config:
     return Config.model_validate(
         {
             "kafka": {"bootstrap": bootstrap},
@@ -69,118 +69,103 @@ def configuration(bootstrap: str) -> Config:
     )
 
 
-def fill(bootstrap: str, topic: str, records: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.kbytes": 262_144})
-    for number in range(records):
+def tiny_records(count: int) -> Iterator[tuple[str, bytes]]:
+    for number in range(count):
         key = f"id-{number:07}"
-        value = json.dumps({"id": key, "question": "Why?", "answer": "So."})
-        while True:
-            try:
-                producer.produce(topic, key=key, value=value)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush()
+        yield key, json.dumps({"id": key, "question": "Why?", "answer": "So."}).encode()
 
 
 # The worker's process
 
 
-def evaluator(config: Config) -> Evaluator:
-    multi: MultiCriteria = composed(chosen_criteria(config.criteria), config.composite)
-    best = {name: max(each.value or 0.0 for each in found.scale.choices) for name, found in multi.criteria.items()}
-    judge = ScriptedJudge(best)
-    judge.asked = _Forgetful()
-    return Evaluator(multi, Panel(judges=(judge,)), version="benchmark")
+class _NoCalls(list):  # type: ignore[type-arg]
+    """Keeps no calls: the scripted judge's record of a million calls is not the worker's memory."""
 
-
-class _Forgetful(list):  # type: ignore[type-arg]
-    """What the judge remembers of a million questions is not the worker's memory."""
-
-    def append(self, _asked: object) -> None:
+    def append(self, _call: object) -> None:
         pass
 
 
-def child(bootstrap: str, records: int) -> None:
-    """Works the backlog off, and prints what it saw as one line of JSON."""
+def make_evaluator(config: Config) -> Evaluator:
+    """Build an evaluator whose judge gives every answer the best score at once."""
+    multi: MultiCriteria = composed(chosen_criteria(config.criteria), config.composite)
+    best = {
+        name: max(choice.value or 0.0 for choice in criterion.scale.choices)
+        for name, criterion in multi.criteria.items()
+    }
+    judge = ScriptedJudge(best)
+    judge.asked = _NoCalls()
+    return Evaluator(multi, Panel(judges=(judge,)), version="benchmark")
+
+
+def run_worker(bootstrap: str, records: int) -> None:
+    """Work off the backlog in this process, and print the measurements as one line of JSON."""
     logging.basicConfig(level=logging.ERROR)
     relax_collector()  # as `streamjury worker` does
-    config, metrics, stop = configuration(bootstrap), PipelineMetrics(CollectorRegistry()), threading.Event()
-    worker = Worker(config, evaluator(config), metrics)
+    config, metrics, stop = make_config(bootstrap), PipelineMetrics(CollectorRegistry()), threading.Event()
+    worker = Worker(config, make_evaluator(config), metrics)
     thread = threading.Thread(target=worker.run, args=(stop,), daemon=True)
     started = time.monotonic()
     thread.start()
-    seen = dict(watched(thread, metrics, records))
+    memory = dict(watch_memory(thread, metrics, records))
     seconds = time.monotonic() - started
     stop.set()
     thread.join()
-    print(json.dumps({**seen, "at its peak": rss("VmHWM"), "seconds": seconds}), flush=True)
+    print(json.dumps({**memory, PEAK: read_memory("VmHWM"), "seconds": seconds}), flush=True)
 
 
-def watched(thread: threading.Thread, metrics: PipelineMetrics, records: int) -> Iterator[tuple[str, float]]:
-    """The memory along the way."""
-    for place, share in PLACES.items():
+def watch_memory(thread: threading.Thread, metrics: PipelineMetrics, records: int) -> Iterator[tuple[str, float]]:
+    """Yield the memory in MiB at each mark of the backlog."""
+    for mark, share in MARKS.items():
         while metrics.counted(Stage.WORKER, Outcome.CONSUMED) < share * records:
             if not thread.is_alive():
                 raise SystemExit("the worker ended")
             time.sleep(_LOOK_SECONDS)
-        yield place, rss("VmRSS")
+        yield mark, read_memory("VmRSS")
 
 
-def rss(which: str) -> float:
-    """In MiB, of this program alone."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition(f"{which}:")[2].split()[0]) / 1024
+# The broker and the report
 
 
-# What is told of it
+def measure(records: int, *, short: bool) -> Mapping[str, float]:
+    """Write the backlog to a real broker, and return the measurements of a worker that works it off."""
+    with KafkaBroker(for_speed=not short) as broker:
+        config = make_config(broker.bootstrap)
+        create_topics(broker, config)
+        print(f"writing {records:,} records to {config.topics.sampled} …", flush=True)
+        write_records(broker.bootstrap, config.topics.sampled, tiny_records(records))
+        command = [sys.executable, __file__, "--child", broker.bootstrap, "--records", str(records)]
+        worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    measured: Mapping[str, float] = json.loads(worker.stdout.splitlines()[-1])
+    return measured
 
 
-def report(found: Mapping[str, float], records: int) -> bool:
-    growth = 100 * (found["at the end"] / found["in the middle"] - 1)
-    flat = 100 * GROWTH_LIMIT if records >= FLAT_FROM else math.inf
-    rows = [(f"RSS {place}, MiB", found[place], LIMIT_MIB) for place in (*PLACES, "at its peak")]
-    rows.append(("growth from the middle to the end, %", growth, flat))
-    table = Table("what", "figure", "limit", "ok", title=f"a backlog of {records:,} records, one worker")
-    for what, figure, limit in rows:
-        table.add_row(
-            what, f"{figure:.1f}", "" if math.isinf(limit) else f"{limit:.0f}", "yes" if figure <= limit else "NO"
-        )
-    table.add_row("records/s", f"{records / found['seconds']:,.0f}", "", "")
+def report(measured: Mapping[str, float], records: int) -> bool:
+    """Print the measurements, and return whether all are within their limits."""
+    growth = 100 * (measured["at the end"] / measured["in the middle"] - 1)
+    growth_limit = 100 * GROWTH_LIMIT if records >= FLAT_FROM else math.inf
+    rows = [(f"RSS {mark}, MiB", measured[mark], LIMIT_MIB) for mark in (*MARKS, PEAK)]
+    rows.append(("growth from the middle to the end, %", growth, growth_limit))
+    table = Table("measure", "figure", "limit", "ok", title=f"a backlog of {records:,} records, one worker")
+    for measure_name, figure, limit in rows:
+        shown_limit = "" if math.isinf(limit) else f"{limit:.0f}"
+        table.add_row(measure_name, f"{figure:.1f}", shown_limit, "yes" if figure <= limit else "NO")
+    table.add_row("records/s", f"{records / measured['seconds']:,.0f}", "", "")
     Console(width=100).print(table)
     return all(figure <= limit for _, figure, limit in rows)
 
 
-def main(records: int) -> int:
-    missing = why_unavailable()
-    if missing:
-        print(f"not measured, for it needs a real broker: {missing}")
+def main() -> int:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--records", type=int, help=f"size of the backlog (default: {RECORDS:,}, or {SHORT_RECORDS:,})")
+    parser.add_argument("--child", metavar="BOOTSTRAP", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    records = options.records or (SHORT_RECORDS if options.short else RECORDS)
+    if options.child:
+        run_worker(options.child, records)
         return 0
-    with KafkaBroker(for_speed=True) as broker:
-        topics = configuration(broker.bootstrap)
-        names = topics.topics
-        broker.create_topics(
-            names.sampled,
-            names.evaluations,
-            names.critical,
-            names.deadletter,
-            names.overflow,
-            *topics.retry_topics,
-            partitions=PARTITIONS,
-        )
-        print(f"writing {records:,} records to {names.sampled} …", flush=True)
-        fill(broker.bootstrap, names.sampled, records)
-        command = [sys.executable, __file__, "--child", broker.bootstrap, "--records", str(records)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return 0 if report(json.loads(done.stdout.splitlines()[-1]), records) else 1
+    skip_without("broker", why_unavailable())
+    return 0 if report(measure(records, short=options.short), records) else 1
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--records", type=int, default=RECORDS)
-    arguments.add_argument("--child", metavar="BOOTSTRAP", help=argparse.SUPPRESS)
-    given = arguments.parse_args()
-    if given.child:
-        child(given.child, given.records)
-    else:
-        sys.exit(main(given.records))
+    sys.exit(main())

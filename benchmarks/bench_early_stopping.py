@@ -1,32 +1,37 @@
-"""What early stopping saves: calls made with it and without it, for samples of one judge and for judges of a panel.
+"""Measures the calls that early stopping saves, for samples of one judge and for the judges of a panel.
 
-Each of five voters says "pass" of an answer with the given probability, the same for the same answer and voter however
-often it is asked, so that both ways of asking hear the same votes. The endpoint is on a real socket and counts.
+Each of five voters answers "pass" with the given probability. A voter's vote on an answer is always the same, so asking
+all voters and stopping early see the same votes, and must reach the same outcomes. The endpoint counts the calls on a
+real socket.
 
-    make bench
+    PYTHONPATH=. python benchmarks/bench_early_stopping.py
 """
 
 import asyncio
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser
 from judges import AspectCritic, JudgeVerdict, OpenAIModel, Panel
 from judges.criteria import Criterion
 from judges.evaluation import Dimension
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Respond, Response, verdict_response
 
-ANSWERS = 200
+ANSWERS, SHORT_ANSWERS = 200, 10
 VOTERS = 5
+PROBABILITIES = (1.0, 0.95, 0.8, 0.5)
 CRITERION = Criterion.pass_fail("Is the answer polite?")
-INSTANCES = [f"Answer number {number}." for number in range(ANSWERS)]
+
+Ask = Callable[[JudgeEndpoint, list[str], bool], Awaitable[list[object]]]
+"""Judges answers on an endpoint, stopping early or not, and returns the outcomes."""
 
 
-def voting(probability: float) -> Respond:
-    """A voter is a seed or a model's name; its vote depends on that and on the answer alone."""
+def vote(probability: float) -> Respond:
+    """Return voters that pass answers with this probability; a voter is a seed or a model's name."""
 
     def respond(body: Body) -> Response:
         text = f"{body['seed']} {body['model']} {body['messages'][-1]['content']}"
@@ -36,42 +41,51 @@ def voting(probability: float) -> Respond:
     return respond
 
 
-def outcomes(found: Sequence[JudgeVerdict] | Sequence[Dimension]) -> list[object]:
-    return [(one.status, one.option, one.level, one.score) for one in found]
+def outcomes(results: Sequence[JudgeVerdict] | Sequence[Dimension]) -> list[object]:
+    return [(result.status, result.option, result.level, result.score) for result in results]
 
 
-async def by_samples(endpoint: JudgeEndpoint, *, stop_early: bool) -> list[object]:
+async def ask_one_judge(endpoint: JudgeEndpoint, answers: list[str], stop_early: bool) -> list[object]:
     model = OpenAIModel("voter", base_url=endpoint.base_url)
     judge = AspectCritic(model, CRITERION, strictness=VOTERS, stop_early=stop_early)
     try:
-        return outcomes(await judge.aevaluate(INSTANCES))
+        return outcomes(await judge.aevaluate(answers))
     finally:
         await judge.aclose()
 
 
-async def by_panel(endpoint: JudgeEndpoint, *, stop_early: bool) -> list[object]:
+async def ask_panel(endpoint: JudgeEndpoint, answers: list[str], stop_early: bool) -> list[object]:
     models = [OpenAIModel(f"voter-{number}", base_url=endpoint.base_url) for number in range(VOTERS)]
     panel = Panel(judges=tuple(AspectCritic(model) for model in models), combine="majority", stop_early=stop_early)
     try:
-        return outcomes(await panel.aevaluate(INSTANCES, CRITERION))
+        return outcomes(await panel.aevaluate(answers, CRITERION))
     finally:
         await panel.aclose()
 
 
+async def count_calls(
+    ask: Ask, answers: list[str], probability: float, *, stop_early: bool
+) -> tuple[int, list[object]]:
+    """Judge the answers on a new endpoint, and return the calls made and the outcomes."""
+    with JudgeEndpoint(vote(probability)) as endpoint:
+        results = await ask(endpoint, answers, stop_early)
+        return len(endpoint.calls), results
+
+
 def main() -> None:
+    options = argument_parser(__doc__).parse_args()
+    answers = [f"Answer number {number}." for number in range(SHORT_ANSWERS if options.short else ANSWERS)]
     columns = ("voters", "pass", "calls, all", "calls, early", "saved", "outcomes")
-    table = Table(*columns, title=f"{ANSWERS} answers, {VOTERS} votes each")
-    for name, ask in (("samples", by_samples), ("judges of a panel", by_panel)):
-        for probability in (1.0, 0.95, 0.8, 0.5):
-            calls, found = [], []
-            for stop_early in (False, True):
-                with JudgeEndpoint(voting(probability)) as endpoint:
-                    found.append(asyncio.run(ask(endpoint, stop_early=stop_early)))
-                    calls.append(len(endpoint.calls))
-            if found[0] != found[1]:
+    table = Table(*columns, title=f"{len(answers)} answers, {VOTERS} votes each")
+    ways: dict[str, Ask] = {"samples": ask_one_judge, "judges of a panel": ask_panel}
+    for name, ask in ways.items():
+        for probability in PROBABILITIES:
+            calls, expected = asyncio.run(count_calls(ask, answers, probability, stop_early=False))
+            early_calls, results = asyncio.run(count_calls(ask, answers, probability, stop_early=True))
+            if results != expected:
                 sys.exit(f"{name}: stopping early changed an outcome")
-            saved = 1 - calls[1] / calls[0]
-            table.add_row(name, f"{probability:.0%}", str(calls[0]), str(calls[1]), f"{saved:.0%}", "identical")
+            saved = 1 - early_calls / calls
+            table.add_row(name, f"{probability:.0%}", str(calls), str(early_calls), f"{saved:.0%}", "identical")
     Console().print(table)
 
 

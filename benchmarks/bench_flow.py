@@ -1,30 +1,48 @@
-"""What flow control makes of an endpoint that throttles, and how soon it is back after an outage, on real sockets.
+"""Measures flow control on real sockets: how much of a limit it uses, and how soon it recovers from an outage.
 
-    python -m benchmarks.bench_flow [--quick] [--outage SECONDS]
+64 callers ask again as soon as they have an answer, and a tenth of a second after an error. The rate of answers is
+compared with the limit of an endpoint that throttles, and with the rate before the outage of one that goes away.
 
-Callers ask again as soon as they have an answer, and a tenth of a second after an error, as long as a scenario lasts.
+    PYTHONPATH=. python benchmarks/bench_flow.py --outage 6 --storm 8
 """
 
-import argparse
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser
 from judges.models import ModelError
 from judges.models.flow import Flow, FlowLimits
 from tests.parts.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step, WindowLimit
 
+CALLERS = 64
 DEADLINE = 30.0
-FULL = 0.95
-WINDOW = 3.0
-WARM_UP = 8.0
-AFTERWARDS = 25.0
+# Recovered means this share of the rate before the outage.
+RECOVERED = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds that the parts of the scenarios last, and how many scenarios run at the same time."""
+
+    storm: float
+    storms_at_once: int
+    warm_up: float
+    outage: float
+    afterwards: float
+    window: float
+    outages_at_once: int
+
+
+# Storms run one by one: the endpoint's limit is measured, not this machine's.
+FULL = Timing(storm=30.0, storms_at_once=1, warm_up=8.0, outage=60.0, afterwards=25.0, window=3.0, outages_at_once=2)
+SHORT = Timing(storm=2.5, storms_at_once=6, warm_up=2.5, outage=0.5, afterwards=2.0, window=1.0, outages_at_once=5)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +51,7 @@ class Tally:
     failed: int = 0
 
     def rate(self, start: float, end: float) -> float:
-        return sum(start <= at < end for at in self.answered_at) / (end - start)
+        return sum(start <= moment < end for moment in self.answered_at) / (end - start)
 
 
 async def keep_asking(flow: Flow, client: PlainClient, tally: Tally) -> None:
@@ -48,20 +66,25 @@ async def keep_asking(flow: Flow, client: PlainClient, tally: Tally) -> None:
 
 
 @contextlib.asynccontextmanager
-async def asking(script: Script, callers: int) -> AsyncIterator[tuple[Flow, Tally]]:
+async def run_callers(script: Script) -> AsyncIterator[tuple[Flow, Tally]]:
+    """Keep all callers asking for the length of the `with` block."""
     flow, client, tally = Flow(FlowLimits()), PlainClient(script), Tally()
-    tasks = [asyncio.create_task(keep_asking(flow, client, tally)) for _ in range(callers)]
+    tasks = [asyncio.create_task(keep_asking(flow, client, tally)) for _ in range(CALLERS)]
     try:
         yield flow, tally
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        endings = await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
+    # A caller that was not just cancelled met a defect, and the others answered in its place.
+    for ending in endings:
+        if isinstance(ending, Exception):
+            raise ending
 
 
 def latency(seconds: float, spread: float) -> Callable[[int], Step]:
-    """Answers that take that time, more or less, as answers of different length do."""
+    """Return answers that take about this time, as answers of different length do."""
     return lambda _: Step(seconds=seconds * random.uniform(1 - spread, 1 + spread))
 
 
@@ -75,14 +98,15 @@ STORMS: dict[str, tuple[float, float, Callable[[], Limit]]] = {
 }
 
 
-async def storm(endpoint: FaultyEndpoint, name: str, seconds: float) -> tuple[str, ...]:
-    limit, each, make = STORMS[name]
-    script = endpoint.script(latency(each, 0.5), limit=make())
-    async with asking(script, 64) as (_flow, tally):
-        await asyncio.sleep(seconds)
-        goodput, calls = len(tally.answered_at) / seconds, len(tally.answered_at) + tally.failed
+async def measure_storm(endpoint: FaultyEndpoint, name: str, timing: Timing) -> tuple[str, ...]:
+    """Ask a throttling endpoint, and return a row of the table."""
+    limit, answer_seconds, make_limit = STORMS[name]
+    script = endpoint.script(latency(answer_seconds, 0.5), limit=make_limit())
+    async with run_callers(script) as (_flow, tally):
+        await asyncio.sleep(timing.storm)
+        goodput, calls = len(tally.answered_at) / timing.storm, len(tally.answered_at) + tally.failed
         turned_away = script.seen[Fault.THROTTLED] / script.requests
-    failed = f"{tally.failed / calls:.1%}"
+    failed = f"{tally.failed / max(1, calls):.1%}"
     return name, f"{limit:g}/s", f"{goodput:.1f}/s", f"{goodput / limit:.0%}", f"{turned_away:.0%}", failed
 
 
@@ -95,48 +119,59 @@ OUTAGES = {
 }
 
 
-async def outage(endpoint: FaultyEndpoint, name: str, seconds: float) -> tuple[str, ...]:
+async def measure_outage(endpoint: FaultyEndpoint, name: str, timing: Timing) -> tuple[str, ...]:
+    """Ask an endpoint that goes away and comes back, and return a row of the table."""
     healthy = latency(1.0, 0.2)
     script = endpoint.script(healthy)
-    async with asking(script, 64) as (flow, tally):
-        await asyncio.sleep(WARM_UP)
-        began = time.monotonic()
-        full = tally.rate(began - WARM_UP / 2, began)
-        seen = script.requests
+    async with run_callers(script) as (flow, tally):
+        await asyncio.sleep(timing.warm_up)
+        start = time.monotonic()
+        full_rate = tally.rate(start - timing.warm_up / 2, start)
+        requests = script.requests
         script.respond = lambda _: OUTAGES[name]
-        await asyncio.sleep(seconds)
-        script.respond, over = healthy, time.monotonic()
-        asked, paused = script.requests - seen, flow.paused
-        await asyncio.sleep(AFTERWARDS)
-    starts = [over + step / 10 for step in range(int((AFTERWARDS - WINDOW) * 10))]
-    back = next((start - over for start in starts if tally.rate(start, start + WINDOW) >= FULL * full), None)
-    took = "never" if back is None else f"{back:.1f} s"
-    return name, f"{full:.0f}/s", took, f"{asked / seconds:.1f}/s", paused or "no"
+        await asyncio.sleep(timing.outage)
+        script.respond, end = healthy, time.monotonic()
+        requests, paused = script.requests - requests, flow.paused
+        await asyncio.sleep(timing.afterwards)
+    delays = (step / 10 for step in range(int((timing.afterwards - timing.window) * 10)))
+    wanted = RECOVERED * full_rate
+    back = next((delay for delay in delays if tally.rate(end + delay, end + delay + timing.window) >= wanted), None)
+    recovery = "never" if back is None else f"{back:.1f} s"
+    return name, f"{full_rate:.0f}/s", recovery, f"{requests / timing.outage:.1f}/s", paused or "no"
 
 
-async def measure(outage_seconds: float, storm_seconds: float) -> None:
-    storms = Table("limit", "allows", "answered", "share", "turned away", "calls failed", title="Throttled, 64 callers")
-    outages = Table(
-        "outage", "full rate", "back after", "asked meanwhile", "paused", title=f"{outage_seconds:g} s out, 64 callers"
-    )
+Measure = Callable[[FaultyEndpoint, str, Timing], Awaitable[tuple[str, ...]]]
+
+
+async def add_rows(table: Table, measure: Measure, names: Iterable[str], timing: Timing, *, at_once: int) -> None:
+    """Measure scenarios, this many at the same time, and add a row for each."""
+    waiting = list(names)
     with FaultyEndpoint() as endpoint:
-        # One by one: what is measured is the endpoint's limit, not this machine's.
-        for name in STORMS:
-            storms.add_row(*await storm(endpoint, name, storm_seconds))
-        Console().print(storms)
-        for names in (("connections reset", "500"), ("503", "429 to everything"), ("silence",)):
-            for row in await asyncio.gather(*(outage(endpoint, name, outage_seconds) for name in names)):
-                outages.add_row(*row)
-        Console().print(outages)
+        while waiting:
+            group, waiting = waiting[:at_once], waiting[at_once:]
+            for row in await asyncio.gather(*(measure(endpoint, name, timing) for name in group)):
+                table.add_row(*row)
+
+
+async def measure_all(timing: Timing) -> None:
+    title = f"Throttled, {CALLERS} callers"
+    storms = Table("limit", "allows", "answered", "share", "turned away", "calls failed", title=title)
+    await add_rows(storms, measure_storm, STORMS, timing, at_once=timing.storms_at_once)
+    Console(width=100).print(storms)
+    title = f"{timing.outage:g} s out, {CALLERS} callers"
+    outages = Table("outage", "full rate", "back after", "asked meanwhile", "paused", title=title)
+    await add_rows(outages, measure_outage, OUTAGES, timing, at_once=timing.outages_at_once)
+    Console(width=100).print(outages)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="an outage of 6 s and storms of 8 s")
-    parser.add_argument("--outage", type=float, help="seconds that the outage lasts")
-    arguments = parser.parse_args()
-    outage_seconds = arguments.outage or (6.0 if arguments.quick else 60.0)
-    asyncio.run(measure(outage_seconds, 8.0 if arguments.quick else 30.0))
+    parser = argument_parser(__doc__)
+    parser.add_argument("--storm", type=float, metavar="SECONDS", help=f"default: {FULL.storm:g}")
+    parser.add_argument("--outage", type=float, metavar="SECONDS", help=f"default: {FULL.outage:g}")
+    options = parser.parse_args()
+    timing = SHORT if options.short else FULL
+    timing = replace(timing, storm=options.storm or timing.storm, outage=options.outage or timing.outage)
+    asyncio.run(measure_all(timing))
 
 
 if __name__ == "__main__":

@@ -1,39 +1,39 @@
-"""What the model layer costs: judge calls per second and core, beside a bare httpx loop with the same requests.
+"""Measures the cost of the model layer: judge calls per second and core, against a bare httpx loop.
 
     DirectJudge ── EndpointModel ── httpx ── an endpoint in a process of its own that answers at once
 
-The layer is measured as it is, with redaction, and with redaction and a worker's budget from which every call is paid.
-All run in one process by turns; the time is the processor time of that process, so that neither the endpoint nor other
-work on the machine counts. The ratio is what matters, the rates depend on the machine.
+Both send the same requests. The layer is measured plain, with redaction, and with redaction and a worker's budget that
+pays every call. All take turns in one process, and only the processor time of that process counts: neither the endpoint
+nor other work on the machine does. The ratio is what matters; the rates depend on the machine.
 
-    make bench
+    PYTHONPATH=. python benchmarks/bench_model_layer.py
 """
 
+import argparse
 import asyncio
 import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 
 import httpx
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser
+from benchmarks.worker_budget import open_purse
 from judges import Case, DirectJudge, Interaction, OpenAIModel, case_of, load_catalogue
 from judges.evaluation import Status
 from judges.interaction import Context
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
 from judges.models.spending import Purse, paying_from
-from stream.offsets import Partition
-from stream.spending import Treasury
-from stream.spending.limits import Budget, Budgets
 
-CALLS = 1_000
-ROUNDS = 5
+CALLS, SHORT_CALLS = 1_000, 50
+ROUNDS, SHORT_ROUNDS = 5, 1
 IN_FLIGHT = 16
 WANTED_RATE = 400
 WANTED_RATIO = 0.6
@@ -46,12 +46,12 @@ BEST = "bare httpx, a client for each of those in flight"
 
 CRITERION = load_catalogue()["clarity"]
 PRICE = ModelPrice(prompt=0.15, completion=0.6)
-BUDGETS = Budgets(everyone=Budget(per_hour_usd=1e6, per_day_usd=1e7), apps={}, safety_share=0.2)
-PARTITION = Partition("sampled", 0)
 COMMIT_SECONDS = 0.1
 
 Call = Callable[[int, int], Awaitable[None]]
-"""Makes the call of a number, for one of those who call at the same time."""
+"""Makes the call with the first number, for the concurrent caller with the second."""
+Rates = dict[str, list[tuple[float, float]]]
+"""Calls per second of processor time and per second on the clock: one pair a round, by what was measured."""
 
 
 # The endpoint
@@ -68,7 +68,7 @@ def answer() -> bytes:
 
 
 class Endpoint(asyncio.Protocol):
-    """Answers whatever is posted; knows just enough of HTTP to tell where a request ends."""
+    """Answers any POST; parses just enough HTTP to find where a request ends."""
 
     reply = answer()
 
@@ -96,7 +96,7 @@ async def serve() -> None:
 
 @contextmanager
 def endpoint() -> Iterator[str]:
-    command = [sys.executable, __file__, "serve"]
+    command = [sys.executable, __file__, "--serve"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -108,7 +108,7 @@ def endpoint() -> Iterator[str]:
 # The calls
 
 
-def cases() -> list[Case]:
+def make_cases(count: int) -> list[Case]:
     return [
         case_of(
             Interaction(
@@ -119,60 +119,39 @@ def cases() -> list[Case]:
                 contexts=(Context(text="All products come with a two-year warranty. " * 8),),
             )
         )
-        for number in range(CALLS)
+        for number in range(count)
     ]
 
 
-async def at_once(call: Call) -> None:
-    left = iter(range(CALLS))
+async def make_calls(call: Call, count: int) -> None:
+    numbers = iter(range(count))
 
-    async def caller(own: int) -> None:
-        for number in left:
-            await call(number, own)
+    async def keep_calling(caller: int) -> None:
+        for number in numbers:
+            await call(number, caller)
 
-    await asyncio.gather(*map(caller, range(IN_FLIGHT)))
+    await asyncio.gather(*map(keep_calling, range(IN_FLIGHT)))
 
 
-async def timed(call: Call) -> tuple[float, float]:
-    """Calls per second of processor time, and per second on the clock."""
+async def time_calls(call: Call, count: int) -> tuple[float, float]:
+    """Return calls per second of processor time, and per second on the clock."""
     processor, clock = time.process_time(), time.perf_counter()
-    await at_once(call)
-    return CALLS / (time.process_time() - processor), CALLS / (time.perf_counter() - clock)
+    await make_calls(call, count)
+    return count / (time.process_time() - processor), count / (time.perf_counter() - clock)
 
 
-async def recorded(questions: list[Case]) -> list[bytes]:
-    """The bodies that the judge sends."""
+async def record_bodies(questions: list[Case]) -> list[bytes]:
+    """Return the request bodies that the judge sends."""
     bodies: list[bytes] = []
 
-    def answered(request: httpx.Request) -> httpx.Response:
+    def answer_request(request: httpx.Request) -> httpx.Response:
         bodies.append(request.content)
         return httpx.Response(200, content=Endpoint.reply.partition(b"\r\n\r\n")[2])
 
-    judge = DirectJudge(OpenAIModel("tiny", base_url="http://test/v1", transport=httpx.MockTransport(answered)))
+    judge = DirectJudge(OpenAIModel("tiny", base_url="http://test/v1", transport=httpx.MockTransport(answer_request)))
     for case in questions:
         await judge.judge(case, CRITERION)
     return bodies
-
-
-@asynccontextmanager
-async def budget() -> AsyncIterator[Purse]:
-    """A worker's, with its commits."""
-    treasury = Treasury(BUDGETS, topic=PARTITION.topic)
-    treasury.assigned([PARTITION])
-    treasury.opened(PARTITION, 0, "", partitions=1)
-
-    async def commit() -> None:
-        while True:
-            treasury.committed(treasury.prepare({PARTITION: 0}, lambda _: 0))
-            await asyncio.sleep(COMMIT_SECONDS)
-
-    committing = asyncio.create_task(commit())
-    try:
-        purse = treasury.purse(PARTITION, None, "main")
-        assert purse is not None
-        yield purse
-    finally:
-        committing.cancel()
 
 
 def through_layer(judge: DirectJudge, questions: list[Case], purse: Purse | None = None) -> Call:
@@ -194,14 +173,14 @@ def through_httpx(clients: list[httpx.AsyncClient], base_url: str, bodies: list[
     return post
 
 
-async def measure(base_url: str) -> dict[str, list[tuple[float, float]]]:
-    questions = cases()
-    bodies = await recorded(questions)
+async def measure(base_url: str, calls: int, rounds: int) -> Rates:
+    questions = make_cases(calls)
+    bodies = await record_bodies(questions)
     plain = DirectJudge(OpenAIModel("tiny", base_url=base_url))
     redacted = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor()))
     paid = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor(), price=PRICE))
     clients = [httpx.AsyncClient() for _ in range(1 + IN_FLIGHT)]
-    async with budget() as purse:
+    async with open_purse(COMMIT_SECONDS) as purse:
         ways: dict[str, Call] = {
             PLAIN: through_layer(plain, questions),
             REDACTED: through_layer(redacted, questions),
@@ -209,45 +188,55 @@ async def measure(base_url: str) -> dict[str, list[tuple[float, float]]]:
             BARE: through_httpx(clients[:1], base_url, bodies),
             BEST: through_httpx(clients[1:], base_url, bodies),
         }
-        found = await by_turns(ways)
+        rates = await take_turns(ways, calls, rounds)
     for judge in (plain, redacted, paid):
         await judge.aclose()
     for client in clients:
         await client.aclose()
-    return found
+    return rates
 
 
-async def by_turns(ways: dict[str, Call]) -> dict[str, list[tuple[float, float]]]:
-    found: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
+async def take_turns(ways: dict[str, Call], calls: int, rounds: int) -> Rates:
+    rates: Rates = {way: [] for way in ways}
     for call in ways.values():
-        await at_once(call)
-    for _ in range(ROUNDS):
-        for what, call in ways.items():
-            found[what].append(await timed(call))
-    return found
+        await make_calls(call, calls)  # warm up
+    for _ in range(rounds):
+        for way, call in ways.items():
+            rates[way].append(await time_calls(call, calls))
+    return rates
+
+
+# The report
+
+
+def report(rates: Rates, title: str) -> None:
+    caption = f"wanted of the model layer: {WANTED_RATE} calls/s and a ratio of {WANTED_RATIO}"
+    columns = ("way", "calls/s of one core", "calls/s on the clock", "ratio to one client", "to a client for each")
+    table = Table(*columns, title=title, caption=caption)
+    for way, rounds in rates.items():
+        core, clock = (median(pair[place] for pair in rounds) for place in (0, 1))
+        ratios = [] if way in (BARE, BEST) else [compare(rounds, rates[bare]) for bare in (BARE, BEST)]
+        table.add_row(way, f"{core:,.0f}", f"{clock:,.0f}", *(f"{ratio:.2f}" for ratio in ratios))
+    Console(width=130).print(table)
+
+
+def compare(rounds: list[tuple[float, float]], bare: list[tuple[float, float]]) -> float:
+    """Return the median ratio of processor times, round by round: other work on the machine then weighs on both."""
+    return median(own[0] / other[0] for own, other in zip(rounds, bare, strict=True))
 
 
 def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(serve())
+        return
+    calls, rounds = (SHORT_CALLS, SHORT_ROUNDS) if options.short else (CALLS, ROUNDS)
     with endpoint() as base_url:
-        found = asyncio.run(measure(base_url))
-    title = f"{ROUNDS} rounds of {CALLS} calls, {IN_FLIGHT} in flight, medians"
-    caption = f"wanted of the model layer: {WANTED_RATE} calls/s and a ratio of {WANTED_RATIO}"
-    columns = ("what", "calls/s of one core", "calls/s on the clock", "ratio to one client", "to a client for each")
-    table = Table(*columns, title=title, caption=caption)
-    for what, rounds in found.items():
-        rate, clock = (median(each[place] for each in rounds) for place in (0, 1))
-        ratios = [ratio(rounds, found[bare]) for bare in (BARE, BEST)] if what not in (BARE, BEST) else []
-        table.add_row(what, f"{rate:,.0f}", f"{clock:,.0f}", *(f"{each:.2f}" for each in ratios))
-    Console().print(table)
-
-
-def ratio(rounds: list[tuple[float, float]], bare: list[tuple[float, float]]) -> float:
-    """Of the processor time, round by round: what else the machine does then is much the same for both."""
-    return median(one[0] / other[0] for one, other in zip(rounds, bare, strict=True))
+        rates = asyncio.run(measure(base_url, calls, rounds))
+    report(rates, f"{rounds} rounds of {calls:,} calls, {IN_FLIGHT} in flight, medians")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["serve"]:
-        asyncio.run(serve())
-    else:
-        main()
+    main()

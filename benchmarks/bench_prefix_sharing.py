@@ -1,27 +1,29 @@
-"""What the order of a prompt saves: tokens a server reads for six dimensions of one interaction, data first or last.
+"""Measures the prompt tokens that a server reads for the dimensions of one interaction, with the data first or last.
 
-Streamjury's prompts begin with what the dimensions share. The other order, the task first and the data after it, shares
-nothing but the opening sentences. Both are asked of one real llama.cpp server, by the judge and in the order that the
-evaluator uses, and the server's own timings say how many prompt tokens it had to read.
+Streamjury's prompts begin with the data, which all dimensions share. In the other order, task first, prompts share only
+their opening sentences. A real llama.cpp server gets both, from the judge and in the order of dimensions that the
+evaluator uses, and its own timings say how many prompt tokens it had to read.
 
-    make llm-local bench
+    PYTHONPATH=. python benchmarks/bench_prefix_sharing.py
 """
 
 import asyncio
 import json
-import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import httpx
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser, skip_without
 from judges import Criterion, DirectJudge, Interaction, MultiCriteria, OpenAIModel, load_catalogue
 from judges.interaction import Case, Context, case_of
 from judges.llm.base import Task
 from tests.parts.llama import LlamaServer, why_unavailable
 
 SECONDS = 900.0
+SHORT_DIMENSIONS = 2
 
 QUESTION = "My dishwasher from last March leaks. How long is the warranty, what does it cover, and who pays the visit?"
 ANSWER = (
@@ -79,13 +81,16 @@ CONTEXTS = (
     "website by the model number and arrive within three working days; they may be fitted by the customer without "
     "losing the warranty. Pumps, heaters and electronics may be fitted by authorised technicians only.",
 )
-INTERACTION = Interaction(
-    id="prefix", question=QUESTION, answer=ANSWER, contexts=tuple(Context(text=text) for text in CONTEXTS)
-)
+
+
+def make_case(*, short: bool) -> Case:
+    answer, contexts = (ANSWER.partition(". ")[0], CONTEXTS[:1]) if short else (ANSWER, CONTEXTS)
+    shown = tuple(Context(text=text) for text in contexts)
+    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, contexts=shown))
 
 
 class TaskFirst(DirectJudge):
-    """The same words in the order that shares nothing: the task, then the data."""
+    """Asks with the same words in the other order: the task, then the data."""
 
     async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
         task = await super().task(case, criterion, reverse=reverse)
@@ -95,7 +100,7 @@ class TaskFirst(DirectJudge):
 
 
 class Timings(httpx.AsyncHTTPTransport):
-    """Adds up the prompt tokens that the server says it had to read, and those it had read before."""
+    """Adds up the prompt tokens that the server reports as read, and those that it reused from the prompt before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,31 +115,33 @@ class Timings(httpx.AsyncHTTPTransport):
         return httpx.Response(response.status_code, headers=response.headers, content=body)
 
 
-async def measured(kind: type[DirectJudge], base_url: str) -> Timings:
-    """One dimension after the other: a server with one slot keeps the last prompt only."""
+async def measure(kind: type[DirectJudge], base_url: str, case: Case, criteria: Sequence[Criterion]) -> Timings:
+    """Judge one dimension after the other: a server with one slot keeps the last prompt only."""
     timings = Timings()
     model = OpenAIModel(
         "smollm2-135m", base_url=base_url, max_tokens=1, timeout_seconds=SECONDS, structured=False, transport=timings
     )
-    judge, case = kind(model, repairs=0), case_of(INTERACTION)
-    for criterion in MultiCriteria(load_catalogue("rag").values()).asking_order:
+    judge = kind(model, repairs=0)
+    for criterion in criteria:
         await judge.judge(case, criterion)
     await judge.aclose()
     return timings
 
 
 def main() -> None:
-    missing = why_unavailable()
-    if missing:
-        sys.stdout.write(f"not measured, for it needs a real server: {missing}\n")
-        return
+    options = argument_parser(__doc__).parse_args()
+    skip_without("server", why_unavailable())
+    case, criteria = make_case(short=options.short), MultiCriteria(load_catalogue("rag").values()).asking_order
+    if options.short:
+        criteria = criteria[:SHORT_DIMENSIONS]
     with LlamaServer(parallel=1) as server:
-        last = asyncio.run(measured(TaskFirst, server.base_url))
-        first = asyncio.run(measured(DirectJudge, server.base_url))
-    table = Table("order of the prompt", "tokens read", "reused", title="six dimensions of one interaction, llama.cpp")
-    table.add_row("task first, data last", f"{last.read:,}", f"{last.reused:,}")
-    table.add_row("data first, task last", f"{first.read:,}", f"{first.reused:,}")
-    table.add_row("ratio", f"{first.read / last.read:.2f}", "")
+        data_last = asyncio.run(measure(TaskFirst, server.base_url, case, criteria))
+        data_first = asyncio.run(measure(DirectJudge, server.base_url, case, criteria))
+    title = f"{len(criteria)} dimensions of one interaction, llama.cpp"
+    table = Table("order of the prompt", "tokens read", "reused", title=title)
+    table.add_row("task first, data last", f"{data_last.read:,}", f"{data_last.reused:,}")
+    table.add_row("data first, task last", f"{data_first.read:,}", f"{data_first.reused:,}")
+    table.add_row("ratio", f"{data_first.read / data_last.read:.2f}", "")
     Console().print(table)
 
 

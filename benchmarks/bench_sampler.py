@@ -1,8 +1,8 @@
-"""The sampler beside a bare `consume()` loop and a bare Faust agent, on one real Kafka broker, in one run.
+"""Measures the records a second of the sampler, against a bare `consume()` loop and a bare Faust agent on real Kafka.
 
-Records of 2 KiB, 5 % sampled. Every reader is a process of its own on one core, and the broker is on all. The readers
-take turns for some rounds, for machines have faster and slower minutes; shown is each reader's middle round, and what
-it is of the others'. In each round two samplers, a core and a topic each, also run at once.
+Records have 2 KiB, and 5 % are sampled. Every reader is a process of its own on one core; the broker has all cores. The
+readers take turns for some rounds, because machines have faster and slower minutes. The table shows each reader's
+median round. In each round two samplers, with a core and a topic each, also run at the same time.
 
     make bench-sampler
 """
@@ -16,46 +16,58 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import faust
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import argument_parser, create_topics, read_memory, skip_without, write_records
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config import Config
 from stream.sampler import Sampler
 from stream.service import relax_collector
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
-ROUNDS = 5
-RECORDS = 400_000
-FAUST_RECORDS = 20_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How often the readers take turns, and how many records they read; Faust, being slower, reads fewer."""
+
+    rounds: int
+    records: int
+    faust_records: int
+
+
+FULL = Size(rounds=5, records=400_000, faust_records=20_000)
+# More records than one batch, or the clock would start when all are read.
+SHORT = Size(rounds=1, records=25_000, faust_records=500)
 PARTITIONS = 4
 RATE = 0.05
 INTERACTIONS = ("rag.interactions", "rag.interactions.2")
-OUTPUT = ("rag.sampled", "rag.deadletter")
 BODY_RULES = [
     {"name": "shop", "match": {"app": ["shop"], "tags": {"release": {"regex": "^2026"}}}, "rate": RATE},
     {"name": "slow", "match": {"body": {"latency_ms": {"min": 1000}}}, "rate": 0.2},
 ]
 
 
-Found = Mapping[str, float]
-"""What was measured of one reader."""
+Measurement = Mapping[str, float]
+"""One reader in one round: its records, processor seconds, peak memory in MiB, and when it began and ended."""
 
 
-def value(number: int) -> bytes:
+def make_value(number: int) -> bytes:
     record = {
         "id": f"id-{number:010}",
         "app": ("docs", "shop")[number % 2],
         "model": "atlas-mini",
         "question": "How long may I return goods that I bought in a shop? " * 3,
-        "contexts": [{"id": f"kb-{at}", "text": "Goods can be returned within thirty days. " * 8} for at in range(4)],
+        "contexts": [
+            {"id": f"kb-{place}", "text": "Goods can be returned within thirty days. " * 8} for place in range(4)
+        ],
         "answer": "You may return them within thirty days, with the receipt. " * 3,
         "tags": {"release": "2026-11", "channel": "web"},
         "latency_ms": number % 900,
@@ -63,52 +75,40 @@ def value(number: int) -> bytes:
     return json.dumps(record).encode().ljust(2048)
 
 
-def fill(bootstrap: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.kbytes": 262_144})
-    values = [value(number) for number in range(1000)]
-    for number in range(RECORDS):
-        while True:
-            try:
-                producer.produce(topic, key=f"id-{number:010}", value=values[number % 1000])
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush()
+def make_records(count: int) -> Iterator[tuple[str, bytes]]:
+    values = [make_value(number) for number in range(1000)]
+    for number in range(count):
+        yield f"id-{number:010}", values[number % 1000]
 
 
-# What is measured, each in a process of its own
+# The readers, each in a process of its own
 
 
-def measured(read: Iterator[int], records: int) -> Found:
-    """Reads from the first records on to the last; what was read before the clock started does not count."""
-    first = seen = next(read)
+def measure(batches: Iterator[int], records: int) -> Measurement:
+    """Read this many records; the clock starts after the first batch, which does not count."""
+    first = read = next(batches)
     clock = Clock()
-    while seen < records:
-        seen += next(read)
-    return clock.stopped(seen - first)
+    while read < records:
+        read += next(batches)
+    return clock.stop(read - first)
 
 
 class Clock:
-    """Times a reader from when it is made."""
+    """Times a reader from the clock's creation."""
 
     def __init__(self) -> None:
         self._cpu, self._began = time.process_time(), time.monotonic()
 
-    def stopped(self, records: int) -> Found:
+    def stop(self, records: int) -> Measurement:
         cpu, ended = time.process_time() - self._cpu, time.monotonic()
-        return {"records": records, "began": self._began, "ended": ended, "cpu": cpu, "rss": peak_rss()}
+        return {"records": records, "began": self._began, "ended": ended, "cpu": cpu, "rss": read_memory("VmHWM")}
 
 
-def peak_rss() -> float:
-    """In MiB, of this program alone: what getrusage tells includes the parent's share before the program began."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
-
-
-def bare(bootstrap: str, group: str, topic: str) -> Iterator[int]:
+def read_bare(bootstrap: str, group: str, topic: str) -> Iterator[int]:
+    """Yield the sizes of the batches that a bare consumer reads."""
     options = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    same = {"queued.max.messages.kbytes": 65_536, "fetch.queue.backoff.ms": 10}
-    consumer = Consumer({**options, **same, "enable.auto.commit": False})
+    as_the_sampler = {"queued.max.messages.kbytes": 65_536, "fetch.queue.backoff.ms": 10}
+    consumer = Consumer({**options, **as_the_sampler, "enable.auto.commit": False})
     consumer.subscribe([topic])
     while True:
         count = len(consumer.consume(20_000, 0.1))
@@ -116,15 +116,20 @@ def bare(bootstrap: str, group: str, topic: str) -> Iterator[int]:
             yield count
 
 
-def sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iterator[int]:
-    config = Config.model_validate(
+def make_config(bootstrap: str, topic: str, group: str = "bench", **sampling: Any) -> Config:
+    return Config.model_validate(
         {
             "kafka": {"bootstrap": bootstrap},
-            "topics": {"interactions": topic},
+            "topics": {"interactions": topic, "partitions": PARTITIONS},
             "sampler": {"group": group, "instance": group},
             "sampling": {"rate": RATE, **sampling},
         }
     )
+
+
+def run_sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iterator[int]:
+    """Yield the sizes of the batches that a sampler reads, decides and publishes."""
+    config = make_config(bootstrap, topic, group, **sampling)
     relax_collector()  # as `streamjury sampler` does
     registry = CollectorRegistry()
     metrics = PipelineMetrics(registry)
@@ -139,153 +144,187 @@ def sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iterator
             done = now
 
 
-def faust_agent(bootstrap: str, group: str, topic: str) -> Found:
-    folder = tempfile.mkdtemp()
-    app = faust.App(
+def read_bare_relaxed(bootstrap: str, group: str, topic: str) -> Iterator[int]:
+    """Yield the batches of a bare consumer with the garbage collector of the sampler."""
+    relax_collector()
+    yield from read_bare(bootstrap, group, topic)
+
+
+def make_faust_app(bootstrap: str, group: str) -> faust.App:
+    return faust.App(
         group,
         broker=f"kafka://{bootstrap}",
         store="memory://",
-        datadir=folder,
+        datadir=tempfile.mkdtemp(),
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,
         consumer_auto_offset_reset="earliest",
         loghandlers=[],
     )
+
+
+def measure_faust(bootstrap: str, group: str, topic: str, *, records: int) -> Measurement:
+    """Measure a Faust agent that does nothing but count."""
+    app = make_faust_app(bootstrap, group)
     source = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
-    seen, begun, enough = [0], asyncio.Event(), asyncio.Event()
+    measured: asyncio.Queue[Measurement] = asyncio.Queue()
 
-    @app.agent(source)
+    @app.agent(source)  # type: ignore[untyped-decorator]
     async def count(stream: faust.Stream[bytes]) -> None:
+        read = 0
         async for _value in stream:
-            seen[0] += 1
-            if seen[0] == 1:
-                begun.set()
-            elif seen[0] == FAUST_RECORDS:
-                enough.set()
+            read += 1
+            if read == 1:
+                clock = Clock()
+            elif read == records:
+                measured.put_nowait(clock.stop(read - 1))
 
-    async def run() -> Found:
+    async def run() -> Measurement:
         await app.start()
-        await begun.wait()
-        clock, first = Clock(), seen[0]
-        await enough.wait()
-        found = clock.stopped(seen[0] - first)
+        measurement = await measured.get()
         # Without an awaited stop, Faust's threads keep the loop from ending.
         await asyncio.wait_for(app.stop(), 30)
-        return found
+        return measurement
 
     return asyncio.run(run())
 
 
-def bare_relaxed(bootstrap: str, group: str, topic: str) -> Iterator[int]:
-    relax_collector()
-    yield from bare(bootstrap, group, topic)
-
-
-KINDS: Mapping[str, Callable[[str, str, str], Found]] = {
-    "bare consume()": lambda *where: measured(bare(*where), RECORDS),
-    "bare, collector relaxed": lambda *where: measured(bare_relaxed(*where), RECORDS),
-    "sampler, key only": lambda *where: measured(sampler(*where), RECORDS),
-    "sampler, body rules": lambda *where: measured(sampler(*where, rules=BODY_RULES), RECORDS),
-    "bare Faust agent": faust_agent,
+KINDS: Mapping[str, Callable[[Size, str, str, str], Measurement]] = {
+    "bare consume()": lambda size, *where: measure(read_bare(*where), size.records),
+    "bare, collector relaxed": lambda size, *where: measure(read_bare_relaxed(*where), size.records),
+    "sampler, key only": lambda size, *where: measure(run_sampler(*where), size.records),
+    "sampler, body rules": lambda size, *where: measure(run_sampler(*where, rules=BODY_RULES), size.records),
+    "bare Faust agent": lambda size, *where: measure_faust(*where, records=size.faust_records),
 }
 BARE, _, KEY, BODY, FAUST = KINDS
 PAIR = "two samplers"
-# Promised of the samplers, as parts of what a bare loop reads, times what Faust reads, and memory in MiB.
+# Promised of the samplers: shares of a bare loop's rate, a multiple of Faust's, and memory in MiB.
 LEAST_BY_KEY, LEAST_BY_BODY, LEAST_TIMES_FAUST, MOST_RSS = 0.7, 0.3, 20, 300
 
 
-def start(kind: str, bootstrap: str, core: int, topic: str = INTERACTIONS[0]) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--child", kind, bootstrap, f"group-{uuid4().hex}", topic, str(core)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-
-def result(child: subprocess.Popen[str]) -> Found:
-    output, _ = child.communicate(timeout=180)
-    if child.returncode or not output:
-        sys.exit(f"a reader failed: {' '.join(map(str, child.args))}")
-    found: Found = json.loads(output.splitlines()[-1])
-    return found
-
-
-def child(kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
+def run_reader(size: Size, kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
+    """Measure one reader in this process, and print the measurement as JSON."""
     os.sched_setaffinity(0, {int(core)})
-    print(json.dumps(KINDS[kind](bootstrap, group, topic)), flush=True)
-    os._exit(0)  # what is measured is measured; leaving the group in good order takes seconds
+    print(json.dumps(KINDS[kind](size, bootstrap, group, topic)), flush=True)
+    os._exit(0)  # leaving the consumer group in good order would take seconds
 
 
-def main() -> None:
-    missing = why_unavailable()
-    if missing:
-        print(f"not measured, for it needs a real broker: {missing}")
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    with KafkaBroker(for_speed=True) as broker:
-        broker.create_topics(*INTERACTIONS, *OUTPUT, partitions=PARTITIONS)
+# The rounds
+
+
+class Reader:
+    """A reader in a process of its own, on one core."""
+
+    def __init__(self, kind: str, bootstrap: str, core: int, topic: str, size: Size) -> None:
+        self._name = f"{kind} on {topic}"
+        command = [sys.executable, __file__, "--child", kind, bootstrap, f"group-{uuid4().hex}", topic, str(core)]
+        if size is SHORT:
+            command.append("--short")
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def result(self) -> Measurement:
+        output, _ = self._process.communicate(timeout=180)
+        if self._process.returncode or not output:
+            sys.exit(f"a reader failed: {self._name}")
+        measurement: Measurement = json.loads(output.splitlines()[-1])
+        return measurement
+
+
+def run_round(bootstrap: str, cores: Sequence[int], size: Size) -> dict[str, Sequence[Measurement]]:
+    """Measure every kind of reader alone, then two samplers at the same time."""
+    measured: dict[str, Sequence[Measurement]] = {
+        kind: [Reader(kind, bootstrap, cores[-1], INTERACTIONS[0], size).result()] for kind in KINDS
+    }
+    pair_cores = (cores[-1], cores[-2 % len(cores)])
+    pair = [Reader(KEY, bootstrap, core, topic, size) for core, topic in zip(pair_cores, INTERACTIONS, strict=True)]
+    return {**measured, PAIR: [reader.result() for reader in pair]}
+
+
+def run_rounds(size: Size, cores: Sequence[int]) -> dict[str, list[Sequence[Measurement]]]:
+    """Measure all rounds on one broker."""
+    rounds: dict[str, list[Sequence[Measurement]]] = {kind: [] for kind in (*KINDS, PAIR)}
+    with KafkaBroker(for_speed=size is FULL) as broker:
+        create_topics(broker, *(make_config(broker.bootstrap, topic) for topic in INTERACTIONS))
         for topic in INTERACTIONS:
-            print(f"writing {RECORDS:,} records of 2 KiB to {topic} …", flush=True)
-            fill(broker.bootstrap, topic)
-        rounds: dict[str, list[Sequence[Found]]] = {kind: [] for kind in (*KINDS, PAIR)}
-        for number in range(ROUNDS):
-            print(f"round {number + 1} of {ROUNDS} …", flush=True)
-            for kind in KINDS:
-                rounds[kind].append([result(start(kind, broker.bootstrap, cores[-1]))])
-            pair = [start(KEY, broker.bootstrap, cores[-at % len(cores)], INTERACTIONS[at - 1]) for at in (1, 2)]
-            rounds[PAIR].append([result(child) for child in pair])
-    report(rounds, len(cores))
+            print(f"writing {size.records:,} records of 2 KiB to {topic} …", flush=True)
+            write_records(broker.bootstrap, topic, make_records(size.records))
+        for number in range(1, size.rounds + 1):
+            print(f"round {number} of {size.rounds} …", flush=True)
+            for kind, measurements in run_round(broker.bootstrap, cores, size).items():
+                rounds[kind].append(measurements)
+    return rounds
 
 
-# What is told of it
+# The report
 
 
-def rate(*found: Found) -> float:
-    """Records a second, of readers together: from when the first began to when the last ended."""
-    seconds = max(each["ended"] for each in found) - min(each["began"] for each in found)
-    return sum(each["records"] for each in found) / seconds
+def rate(*readers: Measurement) -> float:
+    """Return the records a second of readers together, from when the first began to when the last ended."""
+    seconds = max(reader["ended"] for reader in readers) - min(reader["began"] for reader in readers)
+    return sum(reader["records"] for reader in readers) / seconds
 
 
-def middle(rounds: Sequence[Sequence[Found]]) -> Sequence[Found]:
-    return sorted(rounds, key=lambda found: rate(*found))[len(rounds) // 2]
+def median_round(rounds: Sequence[Sequence[Measurement]]) -> Sequence[Measurement]:
+    return sorted(rounds, key=lambda readers: rate(*readers))[len(rounds) // 2]
 
 
-def report(rounds: Mapping[str, Sequence[Sequence[Found]]], cores: int) -> None:
-    shown = {kind: middle(found)[0] for kind, found in rounds.items() if kind != PAIR}
+def print_rates(rounds: Mapping[str, Sequence[Sequence[Measurement]]], cores: int) -> None:
+    medians = {kind: median_round(rounds[kind])[0] for kind in rounds if kind != PAIR}
     columns = ("reader", "records/s", "MB/s", "CPU s/10⁶", "peak RSS MiB", "of bare")
     table = Table(*columns, title=f"2 KiB records, {RATE:.0%} sampled, real Kafka, {cores} cores in all")
-    for kind, each in shown.items():
+    for kind, median in medians.items():
         table.add_row(
             kind,
-            f"{rate(each):,.0f}",
-            f"{rate(each) * 2048 / 1e6:,.0f}",
-            f"{each['cpu'] / each['records'] * 1e6:.2f}",
-            f"{max(found['rss'] for (found,) in rounds[kind]):.0f}",
-            f"{rate(each) / rate(shown[BARE]):.2f}",
+            f"{rate(median):,.0f}",
+            f"{rate(median) * 2048 / 1e6:,.0f}",
+            f"{median['cpu'] / median['records'] * 1e6:.2f}",
+            f"{max(reader['rss'] for (reader,) in rounds[kind]):.0f}",
+            f"{rate(median) / rate(medians[BARE]):.2f}",
         )
     Console(width=100).print(table)
-    pair = middle(rounds[PAIR])
-    share = sum(each["cpu"] / (each["ended"] - each["began"]) for each in pair) / len(pair)
-    print(f"two samplers at once: {rate(*pair) / rate(shown[KEY]):.2f} times one, with {share:.0%} of a core each")
+    pair = median_round(rounds[PAIR])
+    share = sum(reader["cpu"] / (reader["ended"] - reader["began"]) for reader in pair) / len(pair)
+    print(f"two samplers at once: {rate(*pair) / rate(medians[KEY]):.2f} times one, with {share:.0%} of a core each")
+
+
+def report(rounds: Mapping[str, Sequence[Sequence[Measurement]]], cores: int) -> None:
+    """Print the rates and the promises, and exit with an error if a promise is not met."""
+    print_rates(rounds, cores)
     broken = []
-    for promise, found, kept in promises(rounds):
-        print(f"{'met' if kept else 'NOT MET'}: {promise} ({found})")
-        if not kept:
+    for promise, figure, is_met in check_promises(rounds):
+        print(f"{'met' if is_met else 'NOT MET'}: {promise} ({figure})")
+        if not is_met:
             broken.append(promise)
     if broken:
         sys.exit(f"the sampler is not what it should be: {'; '.join(broken)}")
 
 
-def promises(rounds: Mapping[str, Sequence[Sequence[Found]]]) -> Iterator[tuple[str, str, bool]]:
-    """What is promised, what was found, and whether that is as good."""
-    speed = {kind: rate(*middle(rounds[kind])) for kind in (BARE, KEY, BODY, FAUST)}
+def check_promises(rounds: Mapping[str, Sequence[Sequence[Measurement]]]) -> Iterator[tuple[str, str, bool]]:
+    """Yield each promise, the measured figure, and whether the promise is met."""
+    speed = {kind: rate(*median_round(rounds[kind])) for kind in (BARE, KEY, BODY, FAUST)}
     for kind, least, other in ((KEY, LEAST_BY_KEY, BARE), (BODY, LEAST_BY_BODY, BARE), (KEY, LEAST_TIMES_FAUST, FAUST)):
         times = speed[kind] / speed[other]
         yield f"{kind}: at least {least:g} times {other}", f"{times:.2f}", times >= least
-    rss = max(found["rss"] for kind in (KEY, BODY, PAIR) for each in rounds[kind] for found in each)
+    rss = max(reader["rss"] for kind in (KEY, BODY, PAIR) for readers in rounds[kind] for reader in readers)
     yield f"samplers: at most {MOST_RSS} MiB at their peak", f"{rss:.0f}", rss <= MOST_RSS
 
 
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    size = SHORT if options.short else FULL
+    if options.child:
+        run_reader(size, *options.child)
+    skip_without("broker", why_unavailable())
+    cores = sorted(os.sched_getaffinity(0))
+    rounds = run_rounds(size, cores)
+    if options.short:
+        print_rates(rounds, len(cores))
+    else:
+        report(rounds, len(cores))
+
+
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--child", nargs=5)
-    given = arguments.parse_args()
-    child(*given.child) if given.child else main()
+    main()

@@ -266,7 +266,7 @@ def test_a_broker_that_is_slow_to_tell_is_not_asked_with_every_batch(exchange: B
 # What the benchmark says of it
 
 
-def measured(records: float, rss: float = 100.0) -> list[list[bench_sampler.Found]]:
+def measured(records: float, rss: float = 100.0) -> list[list[bench_sampler.Measurement]]:
     return [[{"records": records, "began": 0.0, "ended": 1.0, "cpu": 1.0, "rss": rss}]]
 
 

@@ -1,9 +1,9 @@
-"""The simulator of benchmarks/bench_detector.py says of the detector what the detector does itself."""
+"""The simulator of benchmarks/detector_simulation.py says of the detector what the detector does itself."""
 
 import numpy as np
 import pytest
 
-from benchmarks.bench_detector import (
+from benchmarks.detector_simulation import (
     NEVER,
     Follower,
     Numbers,

@@ -1,0 +1,44 @@
+"""The evaluator alone, in one process and in memory: the baseline for everything that is built around it."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from judges import Submission
+from judges.evaluation import Sampling
+from stream.assembly import build_evaluator
+from stream.config import Config
+from stream.reading import InteractionReader
+from stream.traffic import generate, load_corpus, plan
+
+DEADLINE_SECONDS = 45.0
+WARM_UP_RECORDS = 100
+
+
+def generate_values(count: int) -> Iterator[bytes]:
+    """Generate interactions of a healthy service, as JSON."""
+    traffic = generate(load_corpus(), plan("healthy", seconds=60), seed=1)
+    now = datetime.now(UTC)
+    for number in range(count):
+        yield traffic.record(number / 1_000, now).value
+
+
+def measure_evaluator(values: Sequence[bytes]) -> float:
+    """Return the records a second that the evaluator alone judges in one process, from JSON to JSON in memory."""
+    config = Config()
+    evaluator, reader = build_evaluator(config), InteractionReader(config.input)
+
+    async def judge(records: Sequence[bytes]) -> None:
+        for value in records:
+            submission = Submission(interaction=reader.read(value).interaction, sampling=Sampling())
+            evaluation = await evaluator.evaluate(submission, deadline=DEADLINE_SECONDS, on_unsafe=lambda _notice: None)
+            evaluation.model_dump_json()
+
+    async def measure() -> float:
+        await judge(values[:WARM_UP_RECORDS])
+        started = time.perf_counter()
+        await judge(values)
+        return len(values) / (time.perf_counter() - started)
+
+    return asyncio.run(measure())

@@ -1,0 +1,33 @@
+"""A worker's budget that never runs out, to measure what paying for calls costs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from judges.models.spending import Purse
+from stream.offsets import Partition
+from stream.spending import Treasury
+from stream.spending.limits import Budget, Budgets
+
+
+@asynccontextmanager
+async def open_purse(commit_seconds: float) -> AsyncIterator[Purse]:
+    """Open the budget, and commit it as regularly as a worker does."""
+    everyone = Budget(per_hour_usd=1e6, per_day_usd=1e7)
+    partition = Partition("sampled", 0)
+    treasury = Treasury(Budgets(everyone=everyone, apps={}, safety_share=0.2), topic=partition.topic)
+    treasury.assigned([partition])
+    treasury.opened(partition, 0, "", partitions=1)
+
+    async def commit() -> None:
+        while True:
+            treasury.committed(treasury.prepare({partition: 0}, lambda _: 0))
+            await asyncio.sleep(commit_seconds)
+
+    committing = asyncio.create_task(commit())
+    try:
+        purse = treasury.purse(partition, None, "main")
+        assert purse is not None
+        yield purse
+    finally:
+        committing.cancel()

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.bench_estimates import Tally, draw_count
 from benchmarks.common import argument_parser
-from sinks.estimates import Sums, estimate
+from sinks.estimates import Sums, estimate, wilson
 
 DAYS, SHORT_DAYS = 1_000, 10
 RISKY_RATE, REST_RATE = 1.0, 0.05
@@ -82,11 +82,6 @@ def intervals(day: Day) -> Iterator[tuple[str, float, float]]:
     assert estimated.low is not None
     assert estimated.high is not None
     yield "monitor", estimated.low, estimated.high
-
-
-def wilson(mean: float, size: float, variance: float) -> tuple[float, float]:
-    middle, half = size * mean + Z**2 / 2, Z * sqrt(size * variance + Z**2 / 4)
-    return (middle - half) / (size + Z**2), (middle + half) / (size + Z**2)
 
 
 def simulate(records: int, risky_share: float, days: int = DAYS, seed: int = 1) -> tuple[dict[str, Tally], float]:

@@ -13,9 +13,9 @@ from typing import Literal
 
 from confluent_kafka import Producer
 
-from stream.commands.topics import plan_topics
 from stream.config import Config
 from stream.embedded import EmbeddedBroker
+from stream.topics import plan_topics
 from tests.parts.kafka import KafkaBroker
 
 

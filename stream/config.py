@@ -24,7 +24,7 @@ from pydantic import (
 
 from judges.criteria import SAFETY_DIMENSION
 from judges.interaction import Interaction
-from judges.problems import InconsistentError, Loc, unknown
+from judges.problems import InconsistentError, unknown
 from stream.budgetsconfig import BudgetsConfig
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
@@ -326,7 +326,7 @@ class InputConfig(Section):
     @classmethod
     def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
         adapter = info.data.get("adapter")
-        if adapter in {"streamjury", "csv"} and value:
+        if adapter not in {"mapping", None} and value:
             raise ValueError("is only read with 'adapter: mapping'")
         missing = [name for name in ("id", "question", "answer") if name not in value]
         if adapter == "mapping" and missing:
@@ -880,15 +880,6 @@ class Config(Section):
         """Where records wait to be judged again, by how often they have been already."""
         return self.topics.retry_topics(len(self.worker.retry_seconds))
 
-    @field_validator("sampling")
-    @classmethod
-    def _of_what_is_read(cls, value: SamplingConfig, info: ValidationInfo) -> SamplingConfig:
-        records = info.data.get("input")
-        unread = [] if records is None else list(_unread(value, records))
-        if unread:
-            raise InconsistentError(unread)
-        return value
-
     @field_validator("judges")
     @classmethod
     def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
@@ -912,22 +903,3 @@ class Config(Section):
             if other is not None and other.group == value.group:
                 raise ValueError(f"group must differ from {name}.group")
         return value
-
-
-def _unread(sampling: SamplingConfig, records: InputConfig) -> Iterator[tuple[Loc, str]]:
-    """Fields that rules have conditions on, or triggers look at, and the mapping of the input does not read.
-
-    Who leaves the triggers as they are means those that can be had.
-    """
-    if records.adapter != "mapping":
-        return
-    safety = sampling.safety
-    if safety is not None and safety.triggers != SafetyConfig.model_fields["triggers"].default:
-        read = {"empty_contexts": "contexts", **({} if safety.thumbs_down else {"thumbs_down": "tags"})}
-        for number, trigger in enumerate(safety.triggers):
-            if (name := read.get(trigger)) and name not in records.mapping:
-                yield ("safety", "triggers", number), f"input.mapping does not say where to find {name}"
-    for number, rule in enumerate(sampling.rules):
-        for name in ("app", "tenant", "model", "tags"):
-            if getattr(rule.match, name) and name not in records.mapping:
-                yield ("rules", number, "match", name), f"input.mapping does not say where to find {name}"

@@ -2,23 +2,25 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from judges.problems import Loc
+from stream.adapters.base import Adapter
 from stream.adaptive import AdaptiveRate, Goal, ReplayedRate
-from stream.config import InputConfig, SamplingConfig, SamplingRule
+from stream.config import InputConfig, SafetyConfig, SamplingConfig, SamplingRule
 from stream.errors import StageError
 from stream.names import DEFAULT_RULE, SAFETY_RULE
 from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.reading import InteractionReader
-from stream.rules import BodyReader, Facts, Matcher, app_getter, field_path
+from stream.rules import BodyReader, Facts, Matcher, app_getter, fields_asked_for
 from stream.sampling import Cohort, Decision, Verdict, threshold
 from stream.step_log import StepFile, StepLog, StepLogError, read_step_log
-from stream.triggers import Triggers
+from stream.triggers import Triggers, fields_looked_at
 
-__all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "Verdict"]
+__all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "Verdict", "find_unreadable"]
 
 _MINUTE_MS = 60_000
 # Partitions are read at different speeds: so many minutes of record time are counted at once.
@@ -212,14 +214,14 @@ class SamplingPolicy:
         self._log, self._steps = _step_log(config)
         self._memory = _Memory()
         self._plans = [
-            self._plan(rule.name, rule, rule.lane, Matcher(rule.match, records, self._reader)) for rule in config.rules
+            self._plan(rule.name, rule, rule.lane, Matcher(rule.match, self._reader)) for rule in config.rules
         ]
         self._default = self._plan(DEFAULT_RULE, config, "main")
         self._safety_limit = threshold(config.safety.rate) if config.safety else b""
         self._safety_decisions = _Decisions(SAFETY_RULE, config.safety.lane if config.safety else "", self._memory)
-        self._triggers = Triggers(config.safety, records, self._reader) if config.safety else None
-        self._id = self._reader.getter(field_path("id", records))
-        self._app = app_getter(self._reader, records)
+        self._triggers = Triggers(config.safety, self._reader) if config.safety else None
+        self._id = self._reader.field_getter("id")
+        self._app = app_getter(self._reader)
         self._share = 1.0
         self.fixed = self._fixed()
         """Set when every record with a key is decided by its key alone."""
@@ -365,6 +367,23 @@ class SamplingPolicy:
         decided = plan.threshold(plan.rate)
         left_out = decided.above[None] if plan.rate else plan.filtered[None]
         return Fixed(chooses=self._cohort.chooser(plan.rate), chosen=decided.below[None], left_out=left_out)
+
+
+def find_unreadable(sampling: SamplingConfig, adapter: Adapter) -> Iterator[tuple[Loc, str]]:
+    """Fields that rules and named triggers look at and records never have, with their places below `sampling`.
+
+    Where the triggers are left at their default, those that have their fields are meant.
+    """
+    safety = sampling.safety
+    if safety is not None and safety.triggers != SafetyConfig.model_fields["triggers"].default:
+        for number, trigger in enumerate(safety.triggers):
+            for field in fields_looked_at(trigger, safety):
+                if adapter.path(field) is None:
+                    yield ("safety", "triggers", number), adapter.explain_missing(field)
+    for number, rule in enumerate(sampling.rules):
+        for field in fields_asked_for(rule.match):
+            if adapter.path(field) is None:
+                yield ("rules", number, "match", field), adapter.explain_missing(field)
 
 
 def _step_log(config: SamplingConfig) -> tuple[StepLog, StepFile | None]:

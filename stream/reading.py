@@ -30,10 +30,10 @@ class InteractionReader:
 
     def __init__(self, config: InputConfig) -> None:
         self._limits = config.limits
-        self._adapt = make_adapter(config)
+        self._adapter = make_adapter(config)
 
     def read(self, value: bytes | None) -> Reading:
-        fields = self._adapt(read_document(value, self._limits))
+        fields = self._adapter.read(read_document(value, self._limits))
         try:
             interaction = Interaction.model_validate(fields)
         except ValidationError as error:

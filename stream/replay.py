@@ -33,7 +33,7 @@ from stream.config import Config
 from stream.errors import RecordError, StageError
 from stream.headers import HeadersByName, Position, is_mark, marked_letter, source_of
 from stream.records import Record, read_record
-from stream.rules import BodyReader, field_path
+from stream.rules import BodyReader
 from stream.scan import TopicScan
 from stream.solewriter import RefusedError, SoleWriter
 
@@ -101,7 +101,7 @@ class Replay:
         self._config, self._wanted = config, wanted
         self._topic = config.topics.deadletter
         self._body = BodyReader(config.input)
-        self._app = self._body.getter(field_path("app", config.input))
+        self._app = self._body.field_getter("app")
 
     def survey(self) -> Survey:
         """What would be moved now; nothing is changed."""

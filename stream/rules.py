@@ -3,7 +3,6 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
@@ -12,7 +11,8 @@ from typing import Any
 import msgspec
 
 from sinks.base import Headers
-from stream.adapters.mapping import follow
+from stream.adapters import make_adapter
+from stream.adapters.base import Lookup, Path, follow
 from stream.config import ConditionConfig, InputConfig, RuleMatch, TextConditionConfig
 from stream.reading import read_document
 
@@ -130,32 +130,6 @@ def _listed(values: Sequence[Scalar]) -> str:
 # Where values are in a record
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """The way to a value in a record's JSON: names, and positions in lists."""
-
-    steps: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return ".".join(self.steps)
-
-
-def body_path(dotted: str) -> Path:
-    return Path(tuple(dotted.split(".")))
-
-
-def field_path(name: str, records: InputConfig) -> Path | None:
-    """Where a field of the interaction is in the records that the input has; None when they are not said to have it."""
-    if records.adapter == "mapping":
-        return body_path(records.mapping[name]) if name in records.mapping else None
-    return Path((name,))
-
-
-def tag_path(name: str, records: InputConfig) -> Path | None:
-    tags = field_path("tags", records)
-    return Path((*tags.steps, name)) if tags else None
-
-
 Body = Any
 """A record's JSON as far as it is asked for; read by the getters of the reader that made it."""
 
@@ -163,21 +137,37 @@ Getter = Callable[[Body], object]
 
 
 class BodyReader:
-    """Reads those parts of records that somebody asked a getter for, and skips the rest of their JSON."""
+    """Reads those parts of records that somebody asked a getter for, and skips the rest of their JSON.
+
+    Fields of the interaction are found through the input's adapter, which also reads whole interactions.
+    """
 
     def __init__(self, records: InputConfig) -> None:
         self._limits = records.limits
+        self._adapter = make_adapter(records)
         self._fields: dict[str, str] = {}
         self._parsed: set[str] = set()
+        self._needs_whole = False
         self._decode: Callable[[bytes], Body] = self._decode_first
 
-    def getter(self, path: Path | None, *, parsed: bool = True) -> Getter:
+    def field_getter(self, name: str, *, parsed: bool = True) -> Getter:
+        """Gets a field of the interaction, see `getter`; nothing where the adapter never has it."""
+        return self.getter(self._adapter.path(name), parsed=parsed)
+
+    def tag_getter(self, name: str) -> Getter:
+        tags = self._adapter.path("tags")
+        return self.getter(None if tags is None else tags.beneath(name))
+
+    def getter(self, path: Path | Lookup | None, *, parsed: bool = True) -> Getter:
         """What finds the value at a path; None when there is nothing, or a null.
 
         Unless it must be parsed, a value may come as the bytes of its JSON, a `msgspec.Raw`.
         """
         if path is None:
             return _nothing
+        if isinstance(path, Lookup):
+            self._needs_whole, self._decode = True, self._decode_first
+            return _looking_up(path.find)
         first, *rest = path.steps
         field = self._fields.setdefault(first, f"f{len(self._fields)}")
         if parsed or rest:
@@ -197,23 +187,30 @@ class BodyReader:
 
     def _decode_first(self, value: bytes) -> Body:
         """Makes the decoder when everything has been asked for."""
-        types = {field: Any if name in self._parsed else msgspec.Raw for name, field in self._fields.items()}
-        shape = [(field, kind, None) for field, kind in types.items()]
-        try:
-            names = {field: name for name, field in self._fields.items()}
-            self._decode = msgspec.json.Decoder(msgspec.defstruct("Body", shape, rename=names)).decode
-        except ValueError:  # a name with a quote or a backslash in it, which only a whole mapping can have
-            everything = msgspec.json.Decoder(dict[str, Any])
-            self._decode = lambda value: self._made(everything.decode(value))
+        decode = None if self._needs_whole else self._make_partial_decoder()
+        if decode is None:
+            whole = msgspec.json.Decoder(dict[str, Any])
+            self._decode = lambda value: self._made(whole.decode(value))
+        else:
+            self._decode = decode
         return self._decode(value)
 
+    def _make_partial_decoder(self) -> Callable[[bytes], Body] | None:
+        types = {field: Any if name in self._parsed else msgspec.Raw for name, field in self._fields.items()}
+        shape = [(field, kind, None) for field, kind in types.items()]
+        names = {field: name for name, field in self._fields.items()}
+        try:
+            return msgspec.json.Decoder(msgspec.defstruct("Body", shape, rename=names)).decode
+        except ValueError:  # a name with a quote or a backslash in it, which only a whole mapping can have
+            return None
+
     def _made(self, document: Mapping[str, object]) -> Body:
-        return SimpleNamespace(**{field: document.get(name) for name, field in self._fields.items()})
+        return SimpleNamespace(document=document, **{field: document.get(name) for name, field in self._fields.items()})
 
 
-def app_getter(reader: BodyReader, records: InputConfig) -> Callable[[Body], str | None]:
+def app_getter(reader: BodyReader) -> Callable[[Body], str | None]:
     """What finds the app of a body; None for what no interaction would have for one."""
-    get = reader.getter(field_path("app", records))
+    get = reader.field_getter("app")
 
     def app_in(body: Body) -> str | None:
         app = get(body)
@@ -232,6 +229,10 @@ def _beneath(top: Getter, steps: tuple[str, ...]) -> Getter:
         return follow(value, steps)
 
     return value_in
+
+
+def _looking_up(find: Callable[[Mapping[str, object]], object]) -> Getter:
+    return lambda body: find(body.document)
 
 
 def _nothing(_body: Body) -> None:
@@ -277,16 +278,16 @@ class Facts:
 
 # The rules
 
+_NAMES = ("app", "tenant", "model")
+
 
 class Matcher:
     """The conditions of one rule, headers first: they are cheap to look at."""
 
-    def __init__(self, match: RuleMatch, records: InputConfig, reader: BodyReader) -> None:
+    def __init__(self, match: RuleMatch, reader: BodyReader) -> None:
         self._reader = reader
         self._headers = [(name, condition(asked, as_text=True)) for name, asked in match.headers.items()]
-        self._body = [
-            (subject, reader.getter(path), condition(asked)) for subject, path, asked in _asked(match, records)
-        ]
+        self._body = [(subject, getter, condition(asked)) for subject, getter, asked in _asked(match, reader)]
         self._tests = [(getter, each.holds) for _, getter, each in self._body]
         self.reads_body = bool(self._body)
 
@@ -325,14 +326,20 @@ class Matcher:
         return getter(facts.body(self._reader))
 
 
-def _asked(match: RuleMatch, records: InputConfig) -> Iterator[tuple[str, Path | None, Asked]]:
-    for name, asked in (("app", match.app), ("tenant", match.tenant), ("model", match.model)):
+def _asked(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, Asked]]:
+    for name in _NAMES:
+        asked = getattr(match, name)
         if asked is not None:
-            yield name, field_path(name, records), asked
-    for name, each in match.tags.items():
-        yield f"tag {name}", tag_path(name, records), each
-    for path, each in match.body.items():
-        yield path, body_path(path), each
+            yield name, reader.field_getter(name), asked
+    for name, tag_asked in match.tags.items():
+        yield f"tag {name}", reader.tag_getter(name), tag_asked
+    for dotted, value_asked in match.body.items():
+        yield dotted, reader.getter(Path.parse(dotted)), value_asked
+
+
+def fields_asked_for(match: RuleMatch) -> list[str]:
+    """The fields of an interaction that a rule has conditions on."""
+    return [name for name in (*_NAMES, "tags") if getattr(match, name)]
 
 
 def _unmet(subject: str, asked: Condition, value: object) -> str:

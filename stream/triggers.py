@@ -10,8 +10,9 @@ from judges.llm.completion import is_refusal, visible
 from judges.local.harm import HarmLexicon
 from judges.local.lexicon import Lexicon, plain
 from judges.local.phrases import Phrases
-from stream.config import InputConfig, SafetyConfig
-from stream.rules import BodyReader, Condition, Facts, Getter, body_path, condition, field_path, tag_path
+from stream.adapters.base import Path
+from stream.config import SafetyConfig
+from stream.rules import BodyReader, Condition, Facts, Getter, condition
 
 _FEEDBACK_TAGS = ("feedback", "thumbs", "rating")
 _NO = frozenset({"down", "thumbs_down", "thumbs-down", "thumbs down", "thumbsdown", "👎", "-1", "negative", "bad"})
@@ -63,13 +64,13 @@ def _pattern(entry: str) -> str:
 class Triggers:
     """The triggers that the configuration names, the cheapest first."""
 
-    def __init__(self, config: SafetyConfig, records: InputConfig, reader: BodyReader) -> None:
+    def __init__(self, config: SafetyConfig, reader: BodyReader) -> None:
         self._reader = reader
         known: dict[str, Callable[[], Callable[[Any], str | None]]] = {
-            "empty_contexts": lambda: _empty_contexts(records, reader),
-            "thumbs_down": lambda: _thumbs_down(config, records, reader),
-            "refusal": lambda: _refusal(records, reader),
-            "lexicon": lambda: _lexicon(config, records, reader),
+            "empty_contexts": lambda: _empty_contexts(reader),
+            "thumbs_down": lambda: _thumbs_down(config, reader),
+            "refusal": lambda: _refusal(reader),
+            "lexicon": lambda: _lexicon(config, reader),
         }
         self._triggers = [(name, make()) for name, make in known.items() if name in config.triggers]
 
@@ -87,13 +88,20 @@ class Triggers:
         return {name: sign(body) for name, sign in self._triggers}
 
 
+def fields_looked_at(trigger: str, config: SafetyConfig) -> tuple[str, ...]:
+    """The fields of an interaction that a trigger cannot do without."""
+    if trigger == "thumbs_down":
+        return () if config.thumbs_down else ("tags",)
+    return {"empty_contexts": ("contexts",), "refusal": ("answer",), "lexicon": ("answer", "question")}[trigger]
+
+
 _Sign = Callable[[Any], str | None]
 """What set a trigger off in a body, in words; None where nothing did."""
 
 
-def _empty_contexts(records: InputConfig, reader: BodyReader) -> _Sign:
+def _empty_contexts(reader: BodyReader) -> _Sign:
     """Contexts that were looked for and not found; services that log none at all say nothing by it."""
-    get = reader.getter(field_path("contexts", records), parsed=False)
+    get = reader.field_getter("contexts", parsed=False)
 
     def sign(body: Any) -> str | None:
         contexts = get(body)
@@ -106,12 +114,12 @@ def _empty_contexts(records: InputConfig, reader: BodyReader) -> _Sign:
     return sign
 
 
-def _thumbs_down(config: SafetyConfig, records: InputConfig, reader: BodyReader) -> _Sign:
+def _thumbs_down(config: SafetyConfig, reader: BodyReader) -> _Sign:
     asked: list[tuple[str, Getter, Condition]]
     if config.thumbs_down:
-        asked = [(path, reader.getter(body_path(path)), condition(each)) for path, each in config.thumbs_down.items()]
+        asked = [(path, reader.getter(Path.parse(path)), condition(each)) for path, each in config.thumbs_down.items()]
     else:
-        asked = [(f"tag {name}", reader.getter(tag_path(name, records)), _SaysNo()) for name in _FEEDBACK_TAGS]
+        asked = [(f"tag {name}", reader.tag_getter(name), _SaysNo()) for name in _FEEDBACK_TAGS]
 
     def sign(body: Any) -> str | None:
         for subject, get, each in asked:
@@ -133,8 +141,8 @@ class _SaysNo(Condition):
         return value is False or (isinstance(value, int | float) and value == -1)
 
 
-def _refusal(records: InputConfig, reader: BodyReader) -> _Sign:
-    get = reader.getter(field_path("answer", records))
+def _refusal(reader: BodyReader) -> _Sign:
+    get = reader.field_getter("answer")
 
     def sign(body: Any) -> str | None:
         answer = get(body)
@@ -146,9 +154,9 @@ def _refusal(records: InputConfig, reader: BodyReader) -> _Sign:
     return sign
 
 
-def _lexicon(config: SafetyConfig, records: InputConfig, reader: BodyReader) -> _Sign:
+def _lexicon(config: SafetyConfig, reader: BodyReader) -> _Sign:
     lexicon = WordList(config.words)
-    fields = [(name, reader.getter(field_path(name, records))) for name in ("answer", "question")]
+    fields = [(name, reader.field_getter(name)) for name in ("answer", "question")]
 
     def sign(body: Any) -> str | None:
         for name, get in fields:

@@ -32,7 +32,7 @@ class WaitingLine:
         self._lines: dict[Partition, deque[Waiting]] = {}
         self._bytes: dict[Partition, int] = {}
         self._body = BodyReader(records)
-        self._app = app_getter(self._body, records)
+        self._app = app_getter(self._body)
 
     def open(self, partition: Partition) -> None:
         self._lines[partition], self._bytes[partition] = deque(), 0

@@ -1,24 +1,28 @@
 """Adapters: the shapes in which services log their interactions, each read into ours.
 
-A new shape is one module with a function from a parsed document to the fields of an `Interaction`, and one line in
-`_ADAPTERS`.
+- `base.py`: the contract, `Adapter`, and how a field is found in a document (`Path`, `Lookup`)
+- `native.py`, `mapping.py`, `csv.py`: one adapter each
+
+A new shape is one module with an `Adapter`, a line in `ADAPTERS`, and its name among those that `InputConfig.adapter`
+takes.
 """
 
 from collections.abc import Callable, Mapping
 
-from stream.adapters import csv, mapping, native
+from stream.adapters.base import Adapter
+from stream.adapters.csv import CsvAdapter
+from stream.adapters.mapping import MappingAdapter
+from stream.adapters.native import NativeAdapter
 from stream.config import InputConfig
 
-Document = dict[str, object]
-Adapter = Callable[[Document], Document]
-
-_ADAPTERS: Mapping[str, Callable[[InputConfig], Adapter]] = {
-    "streamjury": native.adapter,
-    "mapping": mapping.adapter,
-    "csv": csv.adapter,
+ADAPTERS: Mapping[str, Callable[[InputConfig], Adapter]] = {
+    "streamjury": lambda _config: NativeAdapter(),
+    "mapping": lambda config: MappingAdapter(config.mapping),
+    "csv": lambda _config: CsvAdapter(),
 }
+"""By the name that `input.adapter` has for it."""
 
 
 def make_adapter(config: InputConfig) -> Adapter:
     """The adapter that the configuration names."""
-    return _ADAPTERS[config.adapter](config)
+    return ADAPTERS[config.adapter](config)

@@ -7,17 +7,19 @@ r"""The adapter `csv`: rows of a table, by the names of their columns.
 | contexts | Fragment Texts, contexts |
 | history | Conversation History, history |
 | id, app, tenant, model, reference, traceparent | the same |
+| tags | the same, where it holds an object; a text is not looked at |
 
-A row of a table is all text. In fragments and history a line break may be written as the two characters `\n`.
+A row of a file is all text; one on the stream is JSON and may hold more. In fragments and history a line break may be
+written as the two characters `\n`.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from stream.adapters import mapping
-from stream.config import InputConfig
+from stream.adapters.base import Adapter, Document, Lookup
+from stream.adapters.mapping import MappingAdapter
 from stream.errors import RecordError
 
 COLUMNS: Mapping[str, str] = {
@@ -30,7 +32,7 @@ COLUMNS: Mapping[str, str] = {
 
 REQUIRED = ("question", "answer")
 
-_PLAIN = ("id", "app", "tenant", "model", "reference", "traceparent")
+_PLAIN = ("id", "app", "tenant", "model", "reference", "traceparent", "tags")
 _FIELDS = {
     **{column.casefold(): field for field, column in COLUMNS.items()},
     **{name: name for name in (*COLUMNS, *_PLAIN)},
@@ -46,11 +48,33 @@ _ROLES = {
 }
 
 
-def adapter(_config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
-    # What is no text, in a JSON object with the names of columns, is shaped as a mapping would do it.
-    same = InputConfig(adapter="mapping", mapping={name: name for name in (*COLUMNS, *_PLAIN)})
-    shaped = mapping.adapter(same)
-    return lambda row: shaped(read_row(row))
+class CsvAdapter(Adapter):
+    """Reads each field in the column that is named for it, in whatever spelling."""
+
+    reads_id_key = True
+
+    def __init__(self) -> None:
+        # A cell of a JSON row that is no text is shaped as a mapping would do it.
+        self._shape = MappingAdapter({name: name for name in (*COLUMNS, *_PLAIN)})
+        self._last: tuple[Mapping[str, object], dict[str, str]] = {}, {}
+
+    def read(self, document: Document) -> Document:
+        return self._shape.read(read_row(document))
+
+    def path(self, field: str) -> Lookup | None:
+        return Lookup(lambda row: self._find(row, field)) if field in _FIELDS.values() else None
+
+    def _find(self, row: Mapping[str, object], field: str) -> object:
+        column = self._columns_of(row).get(field)
+        return None if column is None else _read_cell(field, row[column])
+
+    def _columns_of(self, row: Mapping[str, object]) -> dict[str, str]:
+        """Kept for one row: the sampler looks for several fields of a record before it turns to the next."""
+        last_row, columns = self._last
+        if row is not last_row:
+            columns = fields_of(row)
+            self._last = row, columns
+        return columns
 
 
 def fields_of(columns: Iterable[str]) -> dict[str, str]:
@@ -72,8 +96,8 @@ def read_row(row: Mapping[str, object]) -> dict[str, object]:
     for field in REQUIRED:
         if row.get(columns.get(field, "")) is None:
             raise RecordError("invalid_record", f"{field}: no column {COLUMNS[field]!r} or {field!r}, or nothing in it")
-    cells = {field: row[column] for field, column in columns.items()}
-    filled = {field: _read(field, cell) for field, cell in cells.items() if field in REQUIRED or cell not in (None, "")}
+    cells = {field: _read_cell(field, row[column]) for field, column in columns.items()}
+    filled = {field: value for field, value in cells.items() if value is not None}
     return filled if "id" in filled else {**filled, "id": f"row-{digest_of(row)}"}
 
 
@@ -83,12 +107,15 @@ def digest_of(row: Mapping[str, object]) -> str:
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _read(field: str, value: object) -> object:
-    if field == "contexts" and isinstance(value, str):
-        return [{"id": str(number), "text": text} for number, text in enumerate(split_fragments(value), start=1)]
-    if field == "history" and isinstance(value, str):
-        return [{"role": role, "text": text} for role, text in split_turns(value)]
-    return value
+def _read_cell(field: str, cell: object) -> object:
+    """The field that a cell holds; None for an empty cell, unless an empty text or list says something."""
+    if field == "contexts" and isinstance(cell, str):
+        return [{"id": str(number), "text": text} for number, text in enumerate(split_fragments(cell), start=1)]
+    if field == "history" and isinstance(cell, str):
+        return [{"role": role, "text": text} for role, text in split_turns(cell)]
+    if field == "tags":
+        return cell if isinstance(cell, dict) else None
+    return None if cell == "" and field not in REQUIRED else cell
 
 
 def split_fragments(text: str) -> list[str]:

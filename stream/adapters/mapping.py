@@ -1,39 +1,34 @@
 """The adapter `mapping`: dotted paths say which value of a foreign record is which field of ours."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from stream.config import InputConfig
+from stream.adapters.base import Adapter, Document, Path
 from stream.errors import RecordError
 
 _REQUIRED = ("id", "question", "answer")
 
 
-def adapter(config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
-    paths = {field: tuple(path.split(".")) for field, path in config.mapping.items()}
-    return lambda document: _read(document, paths)
+class MappingAdapter(Adapter):
+    """Reads each field at its path, and nothing else."""
 
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._paths = {field: Path.parse(dotted) for field, dotted in mapping.items()}
 
-def _read(document: dict[str, object], paths: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    for field, steps in paths.items():
-        value = follow(document, steps)
-        if value is not None:
-            fields[field] = _shaped(field, value)
-        elif field in _REQUIRED:
-            raise RecordError("invalid_record", f"{field}: nothing at {'.'.join(steps)!r}")
-    return fields
+    def read(self, document: Document) -> Document:
+        fields: Document = {}
+        for field, path in self._paths.items():
+            value = path.find(document)
+            if value is not None:
+                fields[field] = _shaped(field, value)
+            elif field in _REQUIRED:
+                raise RecordError("invalid_record", f"{field}: nothing at {str(path)!r}")
+        return fields
 
+    def path(self, field: str) -> Path | None:
+        return self._paths.get(field)
 
-def follow(value: object, steps: tuple[str, ...]) -> object:
-    """The value at the end of a path, numbers being positions in lists; None when there is nothing, or a null."""
-    for step in steps:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value
+    def explain_missing(self, field: str) -> str:
+        return f"input.mapping does not say where to find {field}"
 
 
 def _shaped(field: str, value: object) -> object:

@@ -1,9 +1,15 @@
 """The adapter `streamjury`: records that already have our shape."""
 
-from collections.abc import Callable
-
-from stream.config import InputConfig
+from stream.adapters.base import Adapter, Document, Path
 
 
-def adapter(_config: InputConfig) -> Callable[[dict[str, object]], dict[str, object]]:
-    return lambda document: document
+class NativeAdapter(Adapter):
+    """Leaves documents as they are."""
+
+    reads_id_key = True
+
+    def read(self, document: Document) -> Document:
+        return document
+
+    def path(self, field: str) -> Path:
+        return Path((field,))

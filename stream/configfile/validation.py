@@ -9,6 +9,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
+from stream.adapters import make_adapter
 from stream.assembly import build_evaluator
 from stream.config import PATTERN_WORDS, Config, is_secret
 from stream.configfile.checks import check_config
@@ -16,6 +17,7 @@ from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
 from stream.judgekinds import default_name
 from stream.judgekinds.local import LocalJudgeConfig
+from stream.policy import find_unreadable
 from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
@@ -32,6 +34,7 @@ def validated(draft: Draft) -> Config | None:
     """
     _refuse_written_keys(draft)
     config = _read(draft.data, draft)
+    _check_sampled_fields(draft)
     if config is not None:
         if all(loc[:1] not in _JUDGING or loc[-1] in _NO_MATTER for loc in draft.problems):
             _put_together(config, draft)
@@ -88,6 +91,16 @@ def _stand_in(judge: Any) -> Any:
     """A judge of the same name with nothing wrong about it, so that what is said of the name can be checked."""
     name = judge.get("name", default_name(judge.get(DISCRIMINATOR)))
     return judge if name is None else {DISCRIMINATOR: kind_of(LocalJudgeConfig), "name": name}
+
+
+def _check_sampled_fields(draft: Draft) -> None:
+    """Reports conditions on fields that no record of the configured input has; broken sections are left out."""
+    data = _sound_part(draft)
+    sections = {name: data[name] for name in ("input", "sampling") if name in data} if isinstance(data, dict) else {}
+    config = _read(sections, draft, only=())
+    if config is not None:
+        unreadable = find_unreadable(config.sampling, make_adapter(config.input))
+        _report_found(InconsistentError(unreadable), ("sampling",), draft)
 
 
 def _put_together(config: Config, draft: Draft) -> None:

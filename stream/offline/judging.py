@@ -15,6 +15,7 @@ from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
+from stream.adapters import make_adapter
 from stream.config import Config, InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import SHOWN_CHARS, Row
@@ -74,7 +75,7 @@ class RowJudge:
         pauses: Sequence[float] = PAUSES,
     ) -> None:
         self._reader = InteractionReader(records)
-        self._names_rows = records.adapter != "mapping"
+        self._names_rows = make_adapter(records).reads_id_key
         self._evaluator = evaluator
         self._deadline = config.worker.deadline_seconds
         self._safety = config.composite.safety

@@ -898,6 +898,14 @@ def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
     }
 
 
+def test_what_is_wrong_elsewhere_does_not_hide_a_rule_on_a_field_that_is_not_read(read: Load) -> None:
+    data = safety_over({}, {"triggers": ["empty_contexts"]})
+    wrong = {**data, "kafka": {"bootstrap": "a b"}, "judges": {"panel": [{"kind": "openai", "name": "gpt"}]}}
+    reported = problems(read, wrong)
+    assert reported["sampling.safety.triggers[0]"] == "input.mapping does not say where to find contexts"
+    assert {"kafka.bootstrap", "judges.panel[0].model"} <= set(reported)
+
+
 def safety_over(mapping: dict[str, str], safety: dict[str, Any]) -> dict[str, Any]:
     needed = {"id": "i", "question": "q", "answer": "a"}
     return {"input": {"adapter": "mapping", "mapping": {**needed, **mapping}}, "sampling": {"safety": safety}}

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from sinks.base import Headers
 from stream.adapters import make_adapter
+from stream.adapters.base import Path
 from stream.config import ConditionConfig, InputConfig, RuleMatch
 from stream.errors import RecordError
-from stream.rules import BodyReader, Facts, Matcher, Path, body_path, condition, field_path, tag_path
+from stream.rules import BodyReader, Facts, Matcher, condition
 
 NATIVE = InputConfig()
 MAPPED = InputConfig.model_validate(
@@ -62,7 +63,7 @@ def facts(value: Any = None, headers: Headers | Callable[[], Headers] = (), key:
 
 
 def matcher(records: InputConfig = NATIVE, **match: Any) -> Matcher:
-    return Matcher(RuleMatch.model_validate(match), records, BodyReader(records))
+    return Matcher(RuleMatch.model_validate(match), BodyReader(records))
 
 
 # One condition
@@ -130,14 +131,6 @@ def test_there_is_a_value_or_there_is_none(value: object) -> None:
 # Where values are
 
 
-def test_fields_are_where_the_adapter_reads_them() -> None:
-    assert field_path("app", NATIVE) == Path(("app",))
-    assert tag_path("team.name", NATIVE) == Path(("tags", "team.name"))
-    assert field_path("app", MAPPED) == Path(("service", "name"))
-    assert tag_path("tier", MAPPED) == Path(("meta", "labels", "tier"))
-    assert field_path("tenant", MAPPED) is None
-
-
 names = st.sampled_from(["a", "b", "0", "1", 'q"', "\\", "ä", "", " "])
 documents = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4), max_leaves=12
@@ -148,17 +141,17 @@ documents = st.recursive(
 def test_a_path_finds_what_the_mapping_adapter_finds(document: dict[str, object], steps: list[str]) -> None:
     path = ".".join(steps)
     mapping = {"id": "a", "question": "a", "answer": "a", "app": path}
-    adapt = make_adapter(InputConfig.model_validate({"adapter": "mapping", "mapping": mapping}))
-    expected = adapt({**document, "a": document.get("a", 1) or 1}).get("app")
+    adapter = make_adapter(InputConfig.model_validate({"adapter": "mapping", "mapping": mapping}))
+    expected = adapter.read({**document, "a": document.get("a", 1) or 1}).get("app")
     reader = BodyReader(NATIVE)
-    get = reader.getter(body_path(path))
+    get = reader.getter(Path.parse(path))
     body = facts({**document, "a": document.get("a", 1) or 1}).body(reader)
     assert get(body) == expected
 
 
 def test_several_getters_share_one_reading() -> None:
     reader = BodyReader(NATIVE)
-    one, two, three = (reader.getter(body_path(path)) for path in ("a.b", "a.c.1", "d"))
+    one, two, three = (reader.getter(Path.parse(path)) for path in ("a.b", "a.c.1", "d"))
     body = reader.read(b'{"x": {"y": [1, 2]}, "d": "D", "a": {"b": 1, "c": [2, 3]}}')
     assert (one(body), two(body), three(body)) == (1, 3, "D")
     assert reader.getter(None)(body) is None
@@ -166,9 +159,9 @@ def test_several_getters_share_one_reading() -> None:
 
 def test_a_value_that_need_not_be_parsed_comes_as_bytes_unless_somebody_parses_it() -> None:
     reader = BodyReader(NATIVE)
-    raw = reader.getter(body_path("contexts"), parsed=False)
+    raw = reader.getter(Path.parse("contexts"), parsed=False)
     assert bytes(raw(reader.read(b'{"contexts": [{"text": "x"}]}'))) == b'[{"text": "x"}]'  # type: ignore[call-overload]
-    reader.getter(body_path("contexts.0"))
+    reader.getter(Path.parse("contexts.0"))
     assert raw(reader.read(b'{"contexts": [{"text": "x"}]}')) == [{"text": "x"}]
 
 

@@ -38,7 +38,7 @@ def facts(record: Any) -> Facts:
 
 def triggers(*names: str, records: InputConfig = NATIVE, **config: Any) -> Triggers:
     safety = SafetyConfig.model_validate({"triggers": names or ALL, **config})
-    return Triggers(safety, records, BodyReader(records))
+    return Triggers(safety, BodyReader(records))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from itertools import chain
 
 import msgspec
 
+from stream.adapters import make_adapter
 from stream.adapters.csv import COLUMNS, REQUIRED, fields_of
 from stream.config import InputConfig
 from stream.errors import RecordError
@@ -36,6 +37,7 @@ class CsvRows:
         self.columns = self._header()
         self._lines.forget()
         self.input = self._adapted(opening.input)
+        self._names_rows = make_adapter(self.input).reads_id_key
         self._id_at = self.columns.index(self._fields["id"]) if "id" in self._fields else None
 
     @property
@@ -78,7 +80,7 @@ class CsvRows:
 
     def _is_nameless(self, cells: Sequence[str]) -> bool:
         """Where a mapping says what is the id, one that is missing is an error."""
-        if self.input.adapter == "mapping":
+        if not self._names_rows:
             return False
         return self._id_at is None or not any(cells[self._id_at : self._id_at + 1])
 
@@ -100,7 +102,7 @@ class CsvRows:
         missing = [field for field in REQUIRED if field not in self._fields]
         if not missing:
             return InputConfig(adapter="csv", limits=config.limits)
-        if config.adapter == "mapping":
+        if config.mapping:
             self._fields = {}
             return config
         wanted = " and ".join(f"{COLUMNS[field]!r} (or {field!r})" for field in missing)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from stream.adapters import make_adapter
 from stream.adapters.csv import COLUMNS, REQUIRED, fields_of
 from stream.config import InputConfig
 from stream.errors import RecordError
@@ -32,6 +33,7 @@ class ParquetRows:
         self.total: float | None = self._table.metadata.num_rows
         self.position = 0.0
         self.input = self._adapted(opening.input)
+        self._names_rows = make_adapter(self.input).reads_id_key
 
     def __iter__(self) -> Iterator[Row]:
         number = 0
@@ -60,7 +62,7 @@ class ParquetRows:
         return InputConfig(adapter="csv", limits=config.limits) if named else config
 
     def _row(self, number: int, record: dict[str, Any]) -> Row:
-        nameless = self.input.adapter != "mapping" and record.get(self._id) in (None, "")
+        nameless = self._names_rows and record.get(self._id) in (None, "")
         try:
             return Row(number, msgspec.json.encode(record), nameless=nameless)
         except (TypeError, ValueError, RecursionError) as error:

@@ -64,6 +64,11 @@ def test_lists_are_taken_as_they_are() -> None:
     assert found.id == "7"
 
 
+def test_tags_are_an_object_and_a_text_in_their_column_is_not_looked_at() -> None:
+    assert read(Tags={"tier": "gold"}).tags == {"tier": "gold"}
+    assert read(tags="gold, urgent").tags == read(tags='{"tier": "gold"}').tags == read(tags=None).tags == {}
+
+
 def test_two_columns_for_one_field_are_refused() -> None:
     with pytest.raises(RecordError, match="'Assistant Answer' and 'answer' are both columns of the answer"):
         read(answer="another")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from sinks.reports.contents import Contents
-from sinks.reports.html import page
 from sinks.reports.markdown import markdown
 from sinks.reports.reading import Results, read_results
 from sinks.reports.results import Row
@@ -41,6 +40,8 @@ def make_reports(results_path: Path, folder: Path, *, progress: Progress | None 
 
     The rows are read one at a time, twice: all of them for the figures and the table, then those that are told.
     """
+    from sinks.reports.html import page  # noqa: PLC0415 - only who writes a page need load the templates' library
+
     results = read_results(results_path)
     folder.mkdir(parents=True, exist_ok=True)
     summary, formulas, listed = _first_pass(results, folder / TABLE_NAME, progress or _silent)

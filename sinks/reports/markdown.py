@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from judges.evaluation import Dimension, Evaluation, JudgeVerdict
 from sinks.reports import contents as parts
 from sinks.reports.contents import Contents, Grid
-from sinks.reports.markup import visible
 from sinks.reports.results import CriterionInfo, Row
 from sinks.reports.statistics import Issue
 from sinks.reports.wording import (
@@ -22,6 +21,7 @@ from sinks.reports.wording import (
     number,
     said,
     status_name,
+    visible,
 )
 
 # A backslash before any of these makes it a plain character. No text of others begins a line, so that signs which mean

@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import JsonValue
 
 from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Status
-from sinks.reports.markup import visible
 from sinks.reports.results import CriterionInfo, Row
 from sinks.reports.statistics import FLOORS, LOW, Band, IssueKind, choice_of
 
@@ -30,6 +29,9 @@ _LINED = ("conversation history", "fragment texts")
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 _SECRET = re.compile(r"(?:^|[._-])(?:api_?key|token|secret|password|passwd|authorization|credentials?)$", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+# Not allowed in HTML, even as references; in a document each is shown as one sign.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_LINE_END = re.compile("\r\n?")
 
 ISSUE_TITLES: Mapping[IssueKind, str] = {
     IssueKind.UNSAFE: "Unsafe answers",
@@ -219,6 +221,11 @@ def text_of(value: JsonValue) -> str:
 def cut(text: str, chars: int) -> str:
     """The text, or its beginning and how much was cut."""
     return text if len(text) <= chars else f"{text[:chars]}… (cut here, {len(text):,} characters in all)"
+
+
+def visible(text: str) -> str:
+    """The text without characters that documents cannot hold; its lines end in one way."""
+    return _UNSHOWABLE.sub("\ufffd", _LINE_END.sub("\n", text))
 
 
 def one_line(text: str, chars: int) -> str:

@@ -1,6 +1,6 @@
 """Small results for tests: rows of any kind, with texts from people who mean harm."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from judges.evaluation import (
     Dimension,
     Evaluation,
     EvaluatorInfo,
+    Excerpt,
     JudgeVerdict,
     Safety,
     SafetyStatus,
@@ -43,6 +44,9 @@ NASTY = (
     "\t=1",
     "a\r\nb\rc\nd\x00e\x1b[31mf\u2028g\u202eh\ufffei",
     'a "quoted" one, with; separators\t',
+    "{{ 7*7 }} {% raw %} {# gone #} {{ ''.__class__ }} ${7*7} %s %(x)s {0}",
+    "javascript:alert(1)",
+    "\u202eright to left\u2066 isolated\u200f\u061c\u2069",
     " ",
 )
 hostile = st.one_of(st.sampled_from(NASTY), st.text(max_size=60), st.lists(st.sampled_from(NASTY)).map("".join))
@@ -124,9 +128,66 @@ def saying(text: str, *, number: int = 1) -> Row:
 
 def telling(text: str) -> tuple[Contents, Sequence[Row]]:
     """What a document is made of, with this text wherever it can come from outside: judged, named or refused."""
-    rows = saying(text), Row(row=2, source={"question": text}, error=RowError(kind=text, message=text))
-    about = run(name=text, parameters={"k": text}, criteria=(criterion("groundedness", title=text),))
+    return marked(lambda _field: text)
+
+
+def marked(text_of: Callable[[str], str]) -> tuple[Contents, Sequence[Row]]:
+    """The same, with the text that is made for each field, which is named."""
+    info = EvaluatorInfo(
+        fingerprint=text_of("fingerprint"),
+        criteria=("groundedness",),
+        judges=(text_of("evaluator's judge"),),
+        version=text_of("version"),
+    )
+    about = run(
+        name=text_of("run"),
+        input_digest=text_of("digest"),
+        evaluator=info,
+        criteria=(
+            criterion(
+                "groundedness",
+                title=text_of("title"),
+                question=text_of("criterion's question"),
+                choices=((text_of("choice"), 0.0), *LEVELS[1:]),
+            ),
+            criterion("completeness", title=text_of("second title")),
+        ),
+        parameters={f"parameter {text_of('parameter')}": text_of("setting")},
+    )
+    rows = (_judged_row(text_of), _excerpt_row(text_of), _refused_row(text_of))
     return contents_of(about, *rows), rows
+
+
+def _judged_row(text_of: Callable[[str], str]) -> Row:
+    first = {name: text_of(name) for name in ("explanation", "feedback", "detail", "judge")}
+    second = {name: text_of(f"second {name}") for name in ("detail", "judge")}
+    panel = (verdict(level=0, **first), verdict(level=None, **second))
+    return row(
+        1,
+        0.25,
+        dimensions={
+            "groundedness": dimension(*panel, level=0, value=0.0, score=0.0, detail=text_of("panel's detail")),
+            text_of("unknown dimension"): dimension(verdict("one", 1, explanation=text_of("single explanation"))),
+        },
+        interaction_id=text_of("id"),
+        source={
+            "question": text_of("question"),
+            "answer": text_of("answer"),
+            "other": text_of("field"),
+            f"key {text_of('key')}": [text_of("list")],
+        },
+    )
+
+
+def _excerpt_row(text_of: Callable[[str], str]) -> Row:
+    """A row whose texts are known from the evaluation only."""
+    excerpt = Excerpt(question=text_of("excerpt's question"), answer=text_of("excerpt's answer"))
+    return row(2, None, source={}, excerpt=excerpt)
+
+
+def _refused_row(text_of: Callable[[str], str]) -> Row:
+    error = RowError(kind=text_of("kind"), message=text_of("message"))
+    return Row(row=3, source={"question": text_of("refused question")}, error=error)
 
 
 def contents_of(about: Run, *rows: Row, **more: Any) -> Contents:

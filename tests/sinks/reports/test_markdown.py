@@ -8,8 +8,8 @@ from markdown_it.token import Token
 
 from judges.evaluation import CompositeStatus
 from sinks.reports.markdown import fenced, inline, markdown, table
-from sinks.reports.markup import visible
 from sinks.reports.results import Row
+from sinks.reports.wording import visible
 from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
 
 PARSER = MarkdownIt("commonmark").enable("table").enable("strikethrough")

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import json
 import re
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 
 from judges.evaluation import CompositeStatus, SafetyStatus
+from sinks.reports.contents import Contents
 from sinks.reports.html import page
-from sinks.reports.markup import element, visible
 from sinks.reports.results import Row
-from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
+from sinks.reports.wording import visible
+from tests.sinks.reports.invented import NASTY, contents_of, hostile, marked, row, run, saying, telling
 
 VOID = {"meta", "input", "br"}
 
@@ -54,6 +57,14 @@ class Reader(HTMLParser):
     def handle_pi(self, data: str) -> None:
         self.others.append(data)
 
+    @property
+    def text(self) -> str:
+        return "".join(text for _classes, text in self.texts)
+
+    @property
+    def links(self) -> set[str]:
+        return {value or "" for _tag, name, value in self.attributes if name == "href"}
+
     def of_class(self, name: str) -> list[str]:
         return [text for classes, text in self.texts if name in classes.split()]
 
@@ -62,21 +73,44 @@ def document(*rows: Row, **about: Any) -> str:
     return "".join(page(contents_of(run(**about), *rows), rows, lambda _row: True))
 
 
+def rendered(contents: Contents, rows: Sequence[Row]) -> Reader:
+    return Reader("".join(page(contents, rows, lambda _row: True)))
+
+
 @settings(max_examples=40, deadline=None)
 @given(hostile)
 def test_no_judged_text_becomes_markup(text: str) -> None:
     said = f"x{text}x"
-    found = Reader("".join(page(*telling(said), lambda _row: True)))
-    assert found.elements == Reader("".join(page(*telling("x"), lambda _row: True))).elements
+    found, harmless = rendered(*telling(said)), rendered(*telling("x"))
+    assert found.elements == harmless.elements
+    assert found.links == harmless.links
     assert not found.others
     assert set(found.of_class("text")) >= {visible(said)}
     assert visible(said) in found.of_class("said")
 
 
+@pytest.mark.parametrize("text", NASTY)
+def test_the_text_of_every_field_is_shown_as_it_is(text: str) -> None:
+    """Character by character, but for those that HTML cannot hold: neither escaped twice nor taken for a template.
+
+    A list is shown as JSON, and an explanation is shown instead of a detail.
+    """
+    fields: dict[str, str] = {}
+
+    def text_of(field: str) -> str:
+        return fields.setdefault(field, f"({field}) {text} (end)")
+
+    shown = rendered(*marked(text_of)).text
+    expected = fields | {"list": json.dumps(fields["list"], ensure_ascii=False), "detail": "(explanation)"}
+    assert [field for field, words in expected.items() if visible(words) not in shown] == []
+
+
+@settings(max_examples=40, deadline=None)
 @given(hostile)
 def test_an_attribute_is_one_attribute(text: str) -> None:
-    [(_tag, _name, value)] = Reader(element("p", "x", title=text)).attributes
-    assert value == visible(text)
+    found = rendered(*marked(lambda field: text if field == "title" else "x"))
+    labels = [value for tag, name, value in found.attributes if (tag, name) == ("svg", "aria-label")]
+    assert f"{visible(text)}: mean 0.00, 95 % interval –" in labels
 
 
 def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
@@ -84,8 +118,7 @@ def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
     found = Reader(text)
     assert not [each for each in found.attributes if each[1] in {"src", "style", "action", "srcset", "data", "poster"}]
     assert not [each for each in found.attributes if each[1].startswith("on")]
-    links = {value for _tag, name, value in found.attributes if name == "href"}
-    assert all(link is not None and link.startswith("#") for link in links)
+    assert all(link.startswith("#") for link in found.links)
     assert not re.search(r"url\(|@import|https?://", text)
     [policy] = [value for _tag, name, value in found.attributes if name == "content" and "default-src" in (value or "")]
     assert policy is not None
@@ -100,7 +133,7 @@ def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
 def test_every_link_leads_somewhere_and_every_name_is_there_once() -> None:
     found = Reader(document(*(saying("x", number=at) for at in (1, 2, 3))))
     names = [value for _tag, name, value in found.attributes if name == "id"]
-    links = {(value or "").removeprefix("#") for _tag, name, value in found.attributes if name == "href"}
+    links = {link.removeprefix("#") for link in found.links}
     assert len(set(names)) == len(names)
     assert links <= set(names)
     assert "row-2" in links
@@ -109,7 +142,7 @@ def test_every_link_leads_somewhere_and_every_name_is_there_once() -> None:
 def test_a_row_that_is_not_told_is_not_linked() -> None:
     rows = [row(at, 0.0) for at in (1, 2)]
     text = "".join(page(contents_of(run(), *rows, listed=1), rows[:1], {1}.__contains__))
-    links = {value for _tag, name, value in Reader(text).attributes if name == "href"}
+    links = Reader(text).links
     assert "#row-1" in links
     assert "#row-2" not in links
 
@@ -128,3 +161,20 @@ def test_pictures_have_words_and_tables_have_headers() -> None:
 @pytest.mark.parametrize("rows", [(), (row(1, None),), (Row(row=1, source={}),)])
 def test_a_run_without_scores_is_a_page_too(rows: tuple[Row, ...]) -> None:
     Reader(document(*rows))
+
+
+def test_entries_are_rendered_one_at_a_time() -> None:
+    """A row is read when the one before it has been written, so that memory does not grow with their number."""
+    rows = [row(number) for number in (1, 2, 3)]
+    taken: list[int] = []
+
+    def read() -> Iterator[Row]:
+        for entry in rows:
+            taken.append(entry.row)
+            yield entry
+
+    written: list[int] = []
+    for chunk in page(contents_of(run(), *rows), read(), lambda _row: True):
+        written += [int(number) for number in re.findall(r'id="row-(\d)"', chunk)]
+        assert taken in ([], written)
+    assert written == [1, 2, 3]

@@ -144,3 +144,9 @@ def _peak_bytes(source: Path, folder: Path) -> int:
     )
     command = [sys.executable, "-c", script, str(source), str(folder)]
     return 1024 * int(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+
+
+def test_the_template_engine_is_loaded_only_to_write_a_page() -> None:
+    """Not by `streamjury --help`, which should answer at once."""
+    code = "import sys, sinks.reports, stream.cli; assert not {'jinja2', 'markupsafe'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

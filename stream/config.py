@@ -28,14 +28,12 @@ from judges.problems import InconsistentError, unknown
 from stream.budgetsconfig import BudgetsConfig
 from stream.configwalk import shape_of
 from stream.detectionconfig import DetectionConfig
-from stream.judgekinds.base import JUDGE
 from stream.judgesconfig import JudgesConfig
 from stream.names import BACKFILL, CANARY
 from stream.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.patterns import HOST, IDENTIFIER, OPTION, TOPIC
 from stream.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
 from stream.section import (
-    CRITERION,
-    LABEL,
     MASK,
     CriterionName,
     Label,
@@ -50,21 +48,6 @@ from stream.section import (
 # The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
 REBALANCE_TIMEOUT_SECONDS = 60
 
-_TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
-_IDENTIFIER = r"^[!-~]{1,200}$"
-_HOST = r"^[A-Za-z0-9.:_-]{1,253}$"
-_OPTION = r"^[a-z0-9._-]{1,128}$"
-
-PATTERN_WORDS: Mapping[str, str] = {
-    _TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
-    LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
-    CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
-    JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
-    _IDENTIFIER: "1 to 200 visible ASCII characters without spaces",
-    _HOST: "a host name or an address",
-    _OPTION: "1 to 128 lower-case letters, digits, '.', '_' and '-'",
-}
-"""What each pattern asks for, in the words of an error message."""
 
 _SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
@@ -138,9 +121,9 @@ def _below_the_best(threshold: float) -> float:
 
 
 Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_below_the_best)]
-TopicName = Annotated[str, Field(pattern=_TOPIC)]
-Identifier = Annotated[str, Field(pattern=_IDENTIFIER)]
-HostName = Annotated[str, Field(pattern=_HOST)]
+TopicName = Annotated[str, Field(pattern=TOPIC)]
+Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
+HostName = Annotated[str, Field(pattern=HOST)]
 Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(no_truth)]
 MatchText = Annotated[str, Field(min_length=1, max_length=1024)]
 MatchValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | MatchText
@@ -150,7 +133,7 @@ FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_
 FieldName = Annotated[
     str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
 ]
-OptionName = Annotated[str, Field(pattern=_OPTION), AfterValidator(_not_the_programs)]
+OptionName = Annotated[str, Field(pattern=OPTION), AfterValidator(_not_the_programs)]
 OptionValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | str
 
 

@@ -11,11 +11,10 @@ from pydantic.fields import FieldInfo
 
 from judges.problems import InconsistentError, Loc
 from stream.configwalk import alternatives, is_container
+from stream.patterns import CRITERION, LABEL
 
 MASK = "***"
 
-LABEL = r"^[a-z0-9_-]{1,64}$"
-CRITERION = r"^[a-z][a-z0-9_.]{0,128}$"
 
 Rate = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 Label = Annotated[str, Field(pattern=LABEL)]

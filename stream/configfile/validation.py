@@ -11,12 +11,13 @@ from pydantic_core import ErrorDetails
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
 from stream.adapters import make_adapter
 from stream.assembly import build_evaluator
-from stream.config import PATTERN_WORDS, Config, is_secret
+from stream.config import Config, is_secret
 from stream.configfile.checks import check_config
 from stream.configfile.draft import Draft, within
 from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
 from stream.judgekinds import default_name
 from stream.judgekinds.local import LocalJudgeConfig
+from stream.patterns import PATTERN_WORDS
 from stream.policy import find_unreadable
 from stream.section import MASK
 

@@ -22,9 +22,8 @@ from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
 from stream.configwalk import DISCRIMINATOR
 from stream.judgekinds.limits import EndpointLimitsConfig
+from stream.patterns import JUDGE
 from stream.section import Section
-
-JUDGE = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
 
 JudgeName = Annotated[str, Field(pattern=JUDGE)]
 

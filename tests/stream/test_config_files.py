@@ -1,6 +1,5 @@
 """The configuration opens no files; the loader reads those that it names, and lists what is wrong with each."""
 
-import ast
 import json
 import sys
 from collections.abc import Callable
@@ -125,29 +124,3 @@ def test_a_file_of_criteria_is_read_once_for_all_checks_and_once_for_the_evaluat
 
 
 # The arrows
-
-CONFIGURATION = {
-    "stream.budgetsconfig",
-    "stream.composition",
-    "stream.config",
-    "stream.configwalk",
-    "stream.detectionconfig",
-    "stream.judgesconfig",
-    "stream.names",
-    "stream.observability",
-    "stream.rate_scale",
-    "stream.section",
-}
-
-
-def imported(module: str) -> set[str]:
-    """The modules of stream that a module imports, also within functions."""
-    tree = ast.parse((ROOT / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8"))
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    return {name for name in names if name.split(".")[0] == "stream"}
-
-
-@pytest.mark.parametrize("module", sorted(CONFIGURATION))
-def test_the_configuration_imports_nothing_of_the_stages(module: str) -> None:
-    assert imported(module) <= CONFIGURATION | {"stream.errors"}

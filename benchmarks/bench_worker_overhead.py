@@ -16,7 +16,7 @@ from benchmarks.common import argument_parser, create_topics, write_records
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.metrics import Outcome, Stage
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 
 RECORDS, SHORT_RECORDS = 2_000, 200

@@ -14,8 +14,8 @@ from typing import Literal
 from confluent_kafka import Producer
 
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
-from stream.topics import plan_topics
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.topics import plan_topics
 from tests.parts.kafka import KafkaBroker
 
 

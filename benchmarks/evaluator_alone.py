@@ -9,7 +9,7 @@ from judges import Submission
 from judges.evaluation import Sampling
 from stream.assembly import build_evaluator
 from stream.config import Config
-from stream.reading import InteractionReader
+from stream.records.reading import InteractionReader
 from stream.traffic import generate, load_corpus, plan
 
 DEADLINE_SECONDS = 45.0

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from judges.models.spending import Purse
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending import Treasury
 from stream.spending.limits import Budget, Budgets
 

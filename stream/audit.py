@@ -22,19 +22,18 @@ from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
 from sinks.headers import ERROR_TYPE
 from stream.config import Config, SamplingConfig, SamplingRule
-from stream.envelope import is_backfilled, is_canary, read_sampling
 from stream.errors import RecordError
-from stream.headers import is_mark, marked_letter, source_of
-from stream.incoming import Incoming
+from stream.kafka.offsets import Partition, Place
+from stream.kafka.record import Record, read_record
+from stream.kafka.topic_scan import TopicScan, committed_offsets
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger
 from stream.names import CANARY
-from stream.offsets import Partition, Place
 from stream.policy import Explanation, SamplingPolicy
 from stream.rate_scale import DEFAULT_MIN_RATE
-from stream.records import Record, read_record
-from stream.rules import Facts
-from stream.sampling import Verdict
-from stream.scan import TopicScan, committed_offsets
+from stream.records.decision import Verdict
+from stream.records.envelope import is_backfilled, is_canary, read_sampling
+from stream.records.facts import Facts, Incoming
+from stream.records.headers import is_mark, marked_letter, source_of
 from stream.spending.economy import MIN_KEEP, Thinning
 
 Progress = Callable[[int, int], None]

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from stream.canaries import Canary, read_canaries
 from stream.config import Config
-from stream.envelope import decision_headers
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.names import CANARY
-from stream.sampling import Decision, Verdict
-from stream.sizes import MAX_MESSAGE_BYTES
+from stream.records.canaries import Canary, read_canaries
+from stream.records.decision import Decision, Verdict
+from stream.records.envelope import decision_headers
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Self
 from uuid import UUID
 
 from stream.config import KafkaConfig
-from stream.envelope import is_backfilled
-from stream.scan import TopicScan
+from stream.kafka.topic_scan import TopicScan
+from stream.records.envelope import is_backfilled
 
 log = logging.getLogger(__name__)
 

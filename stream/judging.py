@@ -16,16 +16,16 @@ from sinks.base import Message, Sink
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
 from sinks.topics import EvaluationTopic
-from stream.canaries import CanaryReader
 from stream.config import Config
-from stream.envelope import is_canary, read_sampling
 from stream.errors import RecordError
 from stream.finished import Finished
+from stream.kafka.offsets import Partition
+from stream.kafka.record import dead_letter, readable
 from stream.logs import add_log_context, log_context, trace_fields
 from stream.names import CANARY
-from stream.offsets import Partition
-from stream.reading import InteractionReader
-from stream.records import dead_letter, readable
+from stream.records.canaries import CanaryReader
+from stream.records.envelope import is_canary, read_sampling
+from stream.records.reading import InteractionReader
 from stream.retries import Arrival, Retries
 from stream.spending import Economy, Thinning, Treasury, thinned
 from stream.spending.economy import measures_of

@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from stream.offsets import Place
+from stream.kafka.offsets import Place
 
 UNSCORED_PREFIX = "unscored_"
 """What the error type of a dead letter begins with that was judged often enough and not scored."""

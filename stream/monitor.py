@@ -20,8 +20,8 @@ from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config import MonitorConfig
 from stream.errors import RecordError
 from stream.feeding import feed
+from stream.kafka.record import check_version
 from stream.names import BACKFILL, CANARY
-from stream.records import check_version
 from stream.rolling import RollingScores, SeriesMean
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from stream.canary_sender import CanarySender
 from stream.committed import read_committed_only
 from stream.config import Config, KafkaConfig
 from stream.credentials import broker_credentials
-from stream.embedded import is_embedded
 from stream.errors import StageError, no_broker
+from stream.kafka.embedded import is_embedded
 from stream.monitor import Monitor
 
 log = logging.getLogger(__name__)

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from judges.problems import Loc
-from stream.adapters.base import Adapter
 from stream.adaptive import AdaptiveRate, Goal, ReplayedRate
 from stream.config import InputConfig, SafetyConfig, SamplingConfig, SamplingRule
 from stream.errors import StageError
 from stream.names import DEFAULT_RULE, SAFETY_RULE
 from stream.rate_scale import DEFAULT_MIN_RATE
-from stream.reading import InteractionReader
-from stream.rules import BodyReader, Facts, Matcher, app_getter, fields_asked_for
-from stream.sampling import Cohort, Decision, Verdict, threshold
+from stream.records.adapters.base import Adapter
+from stream.records.body import BodyReader, app_getter
+from stream.records.decision import Cohort, Decision, Verdict, threshold
+from stream.records.facts import Facts
+from stream.records.reading import InteractionReader
+from stream.rules import Matcher, fields_asked_for
 from stream.step_log import StepFile, StepLog, StepLogError, read_step_log
 from stream.triggers import Triggers, fields_looked_at
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from stream.offsets import Partition, Ticket
+from stream.kafka.offsets import Partition, Ticket
 
 R = TypeVar("R")
 

@@ -31,11 +31,11 @@ from sinks.headers import (
 )
 from stream.config import Config
 from stream.errors import RecordError, StageError
-from stream.headers import HeadersByName, Position, is_mark, marked_letter, source_of
-from stream.records import Record, read_record
-from stream.rules import BodyReader
-from stream.scan import TopicScan
-from stream.solewriter import RefusedError, SoleWriter
+from stream.kafka.producers.exclusive import RefusedError, SoleWriter
+from stream.kafka.record import Record, read_record
+from stream.kafka.topic_scan import TopicScan
+from stream.records.body import BodyReader
+from stream.records.headers import HeadersByName, Position, is_mark, marked_letter, source_of
 
 _BATCH_RECORDS = 300
 # Letters may be of many megabytes; the client holds a batch until it is sent.

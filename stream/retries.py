@@ -17,8 +17,8 @@ from sinks.headers import (
     SOURCE_TOPIC,
 )
 from stream.config import Config
-from stream.offsets import Partition
-from stream.records import Record
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.spending.economy import MIN_KEEP
 
 # What a record gets on its way through the topics of this module, beside what it came with.

@@ -18,13 +18,13 @@ from sinks.deadletter import DeadLetterTopic
 from sinks.headers import PREFIX
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config import Config
-from stream.envelope import decision_headers
 from stream.errors import PublishAborted, RecordError
-from stream.exchange import Exchange
-from stream.incoming import Incoming
-from stream.offsets import Partition
+from stream.kafka.consume_produce import Exchange
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record, dead_letter, partition_of, readable
 from stream.policy import Decision, SamplingPolicy
-from stream.records import Record, dead_letter, partition_of, readable
+from stream.records.envelope import decision_headers
+from stream.records.facts import Incoming
 
 log = logging.getLogger(__name__)
 

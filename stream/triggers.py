@@ -10,9 +10,11 @@ from judges.llm.completion import is_refusal, visible
 from judges.local.harm import HarmLexicon
 from judges.local.lexicon import Lexicon, plain
 from judges.local.phrases import Phrases
-from stream.adapters.base import Path
 from stream.config import SafetyConfig
-from stream.rules import BodyReader, Condition, Facts, Getter, condition
+from stream.records.adapters.base import Path
+from stream.records.body import BodyReader, Getter
+from stream.records.conditions import Condition, condition
+from stream.records.facts import Facts
 
 _FEEDBACK_TAGS = ("feedback", "thumbs", "rating")
 _NO = frozenset({"down", "thumbs_down", "thumbs-down", "thumbs down", "thumbsdown", "👎", "-1", "negative", "bad"})

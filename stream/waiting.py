@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from stream.config import InputConfig
 from stream.errors import RecordError
-from stream.offsets import Partition
-from stream.records import Record
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
+from stream.records.body import BodyReader, app_getter
 from stream.retries import Arrival, Retries
-from stream.rules import BodyReader, app_getter
 
 # Records and bytes of a partition that wait in memory before the broker is told to hold the rest.
 _RECORDS = 64

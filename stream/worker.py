@@ -20,18 +20,18 @@ from sinks.base import Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import CriticalTopic
 from stream.config import Config
-from stream.envelope import is_canary
 from stream.errors import PublishAborted
-from stream.exchange import Exchange
 from stream.failures import JudgeFailures
 from stream.fairness import Shares
 from stream.feeding import feed
 from stream.finished import Finished
 from stream.judging import Judged, Judging
-from stream.offsets import OffsetTracker, Partition, Ticket
-from stream.outlet import Outlet
+from stream.kafka.consume_produce import Exchange
+from stream.kafka.offsets import OffsetTracker, Partition, Ticket
+from stream.kafka.producers.immediate import Outlet
+from stream.kafka.record import Record
 from stream.pool import JudgePool
-from stream.records import Record
+from stream.records.envelope import is_canary
 from stream.retries import Retries
 from stream.spending import Treasury
 from stream.spending.limits import Budgets

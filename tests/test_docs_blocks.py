@@ -25,7 +25,7 @@ from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
 from judges.evaluation import Evaluation
 from stream.config import Config, TopicsConfig
 from stream.configfile import load
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from tests.parts import promtool
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, verdict_response
 from tests.parts.pages import ROOT, Block, blocks, code_spans, pages

@@ -27,7 +27,7 @@ from stream.alarms.store import AlarmStore
 from stream.config import Config
 from stream.detection import Kind, Reading
 from stream.errors import RecordError, StreamjuryError
-from stream.records import check_version
+from stream.kafka.record import check_version
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.alarms.serieswatch import SeriesWatch, Watched
 from stream.alarms.usage import retired
-from stream.canaries import CANARIES_APP
 from stream.detection import Kind, Reading, agreement
+from stream.records.canaries import CANARIES_APP
 
 _MOST_EVALUATORS = 3
 # What is expected of a canary is what most of so many verdicts were: one alone may be the rare one.

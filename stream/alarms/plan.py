@@ -12,7 +12,7 @@ from stream.config import Config, SamplingConfig, SamplingRule, lowest_rate
 from stream.detection import Settings, Side, VersionSettings, canary_settings
 from stream.detection.settings import DAY_SECONDS
 from stream.detectionconfig import VersionsConfig
-from stream.rules import condition
+from stream.records.conditions import condition
 
 # A composite that is 0.7 on paper may come out a hair below it.
 _DIGITS = 9

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 from judges.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
-from stream.canaries import CANARY_TAG
 from stream.names import BACKFILL, CANARY
+from stream.records.canaries import CANARY_TAG
 
 
 class Source(BaseModel):

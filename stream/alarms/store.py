@@ -15,9 +15,9 @@ from stream.alarms.alert import Alert
 from stream.alarms.partitionwatch import newest
 from stream.config import Config
 from stream.errors import StageError
-from stream.scan import TopicScan
-from stream.sizes import MAX_MESSAGE_BYTES
-from stream.transactions import produce
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
+from stream.kafka.producers.transactional import produce
+from stream.kafka.topic_scan import TopicScan
 
 log = logging.getLogger(__name__)
 

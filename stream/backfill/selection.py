@@ -12,12 +12,12 @@ from judges.evaluator import Submission
 from stream.audit import Recalled
 from stream.config import Config
 from stream.errors import RecordError
-from stream.incoming import Incoming
+from stream.kafka.offsets import Place
+from stream.kafka.record import Record, readable
 from stream.names import BACKFILL
-from stream.offsets import Place
-from stream.reading import InteractionReader
-from stream.records import Record, readable
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
+from stream.records.facts import Incoming
+from stream.records.reading import InteractionReader
 
 # Enough to see what kind of records they are.
 _NAMED = 5

@@ -32,13 +32,13 @@ from stream.backfill.estimate import Estimate, Paid, Sample, estimate
 from stream.backfill.selection import Counts, Selection
 from stream.config import Config
 from stream.errors import StageError
+from stream.kafka.offsets import Ticket
+from stream.kafka.producers.exclusive import RefusedError, SoleWriter
+from stream.kafka.record import partition_of
+from stream.kafka.topic_scan import TopicScan
 from stream.names import BACKFILL
-from stream.offsets import Ticket
 from stream.patience import GIVE_UP_AFTER, Bill, evaluate_patiently
 from stream.pool import JudgePool
-from stream.records import partition_of
-from stream.scan import TopicScan
-from stream.solewriter import RefusedError, SoleWriter
 
 log = logging.getLogger(__name__)
 

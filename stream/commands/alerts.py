@@ -28,8 +28,8 @@ from stream.explanation import CanaryTally, Explanation, Split, Tally, by_model,
 from stream.explanation.book import AlertBook
 from stream.explanation.examples import Examples, lines_of
 from stream.explanation.explaining import FEWEST
+from stream.kafka.topic_scan import TopicScan
 from stream.printable import printable
-from stream.scan import TopicScan
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
 _LEAST_BEFORE = timedelta(days=1)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream.config import KafkaConfig
-from stream.embedded import is_embedded
+from stream.kafka.embedded import is_embedded
 
 _ANSWER_SECONDS = 6.0
 

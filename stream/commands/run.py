@@ -19,13 +19,13 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
+from stream.demo_generator import TrafficGenerator
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.topics import plan_topics
 from stream.logs import configure_logging
-from stream.produce import TrafficGenerator
 from stream.service import Service
 from stream.summary import RunSummary
-from stream.topics import plan_topics
 from stream.traffic import PLAN_NAMES, generate, load_corpus, plan
 from stream.view import Funnel, Moment, View, make_view
 

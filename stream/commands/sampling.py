@@ -14,8 +14,8 @@ from stream.commands.options import config_option, read_config
 from stream.config import Config
 from stream.errors import RecordError, StageError
 from stream.policy import Explanation, SamplingPolicy
-from stream.rules import Facts
-from stream.sampling import DECISION_VERSION, Verdict
+from stream.records.decision import DECISION_VERSION, Verdict
+from stream.records.facts import Facts
 
 _LABEL_WIDTH = 9
 

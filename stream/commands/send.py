@@ -15,7 +15,7 @@ from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
 from stream.errors import INTERRUPTED
-from stream.produce import DELIVERY_SECONDS, CountingProducer
+from stream.kafka.producers.counting import DELIVERY_SECONDS, CountingProducer
 
 # What is under way when the command is cut short has this long to arrive.
 _LAST_SECONDS = 5.0

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from stream.commands.cluster import reach
 from stream.commands.options import config_option, read_config
-from stream.topics import TopicPlan, plan_topics
+from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
 

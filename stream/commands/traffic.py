@@ -15,8 +15,8 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
+from stream.demo_generator import TrafficGenerator
 from stream.errors import StageError
-from stream.produce import TrafficGenerator
 from stream.traffic import PLAN_NAMES, Traffic, generate, load_corpus, plan
 
 _LOOK_SECONDS = 0.1

@@ -13,13 +13,13 @@ from typing import Any
 from judges.criteria import Criterion
 from judges.problems import InconsistentError, Loc
 from stream.budgetsconfig import AppBudgetConfig
-from stream.canaries import read_canaries
 from stream.composition import choose_criteria, composed
 from stream.config import CompositeConfig, Config
 from stream.criteria_files import read_criteria_files
 from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JudgesConfig
 from stream.observability import ObjectivesConfig
+from stream.records.canaries import read_canaries
 from stream.section import Check
 from stream.spending.limits import Budget, Budgets, shares
 from stream.spending.note import MAX_BYTES, longest

@@ -9,7 +9,6 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
-from stream.adapters import make_adapter
 from stream.assembly import build_evaluator
 from stream.config import Config, is_secret
 from stream.configfile.checks import check_config
@@ -19,6 +18,7 @@ from stream.judgekinds import default_name
 from stream.judgekinds.local import LocalJudgeConfig
 from stream.patterns import PATTERN_WORDS
 from stream.policy import find_unreadable
+from stream.records.adapters import make_adapter
 from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from judges.evaluation import Evaluation
 from stream.alarms.scores import verdicts
-from stream.canaries import CANARY_TAG
 from stream.explanation.sums import Period
 from stream.explanation.tally import Split
 from stream.names import CANARY
+from stream.records.canaries import CANARY_TAG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,13 @@ from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
-from stream.adapters import make_adapter
 from stream.config import Config, InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import SHOWN_CHARS, Row
 from stream.patience import Bill, evaluate_patiently
-from stream.reading import InteractionReader, Reading
-from stream.sampling import Cohort, id_bytes
+from stream.records.adapters import make_adapter
+from stream.records.decision import Cohort, id_bytes
+from stream.records.reading import InteractionReader, Reading
 
 log = logging.getLogger(__name__)
 

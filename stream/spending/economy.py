@@ -8,7 +8,7 @@ from enum import StrEnum
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from judges.thrift import NO_THRIFT, Thrift
 from stream.budgetsconfig import BudgetsConfig
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 
 # Below this little would be learned from what is kept.
 MIN_KEEP = 1 / 16

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from judges.models.spending import Hold, dollars
 from sinks.metrics.budgets import Standing
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending.economy import NONE, Economy, Measure, economy
 from stream.spending.ledger import CLOCK_SECONDS, Ask, Ledger, Refusal, Reservation
 from stream.spending.limits import Budgets, Span, shares

@@ -9,8 +9,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Message
 from confluent_kafka.admin import AdminClient
 
 from stream.config import Config
-from stream.sampling import Cohort
-from stream.scan import TopicScan
+from stream.kafka.topic_scan import TopicScan
+from stream.records.decision import Cohort
 from tests.chaos.traffic import Logged
 
 _CALL_SECONDS = 10.0

@@ -32,14 +32,14 @@ from stream.commands.send import key_of
 from stream.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
 from stream.config import Config, InputConfig, MonitorConfig, SamplingConfig
 from stream.configfile import ConfigError, dump, load
-from stream.envelope import read_sampling
 from stream.errors import RecordError
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record, dead_letter, readable
 from stream.monitor import Monitor
-from stream.offsets import Partition
 from stream.policy import SamplingPolicy
-from stream.reading import InteractionReader
-from stream.records import Record, dead_letter, readable
-from stream.rules import Facts
+from stream.records.envelope import read_sampling
+from stream.records.facts import Facts
+from stream.records.reading import InteractionReader
 from stream.step_log import StepLog, StepLogError, read_step_log
 from tests.fuzz import seeds
 from tests.fuzz.mutation import SEPARATOR

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
-from stream.topics import plan_topics
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.topics import plan_topics
 from tests.parts import kafka, llama
 from tests.parts.required import unavailable
 

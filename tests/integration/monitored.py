@@ -23,7 +23,7 @@ import httpx
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.traffic import load_corpus
 from tests.integration.pipeline import StageProcess, headers_of, read_all, wait_until
 from tests.parts.alertmanager import Alertmanager

@@ -16,7 +16,7 @@ from stream.alarms.partitionwatch import PartitionWatch
 from stream.alarms.plan import WatchPlan
 from stream.alarms.scores import ScoreRecord
 from stream.configfile import load
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.traffic import generate, load_corpus, plan
 from tests.integration.pipeline import (
     StageProcess,

@@ -16,7 +16,7 @@ from stream.alarms.alert import Alert, Cause, Series, Subject
 from stream.cli import main
 from stream.commands import cluster
 from stream.detection import Kind
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.names import CANARY
 from tests.integration.pipeline import produce_all
 from tests.parts.kafka import KafkaBroker

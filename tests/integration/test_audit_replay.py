@@ -27,8 +27,8 @@ from judges.evaluation import (
 from stream.cli import main
 from stream.config import Config
 from stream.errors import FencedError
+from stream.records.decision import Cohort
 from stream.replay import Replay, Wanted
-from stream.sampling import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all
 from tests.parts.kafka import KafkaBroker
 

@@ -35,11 +35,11 @@ from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.backfill import Backfill, Wanted, work
 from stream.cli import main
 from stream.config import Config, MonitorConfig
-from stream.embedded import EmbeddedBroker
 from stream.errors import FencedError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import committed_offsets
 from stream.monitor import Monitor
-from stream.offsets import Partition
-from stream.scan import committed_offsets
 from tests.integration.pipeline import (
     StageProcess,
     headers_of,

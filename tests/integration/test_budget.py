@@ -17,7 +17,7 @@ import yaml
 
 from stream.audit import audit
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts import kafka
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, json_response

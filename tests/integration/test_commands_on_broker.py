@@ -21,15 +21,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from stream import produce
 from stream.commands.send import send
 from stream.commands.tail import tail
 from stream.commands.topics import topics
 from stream.commands.traffic import traffic
 from stream.config import KafkaConfig
-from stream.embedded import EmbeddedBroker
+from stream.demo_generator import TrafficGenerator
 from stream.errors import StageError
-from stream.produce import TrafficGenerator
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.producers import counting
 from stream.traffic import Traffic, generate, load_corpus, plan
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
@@ -135,7 +135,7 @@ class TestSend:
     def test_a_record_that_does_not_arrive_is_named_and_the_others_are_sent(
         self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(produce, "_MAX_MESSAGE_BYTES", 2000)
+        monkeypatch.setattr(counting, "_MAX_MESSAGE_BYTES", 2000)
         result = place.invoke(send, "-", stdin=b"first\n" + b"x" * 5000 + b"\nlast\n")
         assert result.exit_code == 1
         assert result.stdout.startswith("delivered 2, failed 1, ")
@@ -157,7 +157,7 @@ class TestSend:
     def test_a_broker_that_goes_away_ends_it_with_what_failed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(produce, "DELIVERY_SECONDS", 2.0)
+        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0)
         with EmbeddedBroker() as passing, _later(passing.stop):
             place = Place(passing.bootstrap)
             result = place.invoke(send, "-", "--rate", "50", stdin=b"x\n" * 5000)
@@ -353,7 +353,7 @@ class TestTraffic:
         assert 10 <= sum(sent.values()) == generator.delivered <= 40
 
     def test_the_generator_raises_when_records_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(produce, "DELIVERY_SECONDS", 2.0)
+        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0)
         with EmbeddedBroker() as passing, ThreadPoolExecutor(1) as pool:
             place = Place(passing.bootstrap)
             generator = TrafficGenerator(place.kafka, place.topic["interactions"], healthy_traffic(), rate=50)

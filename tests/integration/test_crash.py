@@ -15,7 +15,7 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, read_json, wait_until
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed
 

@@ -23,8 +23,8 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
 from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from stream.worker import Worker
 from tests.integration.pipeline import (

@@ -11,8 +11,8 @@ from sinks.topics import EvaluationTopic
 from stream.alarms.agent import AlarmAgent
 from stream.alarms.store import AlarmStore
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
 from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor import Monitor
 from stream.monitorstage import MonitorStage
 from stream.service import score_metrics

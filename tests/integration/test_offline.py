@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from sinks.reports.reading import read_results
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from sinks.metrics import Outcome, Stage
-from stream import transactions
 from stream.config import Config
+from stream.kafka.producers import transactional
 from stream.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
@@ -38,7 +38,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
     own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records arrive before and after; the client's own call for offsets would wait for the old broker for ever."""
-    monkeypatch.setattr(transactions, "_HANG_SECONDS", 2.0)
+    monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0)
     config = Config.model_validate(
         {"kafka": {"bootstrap": own_kafka.bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}}
     )
@@ -65,14 +65,14 @@ def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
 ) -> None:
     """Every third commit is done and its answer lost, as when the broker dies in between."""
     commits = count(1)
-    commit = transactions.Transactions._commit
+    commit = transactional.Transactions._commit
 
-    def forgetful(self: transactions.Transactions) -> None:
+    def forgetful(self: transactional.Transactions) -> None:
         commit(self)
         if next(commits) % 3 == 0:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the answer is lost"))
 
-    monkeypatch.setattr(transactions.Transactions, "_commit", forgetful)
+    monkeypatch.setattr(transactional.Transactions, "_commit", forgetful)
     topics = topic_names("doubt")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     produce_all(real_kafka.bootstrap, topics["interactions"], interactions(0, 200))

@@ -15,7 +15,7 @@ import pytest
 
 from sinks.metrics import Outcome, Stage
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.integration.pipeline import (
     StageProcess,

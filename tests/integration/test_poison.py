@@ -11,7 +11,7 @@ from typing import Any
 
 from sinks.metrics import Outcome, Stage
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.integration.pipeline import (
     headers_of,

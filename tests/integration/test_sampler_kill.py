@@ -12,7 +12,7 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 from tests.integration.pipeline import StageProcess, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judges.criteria import RAG_DIMENSIONS
-from stream.embedded import EmbeddedBroker
+from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts.collector import Collected, collectors, said
 from tests.parts.judge_endpoint import JudgeEndpoint
@@ -107,7 +107,7 @@ def check_log(log: Path, *, calls: int) -> None:
     for line in requests:
         number = int(line["interaction_id"].removeprefix("i-"))
         assert (line["trace_id"], line["stage"]) == (traceparent(number).split("-")[1], "worker")
-    assert not [line for line in lines if line["logger"] == "stream.exchange" and "trace_id" in line]
+    assert not [line for line in lines if line["logger"] == "stream.kafka.consume_produce" and "trace_id" in line]
 
 
 def test_a_worker_whose_collector_is_away_judges_as_ever(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from stream.audit import Recalled
 from stream.config import Config
 from stream.ledger import Kind
 from stream.policy import SamplingPolicy, Verdict
-from stream.rules import Facts
+from stream.records.facts import Facts
 
 RATES = st.floats(0, 1)
 IDS = st.text(min_size=1, max_size=20)

@@ -25,7 +25,7 @@ from stream.cli import main
 from stream.commands import cluster
 from stream.commands.backfill import Offsets, done_lines, offsets_text, survey_lines, survey_object
 from stream.config import Config
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 
 FINGERPRINT = "0123456789abcdef"
 PRICED = {"prompt": 1.0, "completion": 10.0}

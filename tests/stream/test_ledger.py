@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream.kafka.offsets import Place
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger
-from stream.offsets import Place
 
 REASONS = ("bad_json", "too_large")
 UNSCORED = ("timeout", "judges_unavailable", "insufficient")

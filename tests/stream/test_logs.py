@@ -22,6 +22,8 @@ from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config import Config, LoggingConfig
 from stream.judging import Judged, Judging
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.logs import (
     ConsoleFormatter,
     JsonFormatter,
@@ -31,8 +33,6 @@ from stream.logs import (
     log_context,
     trace_fields,
 )
-from stream.offsets import Partition
-from stream.records import Record
 from stream.retries import Retries
 from stream.spending import Treasury
 from stream.worker import Worker
@@ -67,9 +67,11 @@ class TestNotAgain:
             "FAIL [client] [thrd:main]: Connect to 127.0.0.1:9092 failed: Connection refused "
             "(after {}ms in state CONNECT)"
         )
-        assert again.filter(said("stream.exchange", lost.format(0)))
-        assert not again.filter(said("stream.exchange", lost.format(12)))
-        assert again.filter(said("stream.exchange", "FAIL [client] [thrd:main]: SASL authentication error"))
+        assert again.filter(said("stream.kafka.consume_produce", lost.format(0)))
+        assert not again.filter(said("stream.kafka.consume_produce", lost.format(12)))
+        assert again.filter(
+            said("stream.kafka.consume_produce", "FAIL [client] [thrd:main]: SASL authentication error")
+        )
 
     def test_a_collector_that_is_away_is_heard_of_once(self) -> None:
         again, name = NotAgain(), "opentelemetry.exporter.otlp.proto.http.trace_exporter"

@@ -16,8 +16,8 @@ from stream.errors import RecordError, StageError
 from stream.names import DEFAULT_RULE
 from stream.policy import Cap, Decision, SamplingPolicy, Verdict
 from stream.rate_scale import rate_of
-from stream.rules import Facts
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
+from stream.records.facts import Facts
 from stream.step_log import read_step_log
 
 COHORT = Cohort("streamjury")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stream.offsets import Partition, Ticket
+from stream.kafka.offsets import Partition, Ticket
 from stream.pool import JudgePool
 
 P, Q = Partition("t", 0), Partition("t", 1)

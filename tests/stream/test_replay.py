@@ -14,8 +14,8 @@ from stream.cli import main
 from stream.commands import cluster
 from stream.commands.moment import Moment
 from stream.commands.replay import lines_of
-from stream.headers import is_mark, marked_letter, source_of
-from stream.offsets import Place
+from stream.kafka.offsets import Place
+from stream.records.headers import is_mark, marked_letter, source_of
 from stream.replay import Heap, Survey
 
 MARK = {"sj-replayed-partition": b"3", "sj-replayed-offset": b"17", "sj-replayed-to": b"rag.sampled"}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sinks.base import Headers, Message
 from stream.config import Config
-from stream.offsets import Partition
-from stream.records import Record
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.retries import Arrival, Retries
 
 RETRIES = Retries(Config.model_validate({"worker": {"retry_seconds": [60, 300]}}))

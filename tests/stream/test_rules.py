@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from stream.adapters import make_adapter
-from stream.adapters.base import Path
 from stream.config import ConditionConfig, InputConfig, RuleMatch
 from stream.errors import RecordError
-from stream.rules import BodyReader, Facts, Matcher, condition
+from stream.records.adapters import make_adapter
+from stream.records.adapters.base import Path
+from stream.records.body import BodyReader
+from stream.records.conditions import condition
+from stream.records.facts import Facts
+from stream.rules import Matcher
 
 NATIVE = InputConfig()
 MAPPED = InputConfig.model_validate(

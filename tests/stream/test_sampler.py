@@ -14,7 +14,7 @@ from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream import sampler
 from stream.config import Config
 from stream.errors import PublishAborted
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.sampler import Sampler
 
 PARTITION = Partition("rag.interactions", 0)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from stream.cli import main
 from stream.commands.sampling import sampling
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 
 CONFIG = """
 sampling:

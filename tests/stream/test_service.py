@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
 from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.parts import certificates
 

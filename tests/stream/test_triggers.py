@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config import InputConfig, SafetyConfig
-from stream.rules import BodyReader, Facts
+from stream.records.body import BodyReader
+from stream.records.facts import Facts
 from stream.traffic import Regime, load_corpus, make_record
 from stream.triggers import Triggers, WordList
 

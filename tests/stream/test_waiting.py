@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sinks.base import Headers
 from stream.config import Config
-from stream.offsets import Partition
-from stream.records import Record
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.retries import Retries
 from stream.waiting import WaitingLine
 

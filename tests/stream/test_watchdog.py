@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sinks.metrics import Stage
 from stream import service
 from stream.config import Config
-from stream.embedded import EmbeddedBroker
 from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Pulse, Runnable, Service, Watchdog
 
 SECONDS = 100.0

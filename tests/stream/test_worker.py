@@ -16,10 +16,10 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config import Config
-from stream.exchange import Mark
 from stream.judging import Judged, Judging
-from stream.offsets import Partition
-from stream.records import Record
+from stream.kafka.consume_produce import Mark
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.retries import Retries
 from stream.spending import Economy, Thinning, Treasury
 from stream.worker import Worker

@@ -6,9 +6,9 @@ from prometheus_client import CollectorRegistry
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import MonitorConfig
-from stream.envelope import read_sampling
 from stream.errors import RecordError
 from stream.monitor import Monitor
+from stream.records.envelope import read_sampling
 from tests.upgrade.test_upgrade import recorded
 
 

@@ -16,16 +16,16 @@ from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
 from stream.config import Config, InputConfig, MonitorConfig
-from stream.embedded import EmbeddedBroker
-from stream.envelope import read_sampling
-from stream.headers import is_mark, source_of
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.offsets import Place
+from stream.kafka.topics import plan_topics
 from stream.monitor import Monitor
-from stream.offsets import Place
 from stream.policy import SamplingPolicy
-from stream.reading import InteractionReader
-from stream.rules import Facts
+from stream.records.envelope import read_sampling
+from stream.records.facts import Facts
+from stream.records.headers import is_mark, source_of
+from stream.records.reading import InteractionReader
 from stream.service import Service
-from stream.topics import plan_topics
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 
 V1 = Path(__file__).parent / "v1"

@@ -9,11 +9,11 @@ from itertools import chain
 
 import msgspec
 
-from stream.adapters import make_adapter
-from stream.adapters.csv import COLUMNS, REQUIRED, fields_of
 from stream.config import InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import Fault, FileError, Opening, Row
+from stream.records.adapters import make_adapter
+from stream.records.adapters.csv import COLUMNS, REQUIRED, fields_of
 
 _DELIMITERS = ",;\t|"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

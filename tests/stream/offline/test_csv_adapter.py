@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.interaction import Interaction
-from stream.adapters.csv import split_fragments, split_turns
 from stream.config import InputConfig
 from stream.errors import RecordError
-from stream.reading import InteractionReader
+from stream.records.adapters.csv import split_fragments, split_turns
+from stream.records.reading import InteractionReader
 
 READER = InteractionReader(InputConfig(adapter="csv"))
 LEAST = {"Current User Question": "Why?", "Assistant Answer": "Because."}

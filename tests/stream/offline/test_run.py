@@ -17,7 +17,7 @@ from stream.offline import FileError, JournalError, Progress, Request, evaluate
 from stream.offline.judging import made_up_id
 from stream.offline.rows import Row
 from stream.offline.run import cores
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
 from tests.stream.offline.results import interaction, judge, lines_in, rows_in, write_rows
 

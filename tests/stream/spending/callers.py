@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending import Treasury
 from tests.stream.spending.board import Board
 

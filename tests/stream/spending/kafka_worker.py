@@ -13,7 +13,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending import Treasury
 from stream.spending.ledger import CLOCK_SECONDS
 from stream.spending.limits import Budget, Budgets

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from judges.models.spending import nanodollars
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending import Treasury
 from stream.spending.ledger import CLOCK_SECONDS
 from stream.spending.limits import ALL_APPS, Budget, Budgets, Span

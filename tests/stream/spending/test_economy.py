@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.budgetsconfig import BudgetsConfig
-from stream.sampling import Cohort
+from stream.records.decision import Cohort
 from stream.spending.economy import MIN_KEEP, NONE, Measure, Step, Thinning, economy, measures_of
 
 ORDER = measures_of(BudgetsConfig())

@@ -10,7 +10,7 @@ import pytest
 
 from judges.models.errors import ModelOverBudget
 from judges.models.spending import Hold, current_purse, nanodollars, paid, paying_from
-from stream.offsets import Partition
+from stream.kafka.offsets import Partition
 from stream.spending import Treasury
 from stream.spending.limits import Budget, Budgets
 from stream.spending.note import read

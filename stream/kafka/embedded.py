@@ -1,0 +1,88 @@
+"""The embedded broker: librdkafka's own in-process cluster in a child process, for a first look and for tests.
+
+It speaks the Kafka protocol over loopback, makes topics on first use (4 partitions each), keeps nothing on disk, drops
+what exceeds 5 MiB a partition, does not isolate transactions and ignores the offsets sent within them. Never for
+production.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Self
+
+from confluent_kafka import Producer
+
+# The mock cluster's id begins so; a real cluster's is a base64 UUID.
+_CLUSTER_ID_PREFIX = "mockCluster"
+_START_SECONDS = 20.0
+
+
+class EmbeddedBroker:
+    """A broker that lives as long as the `with` block, or until this process ends, however it ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        # The child holds the read end of our pipe: it reads end-of-file when we are gone, even by SIGKILL.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "stream.kafka.embedded"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # A Ctrl-C at the terminal must reach the stages first: they commit, then the broker goes.
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self.bootstrap = self._process.stdout.readline().strip()
+        if not self.bootstrap:
+            self.stop()
+            raise RuntimeError("the embedded broker did not start; run `python -m stream.kafka.embedded` to see why")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def make_topics(self, names: Iterable[str]) -> None:
+        """Makes topics before anyone reads them: asking a producer for one is its first use."""
+        client = Producer({"bootstrap.servers": self.bootstrap})
+        for name in names:
+            client.list_topics(name, timeout=_START_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Ends the broker and everything it holds."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def is_embedded(cluster_id: str | None) -> bool:
+    """Whether a cluster id is that of an embedded broker, whose gaps the stages then make up for."""
+    return cluster_id is not None and cluster_id.startswith(_CLUSTER_ID_PREFIX)
+
+
+def _serve() -> None:
+    # log_level 3: the cluster's notice that it is a mock says nothing to the user that the program does not.
+    cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "embedded", "log_level": 3})
+    brokers = cluster.list_topics(timeout=_START_SECONDS).brokers.values()
+    sys.stdout.write(",".join(f"{broker.host}:{broker.port}" for broker in brokers) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _serve()

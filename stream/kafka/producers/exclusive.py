@@ -1,0 +1,105 @@
+"""The sole writer: publishes in transactions under a name that one process has; the newest shuts out the others."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Message
+from stream.config import KafkaConfig
+from stream.errors import FencedError, StageError, no_broker
+from stream.kafka.errors import FENCED, repeated
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
+from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, produce
+
+_CALL_SECONDS = 10.0
+_RETRY_SECONDS = 30.0
+
+# What goes wrong is told once, in our words.
+_UNHEARD = logging.getLogger(f"{__name__}.client")
+_UNHEARD.addHandler(logging.NullHandler())
+_UNHEARD.propagate = False
+
+
+class RefusedError(StageError):
+    """A topic refuses a record for its size; nothing of its transaction was published."""
+
+
+class SoleWriter:
+    """A transactional producer; to make one undoes what another of the same name has under way, and ends it."""
+
+    def __init__(self, kafka: KafkaConfig, name: str, *, work: str, done: str) -> None:
+        """`work` is what it is for and `done` what it does to records, for people: "replay of this topic", "moved"."""
+        self._kafka, self._work, self._done = kafka, work, done
+        self._options: dict[str, Any] = {
+            **kafka.client_options(),
+            "client.id": name,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "linger.ms": 100,
+            "delivery.report.only.error": True,
+        }
+        self._refused: list[Message] = []
+        self._producer = self._opened()
+
+    def commit(self, messages: Iterable[Message]) -> None:
+        """Publishes all of them, or nothing and raises; after a `RefusedError` it can be used again."""
+        try:
+            self._producer.begin_transaction()
+            for message in messages:
+                self._produce(message)
+            self._commit()
+        except KafkaException as error:
+            raise self._failure(self._cause(error.args[0])) from error
+
+    def _opened(self) -> Producer:
+        producer = Producer(self._options, logger=_UNHEARD)
+        try:
+            producer.init_transactions(_RETRY_SECONDS)
+        except KafkaException as error:
+            raise no_broker(self._kafka.bootstrap, error.args[0].str()) from error
+        return producer
+
+    def _produce(self, message: Message) -> None:
+        def report(error: KafkaError | None, _message: KafkaMessage) -> None:
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._refused.append(message)
+
+        produce(self._producer, message, report)
+
+    def _commit(self) -> None:
+        repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS)
+
+    def _cause(self, reason: KafkaError) -> KafkaError:
+        """What stopped a producer for good: of its calls, only those on the transaction tell."""
+        if reason.code() == KafkaError._FATAL:
+            try:
+                self._producer.commit_transaction(_CALL_SECONDS)
+            except KafkaException as error:
+                reason = error.args[0]
+        return reason
+
+    def _failure(self, reason: KafkaError) -> StageError:
+        if reason.code() in FENCED:
+            return FencedError(f"another {self._work} took over; what this one had {self._done} stays {self._done}")
+        self._abort()
+        if self._refused:
+            largest = max(self._refused, key=lambda message: len(message.value or b""))
+            self._refused = []
+            # The sequence number that a refused record leaves unused may fail the next ones too.
+            self._producer = self._opened()
+            size = len(largest.value or b"")
+            return RefusedError(f"{largest.topic} refuses a record of {size} bytes; raise its max.message.bytes")
+        return StageError(
+            f"a transaction failed ({reason.str()}); what was {self._done} before stays {self._done}: run it again"
+        )
+
+    def _abort(self) -> None:
+        """As far as it can be: what is left open, the broker undoes by itself."""
+        try:
+            self._producer.abort_transaction(_CALL_SECONDS)
+        except KafkaException:
+            self._producer.purge()

@@ -1,0 +1,190 @@
+"""Transactions: a producer whose records, and the offsets they come from, become visible together or not at all."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Message
+from stream.errors import FencedError, PublishAborted
+from stream.kafka.errors import FENCED, repeated
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
+
+log = logging.getLogger(__name__)
+DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
+
+# An orphaned transaction hides later results from readers this long.
+TRANSACTION_TIMEOUT_MS = 20_000
+_CALL_SECONDS = 10.0
+# A commit is asked for again for this long; then the broker has ended the transaction by itself.
+_RETRY_SECONDS = TRANSACTION_TIMEOUT_MS / 1000
+# librdkafka's send_offsets_to_transaction takes no notice of its timeout and never returns when the group's coordinator
+# went away and came back: https://github.com/confluentinc/librdkafka/issues/5456 and 5511.
+_HANG_SECONDS = 6.0
+# A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
+# for the sequence number that a refused record left unused.
+_SIZE_ATTEMPTS = 3
+# Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
+_BATCH_BYTES = 256 * 1024
+
+
+class Transactions:
+    """A transactional producer under a name that one process has."""
+
+    def __init__(self, client: Mapping[str, Any], name: str, *, topic: str) -> None:
+        """`client` are the options of every client; `topic` is what the offsets are of, for the log."""
+        self._topic = topic
+        self._options: dict[str, Any] = {
+            **client,
+            "client.id": name,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "batch.size": _BATCH_BYTES,
+            # A commit sends at once what still waits; until then records gather into fewer and larger requests.
+            "linger.ms": 100,
+            # Only failures are looked at; a report for each record takes as long as sending it.
+            "delivery.report.only.error": True,
+        }
+        self._producer = Producer(self._options, logger=log)
+        self._compressed = bool(client.keys() & {"compression.type", "compression.codec"})
+        self._refused: list[Message] = []
+        self.spent = False
+        """Its transaction has no end, and it takes no other: it has to be renewed."""
+        self.in_doubt = False
+        """The last commit was asked for and not answered: it may have gone through."""
+
+    def start(self) -> None:
+        """Takes the place of a predecessor, whose transaction under way is undone by that."""
+        self._producer.init_transactions(_CALL_SECONDS)
+
+    def renew(self) -> None:
+        """Takes a new producer for one that is spent; its start ends what the old one left open."""
+        self._producer = Producer(self._options, logger=log)
+        self.start()
+        self.spent = False
+
+    def close(self) -> None:
+        if not self.spent:
+            self._producer.purge()
+            self._producer.flush(1)
+
+    def publish(
+        self, messages: Sequence[Message], offsets: Sequence[TopicPartition], group: Callable[[], object]
+    ) -> None:
+        """One transaction, with stand-ins for records that are too large; `group` gives the metadata that fences us.
+
+        Raises `PublishAborted` or `FencedError`.
+        """
+        # Failures since a record was last refused for its size; with none refused, the first failure is the last.
+        fruitless = _SIZE_ATTEMPTS
+        while not self._sent(messages, offsets, group, last=fruitless == _SIZE_ATTEMPTS):
+            fruitless = 0 if self._refused else fruitless + 1
+            messages = within_limits(messages, self._refused, compressed=self._compressed)
+
+    def _sent(
+        self,
+        messages: Sequence[Message],
+        offsets: Sequence[TopicPartition],
+        group: Callable[[], object],
+        *,
+        last: bool,
+    ) -> bool:
+        """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
+        try:
+            self._transact(messages, offsets, group)
+        except PublishAborted:
+            if self.spent or (last and not self._refused):
+                raise
+            return False
+        return True
+
+    def _transact(
+        self, messages: Iterable[Message], offsets: Sequence[TopicPartition], group: Callable[[], object]
+    ) -> None:
+        """The steps of `Exchange.publish`."""
+        self._refused = []
+        begun = time.monotonic()
+        committing = self.in_doubt = False
+        try:
+            self._producer.begin_transaction()  # 1
+            for message in messages:  # 2
+                self._produce(message)
+            self._send_offsets(offsets, group())  # 3
+            committing = True
+            self._commit()  # 4
+        except KafkaException as error:
+            self.in_doubt = committing and not error.args[0].txn_requires_abort()
+            self._abort(error, time.monotonic() - begun)
+
+    def _produce(self, message: Message) -> None:
+        def delivered(error: KafkaError | None, _message: KafkaMessage) -> None:
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._refused.append(message)
+
+        produce(self._producer, message, delivered)
+
+    def _send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        """In a thread of its own, which is left behind with its producer when the call does not come back."""
+        producer = self._producer
+        done: Future[None] = Future()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(list(offsets), group, _CALL_SECONDS)
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=send, name="send-offsets", daemon=True).start()
+        try:
+            done.result(_HANG_SECONDS)
+        except TimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not taken in time")) from None
+
+    def _commit(self) -> None:
+        repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS, waiting=tell_of_waiting)
+
+    def _abort(self, error: KafkaException, seconds: float) -> None:
+        """Gives up a transaction that is `seconds` old; it can be built anew, unless another took our place."""
+        reason: KafkaError = error.args[0]
+        # A broker that ends a transaction for its age also fences its producer: that is no other process.
+        if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
+            raise FencedError(f"the broker refuses this producer for good: {reason.str()}") from error
+        log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
+        self.spent = not (reason.txn_requires_abort() and self._aborted())
+        raise PublishAborted(reason.str()) from error
+
+    def _aborted(self) -> bool:
+        try:
+            self._producer.abort_transaction(_CALL_SECONDS)
+        except KafkaException as error:
+            log.warning("a failed transaction could not be aborted: %s", error.args[0].str())
+            return False
+        return True
+
+
+def tell_of_waiting(reason: KafkaError) -> None:
+    log.warning("waiting for the broker: %s", reason.str())
+
+
+def produce(producer: Producer, message: Message, report: DeliveryReport) -> None:
+    """Hands a message to the client, waiting while its local queue is full."""
+    while True:
+        try:
+            producer.produce(
+                message.topic,
+                key=message.key,
+                value=message.value,
+                headers=list(message.headers),
+                partition=message.partition,
+                on_delivery=report,
+            )
+            return
+        except BufferError:
+            producer.poll(0.1)

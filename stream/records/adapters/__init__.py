@@ -1,0 +1,28 @@
+"""Adapters: the shapes in which services log their interactions, each read into ours.
+
+- `base.py`: the contract, `Adapter`, and how a field is found in a document (`Path`, `Lookup`)
+- `native.py`, `mapping.py`, `csv.py`: one adapter each
+
+A new shape is one module with an `Adapter`, a line in `ADAPTERS`, and its name among those that `InputConfig.adapter`
+takes.
+"""
+
+from collections.abc import Callable, Mapping
+
+from stream.config import InputConfig
+from stream.records.adapters.base import Adapter
+from stream.records.adapters.csv import CsvAdapter
+from stream.records.adapters.mapping import MappingAdapter
+from stream.records.adapters.native import NativeAdapter
+
+ADAPTERS: Mapping[str, Callable[[InputConfig], Adapter]] = {
+    "streamjury": lambda _config: NativeAdapter(),
+    "mapping": lambda config: MappingAdapter(config.mapping),
+    "csv": lambda _config: CsvAdapter(),
+}
+"""By the name that `input.adapter` has for it."""
+
+
+def make_adapter(config: InputConfig) -> Adapter:
+    """The adapter that the configuration names."""
+    return ADAPTERS[config.adapter](config)

@@ -1,0 +1,55 @@
+"""The adapter `mapping`: dotted paths say which value of a foreign record is which field of ours."""
+
+from collections.abc import Mapping
+
+from stream.errors import RecordError
+from stream.records.adapters.base import Adapter, Document, Path
+
+_REQUIRED = ("id", "question", "answer")
+
+
+class MappingAdapter(Adapter):
+    """Reads each field at its path, and nothing else."""
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._paths = {field: Path.parse(dotted) for field, dotted in mapping.items()}
+
+    def read(self, document: Document) -> Document:
+        fields: Document = {}
+        for field, path in self._paths.items():
+            value = path.find(document)
+            if value is not None:
+                fields[field] = _shaped(field, value)
+            elif field in _REQUIRED:
+                raise RecordError("invalid_record", f"{field}: nothing at {str(path)!r}")
+        return fields
+
+    def path(self, field: str) -> Path | None:
+        return self._paths.get(field)
+
+    def explain_missing(self, field: str) -> str:
+        return f"input.mapping does not say where to find {field}"
+
+
+def _shaped(field: str, value: object) -> object:
+    """Plain texts where we keep objects, and the names other systems use for the same thing."""
+    if field == "id" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if field == "contexts":
+        return [_with_text(item) for item in _listed(value)]
+    if field == "history":
+        return [_with_text(item, role="user") for item in _listed(value)]
+    return value
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _with_text(item: object, **defaults: str) -> object:
+    if isinstance(item, str):
+        return {**defaults, "text": item}
+    if not isinstance(item, dict):
+        return item
+    text = {"text": item["content"]} if "content" in item and "text" not in item else {}
+    return {**defaults, **item, **text}

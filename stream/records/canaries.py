@@ -1,0 +1,115 @@
+"""Canaries: records whose verdicts are known, to see whether the judges changed; their file, and its reader."""
+
+import codecs
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.problems import InconsistentError
+from stream.config import InputConfig
+from stream.errors import RecordError
+from stream.records.reading import InteractionReader, Reading, read_document
+
+CANARIES_APP = "canaries"
+"""The app of every canary."""
+CANARY_TAG = "canary"
+"""The tag with the id that a canary has in the file."""
+MOST_CANARIES = 1000
+
+_ID_PREFIX = "canary:"
+# Later than any clock will say: an id that is short enough with it always is.
+_LAST_ROUND = 10**12
+
+
+# One canary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """A record of the file."""
+
+    id: str
+    document: Mapping[str, object]
+
+    def interaction_id(self, number: int) -> str:
+        """The id that it is judged under in a round: the same whoever sends it, so that repeats are recognised."""
+        return f"{_ID_PREFIX}{self.id}:{number}"
+
+    def value(self, number: int) -> bytes:
+        """The record of a round."""
+        tags = self.document.get("tags") or {}
+        assert isinstance(tags, dict)
+        own = {"id": self.interaction_id(number), "app": CANARIES_APP, "tags": {**tags, CANARY_TAG: self.id}}
+        return json.dumps({**self.document, **own}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class CanaryReader:
+    """Reads canaries: always in our own shape and within the default limits, whatever shape the traffic has."""
+
+    def __init__(self) -> None:
+        config = InputConfig()
+        self._limits = config.limits
+        self._reader = InteractionReader(config)
+
+    def read(self, value: bytes | None) -> Reading:
+        return self._reader.read(value)
+
+    def canary(self, line: bytes) -> Canary:
+        """What a line of the file is; raises RecordError."""
+        interaction = self.read(line).interaction
+        canary = Canary(id=interaction.id, document=read_document(line, self._limits))
+        try:
+            self.read(canary.value(_LAST_ROUND))
+        except RecordError as error:
+            raise RecordError(error.kind, f"no room for what is added to the id and the tags: {error}") from None
+        return canary
+
+
+# The file
+
+
+def read_canaries(file: str) -> tuple[Canary, ...]:
+    """The canaries of a file of JSON Lines; raises InconsistentError with all that is wrong, each with its line."""
+    found: dict[str, tuple[int, Canary]] = {}
+    problems: list[str] = []
+    reader = CanaryReader()
+    try:
+        for number, line in _filled_lines(Path(file)):
+            try:
+                canary = reader.canary(line)
+            except RecordError as error:
+                # The JSON reader sees one line, and calls it the first.
+                problems.append(f"line {number}: {str(error).replace(': line 1 column', ': column')}")
+                continue
+            first, _ = found.setdefault(canary.id, (number, canary))
+            if first != number:
+                problems.append(f"line {number}: has the id {canary.id!r}, and so has line {first}")
+    except (OSError, _TooManyError) as error:
+        problems.append(str(error) if isinstance(error, _TooManyError) else _unreadable(error))
+    if not found and not problems:
+        problems.append("has no canaries")
+    if problems:
+        raise InconsistentError(((), f"{file}: {problem}") for problem in problems)
+    return tuple(canary for _, canary in found.values())
+
+
+class _TooManyError(Exception):
+    pass
+
+
+def _filled_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    filled = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
+            if not text:
+                continue
+            filled += 1
+            if filled > MOST_CANARIES:
+                raise _TooManyError(f"line {number}: is one too many; there may be {MOST_CANARIES} canaries")
+            yield number, text
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read: {(error.strerror or 'unknown error').lower()}"

@@ -1,0 +1,112 @@
+"""Conditions on one value of a record, as sampling rules and safety triggers state them."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from stream.config import ConditionConfig, TextConditionConfig
+
+Scalar = bool | int | float | str
+
+
+Asked = Scalar | tuple[Scalar, ...] | TextConditionConfig
+"""A condition as the configuration has it."""
+
+
+class Condition(ABC):
+    """A question to one value of a record, which is None where there is none."""
+
+    words: str
+    """What is asked, after the name of what it is asked of: `is shop or docs`."""
+
+    unmet: str
+    """The same for a value that it does not hold for: `is not shop or docs`."""
+
+    @abstractmethod
+    def holds(self, value: object) -> bool: ...
+
+
+class OneOf(Condition):
+    """Equal to one of some values; true is not 1, and 1 is 1.0."""
+
+    def __init__(self, values: Sequence[Scalar], *, as_text: bool) -> None:
+        self.words, self.unmet = f"is {_listed(values)}", f"is not {_listed(values)}"
+        plain = [_as_text(value) for value in values] if as_text else values
+        self._texts = frozenset(value for value in plain if isinstance(value, str))
+        self._truths = frozenset(value for value in plain if isinstance(value, bool))
+        self._numbers = frozenset(value for value in plain if not isinstance(value, bool | str))
+
+    def holds(self, value: object) -> bool:
+        if type(value) is str:
+            return value in self._texts
+        if type(value) is bool:
+            return value in self._truths
+        return isinstance(value, int | float) and value in self._numbers
+
+
+class Found(Condition):
+    """A text in which a regular expression is found."""
+
+    def __init__(self, pattern: str) -> None:
+        self.words, self.unmet = f"has /{pattern}/ in it", f"has no /{pattern}/ in it"
+        self._search = re.compile(pattern).search
+
+    def holds(self, value: object) -> bool:
+        return type(value) is str and self._search(value) is not None
+
+
+class Within(Condition):
+    """A number within bounds; of a text, the number that it spells."""
+
+    def __init__(self, low: float | None, high: float | None, *, as_text: bool) -> None:
+        bounds = [f"at least {low:g}" if low is not None else "", f"at most {high:g}" if high is not None else ""]
+        told = " and ".join(filter(None, bounds))
+        self.words, self.unmet = f"is {told}", f"is not {told}"
+        self._low = -float("inf") if low is None else low
+        self._high = float("inf") if high is None else high
+        self._as_text = as_text
+
+    def holds(self, value: object) -> bool:
+        if self._as_text:
+            value = _number(value)
+        # bool is an int to Python; a JSON true is no number.
+        return isinstance(value, int | float) and type(value) is not bool and self._low <= value <= self._high
+
+
+class Exists(Condition):
+    """Whether there is a value at all; a null is none."""
+
+    def __init__(self, wanted: bool) -> None:
+        there, missing = "is there", "is not there"
+        self.words, self.unmet = (there, missing) if wanted else (missing, there)
+        self._wanted = wanted
+
+    def holds(self, value: object) -> bool:
+        return (value is not None) is self._wanted
+
+
+def condition(asked: Asked, *, as_text: bool = False) -> Condition:
+    """Compiles a condition, for values of JSON, or for headers, whose values are all texts."""
+    if not isinstance(asked, TextConditionConfig):
+        return OneOf(asked if isinstance(asked, tuple) else (asked,), as_text=as_text)
+    if asked.regex is not None:
+        return Found(asked.regex)
+    if isinstance(asked, ConditionConfig) and (asked.min is not None or asked.max is not None):
+        return Within(asked.min, asked.max, as_text=as_text)
+    return Exists(bool(asked.exists))
+
+
+def _number(value: object) -> object:
+    try:
+        return float(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _as_text(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _listed(values: Sequence[Scalar]) -> str:
+    *first, last = map(_as_text, values)
+    return f"{', '.join(first)} or {last}" if first else last

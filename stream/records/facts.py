@@ -1,0 +1,63 @@
+"""A record that is parsed only as far as a decision asks: its key, headers and body."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Headers
+from stream.kafka.record import Record, read_record
+from stream.records.body import Body, BodyReader
+
+
+class Facts:
+    """One record as decisions see it: each part is read on first use only."""
+
+    __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "key", "value")
+
+    def __init__(self, key: bytes | None, value: bytes | None, at_ms: int, headers: Headers = ()) -> None:
+        self.key = key
+        self.value = value
+        self.at_ms = at_ms
+        self._headers = headers
+        self._found: Mapping[str, bytes | None] | None = None
+        self.body_as_read: Body | None = None
+        """What `body` gave; None as long as nobody asked."""
+
+    def headers(self) -> Headers:
+        """All of them; asked for once, and only when one is asked for."""
+        return self._headers
+
+    def header(self, name: str) -> str | None:
+        """The text of a header, the last of repeated ones; None when there is none, or none that is text."""
+        if self._found is None:
+            self._found = dict(self.headers())
+        value = self._found.get(name)
+        try:
+            return value.decode() if value is not None else None
+        except UnicodeDecodeError:
+            return None
+
+    def body(self, reader: BodyReader) -> Body:
+        if self.body_as_read is None:
+            self.body_as_read = reader.read(self.value)
+        return self.body_as_read
+
+
+class Incoming(Facts):
+    """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
+
+    __slots__ = ("_message", "_record")
+
+    def __init__(self, message: KafkaMessage) -> None:
+        Facts.__init__(self, message.key(), message.value(), message.timestamp()[1])
+        self._message = message
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        if self._record is None:
+            self._record = read_record(self._message)
+        return self._record
+
+    def headers(self) -> Headers:
+        return self.record.headers

@@ -1,0 +1,375 @@
+"""The offset tracker: checked by hand, and against a model under any order of events."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from stream.kafka.offsets import OffsetTracker, Partition, Ready, Ticket
+
+P = Partition("rag.sampled", 0)
+Q = Partition("rag.sampled", 1)
+
+
+def tracker(*partitions: Partition, cap: int = 100) -> OffsetTracker[str]:
+    made: OffsetTracker[str] = OffsetTracker(cap)
+    for partition in partitions:
+        made.assign(partition)
+    return made
+
+
+def released(ready: list[Ready[str]]) -> dict[Partition, tuple[tuple[str, ...], int]]:
+    return {part.partition: (part.results, part.next_offset) for part in ready}
+
+
+def test_results_wait_for_every_earlier_record_of_their_partition() -> None:
+    subject = tracker(P)
+    tickets = [subject.start(P, offset) for offset in (10, 11, 12)]
+    subject.finish(tickets[2], "c")
+    subject.finish(tickets[1], "b")
+    assert subject.ready() == []
+    subject.finish(tickets[0], "a")
+    assert released(subject.ready()) == {P: (("a", "b", "c"), 13)}
+
+
+def test_one_partition_does_not_wait_for_another() -> None:
+    subject = tracker(P, Q)
+    subject.start(P, 0)
+    subject.finish(subject.start(Q, 7), "q")
+    assert released(subject.ready()) == {Q: (("q",), 8)}
+
+
+def test_the_next_offset_follows_the_last_result_even_over_gaps() -> None:
+    """Markers of transactions take offsets of their own, which are never delivered."""
+    subject = tracker(P)
+    for offset in (3, 9, 20):
+        subject.finish(subject.start(P, offset), str(offset))
+    assert released(subject.ready()) == {P: (("3", "9", "20"), 21)}
+
+
+def test_what_is_ready_stays_ready_until_it_is_committed() -> None:
+    subject = tracker(P)
+    subject.finish(subject.start(P, 0), "a")
+    first = subject.ready()
+    assert subject.ready() == first
+    subject.finish(subject.start(P, 1), "b")
+    subject.committed(first)
+    assert released(subject.ready()) == {P: (("b",), 2)}
+    subject.committed(subject.ready())
+    assert (subject.ready(), subject.outstanding) == ([], 0)
+
+
+def test_a_finish_of_an_older_assignment_is_dropped() -> None:
+    subject = tracker(P)
+    old = subject.start(P, 0)
+    subject.revoke(P)
+    assert subject.finish(old, "late") is False
+    subject.assign(P)
+    new = subject.start(P, 0)
+    assert subject.finish(old, "late") is False
+    assert subject.ready() == []
+    assert subject.finish(new, "new") is True
+    assert released(subject.ready()) == {P: (("new",), 1)}
+
+
+def test_a_commit_that_was_under_way_when_the_partition_moved_forgets_nothing_of_the_new_assignment() -> None:
+    subject = tracker(P)
+    subject.finish(subject.start(P, 0), "a")
+    ready = subject.ready()
+    subject.revoke(P)
+    subject.committed(ready)
+    subject.assign(P)
+    again = subject.start(P, 0)
+    subject.committed(ready)
+    assert subject.unfinished([P]) == 1
+    subject.finish(again, "again")
+    assert released(subject.ready()) == {P: (("again",), 1)}
+
+
+def test_assigning_again_without_a_revoke_begins_anew() -> None:
+    subject = tracker(P)
+    old = subject.start(P, 0)
+    subject.assign(P)
+    assert (subject.outstanding, subject.finish(old, "late")) == (0, False)
+
+
+def test_revoking_one_partition_leaves_the_others() -> None:
+    subject = tracker(P, Q)
+    kept = subject.start(Q, 4)
+    subject.start(P, 1)
+    subject.revoke(P)
+    assert (subject.partitions, subject.outstanding) == (frozenset({Q}), 1)
+    assert subject.finish(kept, "q") is True
+
+
+def test_a_record_cannot_finish_twice() -> None:
+    subject = tracker(P)
+    ticket = subject.start(P, 0)
+    subject.finish(ticket, "a")
+    with pytest.raises(ValueError, match="finished twice"):
+        subject.finish(ticket, "b")
+
+
+@pytest.mark.parametrize("offset", [4, 5])
+def test_offsets_of_a_partition_must_rise(offset: int) -> None:
+    subject = tracker(P)
+    subject.start(P, 5)
+    with pytest.raises(ValueError, match=f"offset {offset} after 5"):
+        subject.start(P, offset)
+
+
+def test_unfinished_counts_what_is_still_in_work_on_the_partitions_asked_for() -> None:
+    subject = tracker(P, Q)
+    ticket = subject.start(P, 0)
+    subject.start(P, 1)
+    subject.start(Q, 0)
+    subject.finish(ticket, "a")
+    assert (subject.unfinished([P, Q]), subject.unfinished([P]), subject.unfinished([Q])) == (2, 1, 1)
+    assert (subject.uncommitted([P]), subject.outstanding) == (2, 3)
+    assert subject.unfinished([]) == 0
+    assert subject.unfinished([Partition("other", 3)]) == 0
+
+
+def test_a_slow_record_holds_up_its_own_partition_and_no_other() -> None:
+    subject = tracker(P, Q, cap=4)
+    assert subject.may_start(P)
+    subject.start(P, 0)
+    subject.finish(subject.start(P, 1), "done, but behind a slow one")
+    assert not subject.may_start(P)
+    assert subject.may_start(Q)
+
+
+def test_finished_and_uncommitted_records_count_towards_the_cap() -> None:
+    subject = tracker(P, cap=1)
+    subject.finish(subject.start(P, 0), "a")
+    assert not subject.may_start(P)
+    subject.committed(subject.ready())
+    assert subject.may_start(P)
+
+
+def test_more_partitions_than_the_cap_share_it_one_at_a_time() -> None:
+    many = [Partition("t", number) for number in range(5)]
+    subject = tracker(*many, cap=2)
+    for partition in many:
+        if subject.may_start(partition):
+            subject.start(partition, 0)
+    assert subject.outstanding == 2
+
+
+def test_nothing_may_start_on_a_partition_that_is_not_assigned() -> None:
+    assert not tracker(Q).may_start(P)
+
+
+@pytest.mark.parametrize("cap", [0, -1])
+def test_a_cap_below_one_is_refused(cap: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        OffsetTracker(cap)
+
+
+PARTITIONS = tuple(Partition("t", number) for number in range(3))
+
+
+@dataclass
+class Log:
+    """One partition as the broker has it: what was delivered to it, what is committed, what was published."""
+
+    offsets: list[int] = field(default_factory=list)
+    committed: int = 0
+    published: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Assignment:
+    """One assignment as a consumer sees it."""
+
+    position: int
+    started: list[int] = field(default_factory=list)
+    finished: set[int] = field(default_factory=set)
+    forgotten: int = 0
+
+    @property
+    def outstanding(self) -> list[int]:
+        return self.started[self.forgotten :]
+
+    @property
+    def prefix(self) -> list[int]:
+        """The finished records before the first unfinished one."""
+        found = []
+        for offset in self.outstanding:
+            if offset not in self.finished:
+                break
+            found.append(offset)
+        return found
+
+
+class Consumer(RuleBasedStateMachine):
+    """A broker and a consumer in lists and sets, beside the tracker under test.
+
+    Results name the partition, the offset and the assignment they were made under, so that one from a wrong
+    assignment would be seen.
+    """
+
+    @initialize(cap=st.integers(min_value=1, max_value=6))
+    def begin(self, cap: int) -> None:
+        self.cap = cap
+        self.logs = {partition: Log() for partition in PARTITIONS}
+        self.restart()
+
+    def restart(self) -> None:
+        self.tracker: OffsetTracker[tuple[Ticket, str]] = OffsetTracker(self.cap)
+        self.assigned: dict[Partition, Assignment] = {}
+        self.owners: dict[Ticket, Assignment] = {}
+        self.open: list[Ticket] = []
+
+    # What happens to a consumer
+
+    @rule(partition=st.sampled_from(PARTITIONS), gap=st.integers(min_value=0, max_value=2))
+    def produce(self, partition: Partition, gap: int) -> None:
+        offsets = self.logs[partition].offsets
+        offsets.append((offsets[-1] + 1 if offsets else 0) + gap)
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def assign(self, partition: Partition) -> None:
+        if partition not in self.assigned:
+            self.tracker.assign(partition)
+            self.assigned[partition] = Assignment(position=self.logs[partition].committed)
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def revoke(self, partition: Partition) -> None:
+        self.tracker.revoke(partition)
+        self.assigned.pop(partition, None)
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def start(self, partition: Partition) -> None:
+        assignment = self.assigned.get(partition)
+        if assignment is None:
+            assert not self.tracker.may_start(partition)
+            return
+        waiting = [offset for offset in self.logs[partition].offsets if offset >= assignment.position]
+        if waiting and self.tracker.may_start(partition):
+            ticket = self.tracker.start(partition, waiting[0])
+            assignment.started.append(waiting[0])
+            assignment.position = waiting[0] + 1
+            self.open.append(ticket)
+            self.owners[ticket] = assignment
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        """Any open ticket, of this assignment or of one that is long over."""
+        ticket = data.draw(st.sampled_from(self.open))
+        self.open.remove(ticket)
+        owner = self.owners[ticket]
+        current = self.assigned.get(ticket.partition) is owner
+        assert self.tracker.finish(ticket, (ticket, "result")) is current
+        if current:
+            owner.finished.add(ticket.offset)
+
+    @rule()
+    def commit(self) -> None:
+        ready = self.checked_ready()
+        self.broker_commits(ready)
+        self.tracker.committed(ready)
+        self.forget(ready)
+
+    @rule()
+    def commit_that_fails(self) -> None:
+        """Nothing reached the broker: all of it must be ready again."""
+        assert self.checked_ready() == self.tracker.ready()
+
+    @rule(partition=st.sampled_from(PARTITIONS), returns=st.booleans())
+    def commit_while_a_partition_moves(self, partition: Partition, returns: bool) -> None:
+        ready = self.checked_ready()
+        self.broker_commits(ready)
+        self.revoke(partition)
+        if returns:
+            self.assign(partition)
+            self.start(partition)
+        self.tracker.committed(ready)
+        self.forget([part for part in ready if part.partition != partition])
+
+    @rule()
+    def crash(self) -> None:
+        """The process and all its work is gone; another begins at the committed offsets."""
+        self.restart()
+
+    # What must hold
+
+    @invariant()
+    def a_record_is_committed_if_and_only_if_its_result_is_published_once_and_in_order(self) -> None:
+        for log in self.logs.values():
+            assert log.published == [offset for offset in log.offsets if offset < log.committed]
+
+    @invariant()
+    def nothing_unfinished_is_committed(self) -> None:
+        for partition, assignment in self.assigned.items():
+            unfinished = [offset for offset in assignment.started if offset not in assignment.finished]
+            assert all(offset >= self.logs[partition].committed for offset in unfinished)
+
+    @invariant()
+    def no_more_than_the_cap_is_outstanding(self) -> None:
+        outstanding = [len(assignment.outstanding) for assignment in self.assigned.values()]
+        assert self.tracker.outstanding == sum(outstanding) <= self.cap
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert self.tracker.partitions == self.assigned.keys()
+        for partition, assignment in self.assigned.items():
+            unfinished = sum(offset not in assignment.finished for offset in assignment.started)
+            assert self.tracker.unfinished([partition]) == unfinished
+
+    def teardown(self) -> None:
+        """From any state, work that goes on to the end leaves nothing behind."""
+        if not hasattr(self, "logs"):
+            return
+        for partition in PARTITIONS:
+            self.assign(partition)
+        while any(log.offsets and log.committed <= log.offsets[-1] for log in self.logs.values()):
+            before = {partition: log.committed for partition, log in self.logs.items()}
+            for partition in PARTITIONS:
+                self.start(partition)
+            for ticket in self.open:
+                if self.tracker.finish(ticket, (ticket, "result")):
+                    self.owners[ticket].finished.add(ticket.offset)
+            self.open.clear()
+            self.commit()
+            assert before != {partition: log.committed for partition, log in self.logs.items()}, "stuck"
+        self.a_record_is_committed_if_and_only_if_its_result_is_published_once_and_in_order()
+        assert all(log.published == log.offsets for log in self.logs.values())
+        assert self.tracker.outstanding == 0
+
+    # The model
+
+    def checked_ready(self) -> list[Ready[tuple[Ticket, str]]]:
+        """What the tracker would release, after a check that it is what may be released."""
+        ready = self.tracker.ready()
+        expected = {partition: each.prefix for partition, each in self.assigned.items() if each.prefix}
+        assert {part.partition: [ticket.offset for ticket, _ in part.results] for part in ready} == expected
+        for part in ready:
+            assert part.next_offset == expected[part.partition][-1] + 1
+            assert all(self.owners[ticket] is self.assigned[part.partition] for ticket, _ in part.results)
+        return ready
+
+    def broker_commits(self, ready: list[Ready[tuple[Ticket, str]]]) -> None:
+        for part in ready:
+            log = self.logs[part.partition]
+            assert part.next_offset > log.committed
+            log.committed = part.next_offset
+            log.published += [ticket.offset for ticket, _ in part.results]
+
+    def forget(self, ready: list[Ready[tuple[Ticket, str]]]) -> None:
+        for part in ready:
+            self.assigned[part.partition].forgotten += len(part.results)
+
+
+def test_no_order_of_events_commits_past_an_unfinished_record_or_loses_or_repeats_a_result() -> None:
+    run_state_machine_as_test(Consumer, settings=settings(max_examples=100, stateful_step_count=50, deadline=None))

@@ -1,0 +1,136 @@
+"""The scan: every committed record of a topic up to its end, once."""
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import stream.kafka.topic_scan as scan_module
+from stream.config import KafkaConfig
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import TopicScan, committed_offsets
+
+NUMBERS = range(500)
+
+
+class Topic:
+    """A topic of four partitions that nobody else uses."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.name = f"scan-{uuid.uuid4().hex[:8]}"
+        self.kafka = KafkaConfig(bootstrap=bootstrap)
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._producer.list_topics(self.name, timeout=10)  # which makes it
+
+    def write(self, *numbers: int) -> None:
+        for number in numbers:
+            self._producer.produce(self.name, value=str(number), partition=number % 3)
+        assert self._producer.flush(10) == 0
+
+    def scan(self, *, whole: bool = False) -> TopicScan:
+        return TopicScan(self.kafka, self.name, whole=whole)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> Topic:
+    return Topic(broker.bootstrap)
+
+
+def numbers(scan: TopicScan) -> list[int]:
+    return sorted(int(message.value() or b"") for message in scan.read())
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_every_record_of_every_partition_is_read_once(topic: Topic, whole: bool) -> None:
+    """One of the partitions is empty."""
+    topic.write(*NUMBERS)
+    with topic.scan(whole=whole) as scan:
+        assert scan.extent() == len(NUMBERS)
+        assert numbers(scan) == list(NUMBERS)
+
+
+def test_an_empty_topic_has_an_end(topic: Topic) -> None:
+    with topic.scan() as scan:
+        assert scan.extent() == 0
+        assert numbers(scan) == []
+
+
+def test_reading_again_gives_what_is_new(topic: Topic) -> None:
+    topic.write(1, 2, 3)
+    with topic.scan() as scan:
+        assert numbers(scan) == [1, 2, 3]
+        assert numbers(scan) == []
+        topic.write(4, 5)
+        assert numbers(scan) == [4, 5]
+
+
+def test_it_ends_where_the_topic_ended_when_it_began(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    with topic.scan() as scan:
+        reading = scan.read()
+        read = [int(next(reading).value() or b"")]
+        topic.write(*(number + len(NUMBERS) for number in NUMBERS))
+        read += [int(message.value() or b"") for message in reading]
+        assert sorted(read) == list(NUMBERS)
+        assert numbers(scan) == [number + len(NUMBERS) for number in NUMBERS]
+
+
+def places(scan: TopicScan, ranges: dict[int, range]) -> list[tuple[int | None, int | None]]:
+    return sorted((message.partition(), message.offset()) for message in scan.read_within(ranges))
+
+
+def test_a_part_of_some_partitions_is_read_and_nothing_beyond(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    with topic.scan() as scan:
+        asked = {0: range(10, 15), 2: range(100, 101)}
+        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)]
+        assert places(scan, {1: range(5, 5)}) == []
+        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)], "and once more"
+
+
+def test_ranges_are_what_the_partitions_hold_now(topic: Topic) -> None:
+    with topic.scan() as scan:
+        assert set(scan.ranges().values()) == {range(0)}
+        topic.write(*NUMBERS)
+        held = scan.ranges()
+        topic.write(*NUMBERS)
+        assert [len(held[number]) for number in range(4)] == [167, 167, 166, 0]
+        assert len(places(scan, held)) == len(NUMBERS)
+
+
+def test_who_reads_a_part_may_take_more_time_than_a_broker_has(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time between two records is the reader's, not a silence of the broker."""
+    monkeypatch.setattr(scan_module, "_PATIENCE_SECONDS", 1.0)
+    topic.write(0, 3, 6)
+    late = threading.Timer(1.7, topic.write, [1])
+    late.start()
+    with topic.scan() as scan:
+        read = []
+        for message in scan.read_within({0: range(3), 1: range(1)}):
+            time.sleep(0.4)
+            read.append((message.partition(), message.offset()))
+    late.join()
+    assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+def test_a_group_is_asked_how_far_it_is_without_joining_it(topic: Topic) -> None:
+    topic.write(*NUMBERS)
+    group = f"group-{uuid.uuid4().hex}"
+    consumer = Consumer({"bootstrap.servers": topic.kafka.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic.name, 1, 17)], asynchronous=False)
+    consumer.close()
+    began = time.monotonic()
+    asked = [Partition(topic.name, number) for number in range(2)]
+    assert committed_offsets(topic.kafka, group, asked) == {asked[0]: 0, asked[1]: 17}
+    assert committed_offsets(topic.kafka, group, []) == {}
+    assert time.monotonic() - began < 10

@@ -1,0 +1,65 @@
+"""The list of topics: each is made as the configuration says, and has room for what passes through it."""
+
+import pytest
+
+from stream.config import Config, TopicsConfig
+from stream.kafka.topics import TOPICS, plan_topics
+
+
+@pytest.fixture
+def config() -> Config:
+    return Config.model_validate(
+        {
+            "topics": {"interactions": "in", "partitions": 12, "replication": 3, "retention_hours": 2},
+            "input": {"limits": {"record_bytes": 2_000_000}},
+        }
+    )
+
+
+def test_records_wait_aside_on_as_many_partitions_as_the_work_queue_has(config: Config) -> None:
+    plans = {plan.name: plan.partitions for plan in plan_topics(config, {"rag.sampled": 30})}
+    assert {plans[f"rag.{name}"] for name in ("retry.1", "retry.2", "retry.3", "overflow")} == {30}
+    assert plans["rag.evaluations"] == 12
+
+
+def test_every_topic_is_made_with_the_configured_numbers(config: Config) -> None:
+    plans = {plan.name: plan for plan in plan_topics(config)}
+    names = {"sampled", "evaluations", "critical", "deadletter", "scores", "detection", "alerts", "labels"}
+    waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
+    assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
+    assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
+    kept = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
+    assert {plan.settings["retention.ms"] for plan in kept} == {"7200000"}
+
+
+def test_alerts_and_what_detectors_know_keep_the_newest_of_each_key_for_ever(config: Config) -> None:
+    plans = {plan.name: plan.settings for plan in plan_topics(config)}
+    assert {plans[name]["cleanup.policy"] for name in ("rag.alerts", "rag.detection")} == {"compact"}
+
+
+def test_what_is_known_of_an_app_has_a_partition_for_each_of_the_scores(config: Config) -> None:
+    plans = {plan.name: plan for plan in plan_topics(config, {"rag.scores": 5})}
+    assert plans["rag.detection"].partitions == 5
+
+
+def test_what_can_come_in_fits_the_dead_letters(config: Config) -> None:
+    sizes = {plan.name: int(plan.settings.get("max.message.bytes", 0)) for plan in plan_topics(config)}
+    assert sizes["rag.deadletter"] >= sizes["in"] >= 10 * 1024 * 1024
+    assert sizes["rag.sampled"] > 2_000_000
+
+
+def test_a_larger_limit_makes_room_for_larger_records() -> None:
+    config = Config.model_validate({"input": {"limits": {"record_bytes": 50_000_000}}})
+    sizes = {plan.name: int(plan.settings.get("max.message.bytes", 0)) for plan in plan_topics(config)}
+    assert min(sizes[name] for name in ("rag.interactions", "rag.sampled", "rag.deadletter")) > 50_000_000
+
+
+def test_the_list_has_every_topic_of_the_configuration() -> None:
+    named = {name for name, field in TopicsConfig.model_fields.items() if str(field.default).startswith("rag.")}
+    assert set(TOPICS) == named
+    assert {plan.role for plan in plan_topics(Config())} == named
+
+
+def test_topics_are_listed_in_the_order_records_pass_them() -> None:
+    names = [plan.name for plan in plan_topics(Config())]
+    assert names[:6] == ["rag.interactions", "rag.sampled", "rag.retry.1", "rag.retry.2", "rag.retry.3", "rag.overflow"]

@@ -1,0 +1,177 @@
+"""Adapters: records of other shapes, and what is said when something is not where it should be."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.config import InputConfig
+from stream.errors import RecordError
+from stream.records.adapters import make_adapter
+from stream.records.reading import InteractionReader, Reading
+
+PATHS = {
+    "id": "request.id",
+    "question": "request.messages.0.content",
+    "answer": "response.text",
+    "contexts": "retrieval.documents",
+    "history": "request.history",
+    "app": "service",
+    "tags": "labels",
+    "timestamp": "request.at",
+}
+RECORD: dict[str, Any] = {
+    "request": {"id": "r-1", "messages": [{"content": "Why?"}, {"content": "not this"}]},
+    "response": {"text": "So."},
+}
+
+
+def mapping(**paths: str) -> InputConfig:
+    return InputConfig.model_validate({"adapter": "mapping", "mapping": {**PATHS, **paths}})
+
+
+def read(record: dict[str, Any], config: InputConfig | None = None) -> Reading:
+    return InteractionReader(config or mapping()).read(json.dumps(record).encode())
+
+
+def with_(**parts: Any) -> dict[str, Any]:
+    """The record with parts changed, one level deep."""
+    changed = {**RECORD}
+    for name, value in parts.items():
+        before = changed.get(name)
+        changed[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return changed
+
+
+def test_the_native_adapter_changes_nothing() -> None:
+    document: dict[str, object] = {"id": "1", "unknown": [1, {"a": None}]}
+    assert make_adapter(InputConfig()).read(document) is document
+
+
+def test_dotted_paths_lead_through_objects_and_lists() -> None:
+    found = read(RECORD).interaction
+    assert (found.id, found.question, found.answer) == ("r-1", "Why?", "So.")
+    assert (found.contexts, found.history, found.app) == ((), (), None)
+
+
+def test_numbers_are_keys_of_objects_too() -> None:
+    record = with_(response={"0": {"1": "by key"}})
+    assert read(record, mapping(answer="response.0.1")).interaction.answer == "by key"
+
+
+@pytest.mark.parametrize(
+    ("documents", "texts"),
+    [
+        (["one", "two"], ["one", "two"]),
+        ("one text", ["one text"]),
+        ([{"text": "one"}, {"content": "two"}], ["one", "two"]),
+        ({"text": "single"}, ["single"]),
+        ([{"text": "wins", "content": "loses"}], ["wins"]),
+        ([], []),
+        (None, []),
+    ],
+)
+def test_contexts_may_be_texts_or_objects_or_one_of_either(documents: object, texts: list[str]) -> None:
+    found = read(with_(retrieval={"documents": documents})).interaction
+    assert [context.text for context in found.contexts] == texts
+
+
+@pytest.mark.parametrize(
+    ("history", "turns"),
+    [
+        (["hi"], [("user", "hi")]),
+        ([{"role": "assistant", "content": "hello"}], [("assistant", "hello")]),
+        ([{"role": "system", "text": "be kind"}], [("system", "be kind")]),
+        ([{"content": "no role"}], [("user", "no role")]),
+        ([{"text": "no role"}], [("user", "no role")]),
+        (None, []),
+    ],
+)
+def test_turns_may_be_texts_or_messages(history: object, turns: list[tuple[str, str]]) -> None:
+    found = read(with_(request={"history": history})).interaction
+    assert [(turn.role, turn.text) for turn in found.history] == turns
+
+
+def test_what_else_is_known_of_a_context_is_kept() -> None:
+    documents = [{"content": "c", "id": "d-1", "score": 0.5, "url": "https://example.org"}]
+    [context] = read(with_(retrieval={"documents": documents})).interaction.contexts
+    assert (context.text, context.id, context.score) == ("c", "d-1", 0.5)
+    assert context.model_extra == {"content": "c", "url": "https://example.org"}
+
+
+@pytest.mark.parametrize(("identity", "text"), [(17, "17"), (-3, "-3"), ("x", "x")])
+def test_a_whole_number_will_do_as_an_id(identity: object, text: str) -> None:
+    assert read(with_(request={"id": identity})).interaction.id == text
+
+
+@pytest.mark.parametrize("identity", [1.5, True, ["x"], {"a": 1}, ""])
+def test_other_things_will_not(identity: object) -> None:
+    with pytest.raises(RecordError, match=r"^id") as caught:
+        read(with_(request={"id": identity}))
+    assert caught.value.kind == "invalid_record"
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({}, "id: nothing at 'request.id'"),
+        (with_(response={"text": None}), "answer: nothing at 'response.text'"),
+        (with_(response="a text"), "answer: nothing at 'response.text'"),
+        (with_(request={"messages": []}), "question: nothing at 'request.messages.0.content'"),
+        (with_(request={"messages": [[]]}), "question: nothing at 'request.messages.0.content'"),
+    ],
+)
+def test_what_is_required_and_not_there_is_named_with_its_path(record: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read(record)
+    assert (caught.value.kind, str(caught.value)) == ("invalid_record", message)
+
+
+@pytest.mark.parametrize("step", ["-1", "1", "x", "01x", "²"])
+def test_a_step_that_is_no_position_of_the_list_leads_nowhere(step: str) -> None:
+    config = mapping(answer=f"response.{step}")
+    with pytest.raises(RecordError, match="answer: nothing at"):
+        read(with_(response=["only one"]), config)
+
+
+def test_optional_values_that_are_null_or_missing_are_left_out() -> None:
+    found = read(with_(service=None, labels=None)).interaction
+    assert (found.app, found.tags, found.timestamp) == (None, {}, None)
+
+
+def test_values_of_a_wrong_type_are_refused_by_their_name() -> None:
+    with pytest.raises(RecordError, match=r"contexts\[0\]") as caught:
+        read(with_(retrieval={"documents": 5}))
+    assert caught.value.kind == "invalid_record"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "request": json_values
+            | st.fixed_dictionaries(
+                {}, optional={"id": json_values, "messages": json_values, "history": json_values, "at": json_values}
+            ),
+            "response": json_values | st.fixed_dictionaries({"text": json_values}),
+            "retrieval": json_values | st.fixed_dictionaries({"documents": json_values}),
+            "service": json_values,
+            "labels": json_values,
+        },
+    )
+)
+def test_any_record_is_read_or_refused(record: dict[str, Any]) -> None:
+    try:
+        kind = read(record).interaction.id and "read"
+    except RecordError as error:
+        kind = error.kind
+    assert kind in {"read", "invalid_record"}

@@ -1,0 +1,98 @@
+"""The envelope: a decision survives its headers exactly, and headers that make no sense are refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.evaluation import MIN_PROBABILITY, Sampling
+from sinks.base import Headers
+from stream.errors import RecordError
+from stream.records.decision import DECISION_VERSION, Decision, Verdict
+from stream.records.envelope import decision_headers, read_sampling
+
+AT = datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
+labels = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
+
+
+def headers(probability: float = 0.25, rule: str = "vip", lane: str = "gold") -> Headers:
+    decision = Decision(outcome=Verdict.SAMPLED, probability=probability, rule=rule, lane=lane)
+    return decision_headers(decision, salt="соль", sampled_at=AT)
+
+
+@given(st.floats(min_value=MIN_PROBABILITY, max_value=1.0), labels, labels)
+def test_a_decision_is_read_as_it_was_written(probability: float, rule: str, lane: str) -> None:
+    assert read_sampling(headers(probability, rule, lane)) == Sampling(probability=probability, rule=rule, lane=lane)
+
+
+def test_the_headers_are_those_of_the_wire_format() -> None:
+    assert dict(headers()) == {
+        "sj-probability": b"0.25",
+        "sj-rule": b"vip",
+        "sj-lane": b"gold",
+        "sj-salt": "соль".encode(),
+        "sj-version": DECISION_VERSION.encode(),
+        "sj-sampled-at": b"2026-11-15T10:30:00+00:00",
+    }
+
+
+@pytest.mark.parametrize("given", [(), (("traceparent", b"00-a-b-01"),), (("sj-rule", b"r"),)])
+def test_a_record_that_nobody_sampled_stands_for_itself(given: Headers) -> None:
+    assert read_sampling(given) == Sampling(probability=1.0, rule="direct", lane="main")
+
+
+def test_the_last_of_repeated_headers_counts() -> None:
+    assert read_sampling((*headers(0.5), *headers(0.25, "late"))).rule == "late"
+
+
+def test_headers_of_others_are_not_looked_at() -> None:
+    assert read_sampling((("probability", b"\xff"), ("x-sj-rule", b"x"), *headers())).rule == "vip"
+
+
+@pytest.mark.parametrize("left_out", ["sj-rule", "sj-lane"])
+@pytest.mark.parametrize("empty", [b"", None])
+def test_a_probability_without_rule_or_lane_is_used_all_the_same(left_out: str, empty: bytes | None) -> None:
+    kept = tuple(header for header in headers() if header[0] != left_out)
+    for each in (kept, (*kept, (left_out, empty))):
+        found = read_sampling(each)
+        assert found.probability == 0.25
+        assert {"sj-rule": found.rule, "sj-lane": found.lane}[left_out] in {"unknown", "main"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", None, b"0", b"-0.5", b"1.0000001", b"2", b"nan", b"inf", b"-inf", b"half", b"\xff", b"1e-320", b"0,5"],
+)
+def test_a_probability_that_is_none_is_refused_as_a_bad_envelope(value: bytes | None) -> None:
+    with pytest.raises(RecordError, match="sampling headers") as caught:
+        read_sampling((("sj-probability", value), ("sj-rule", b"r")))
+    assert caught.value.kind == "bad_envelope"
+
+
+@pytest.mark.parametrize("name", ["sj-rule", "sj-lane"])
+def test_labels_that_are_not_utf_8_are_refused_as_a_bad_envelope(name: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read_sampling((*headers(), (name, b"\xff\xfe")))
+    assert caught.value.kind == "bad_envelope"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["sj-probability", "sj-rule", "sj-lane", "sj-salt", "other"]), st.none() | st.binary()
+        )
+    )
+)
+def test_any_headers_are_a_sampling_or_a_bad_envelope(given: list[tuple[str, bytes | None]]) -> None:
+    found: Sampling | str
+    try:
+        found = read_sampling(tuple(given))
+    except RecordError as error:
+        found = error.kind
+    if isinstance(found, str):
+        assert found == "bad_envelope"
+    else:
+        assert 0.0 < found.probability <= 1.0
+        assert found.rule
+        assert found.lane

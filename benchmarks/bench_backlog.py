@@ -30,7 +30,7 @@ from stream.composition import composed
 from stream.config import Config
 from stream.criteria_files import chosen_criteria
 from stream.service import relax_collector
-from stream.worker import Worker
+from stream.worker.stage import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
 RECORDS, SHORT_RECORDS = 1_000_000, 1_000

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser
 from benchmarks.worker_budget import open_purse
-from tests.stream.spending.board import SLOTS
-from tests.stream.spending.callers import IN_FLIGHT
-from tests.stream.spending.simulation import Finding, controller, drawn
+from tests.stream.worker.budget.board import SLOTS
+from tests.stream.worker.budget.callers import IN_FLIGHT
+from tests.stream.worker.budget.simulation import Finding, controller, drawn
 
 SCHEDULES, SHORT_SCHEDULES = 200, 2
 CALLS, SHORT_CALLS = 20_000, 1_000

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser
 from judges.evaluation import evaluation_id
-from stream.alarms.canarywatch import CanaryWatch
-from stream.alarms.plan import WatchPlan
-from stream.alarms.scores import ScoreRecord, Source
 from stream.config import Config
+from stream.monitor.alerts.plan import WatchPlan
+from stream.monitor.alerts.score_record import ScoreRecord, Source
+from stream.monitor.alerts.watch.canaries import CanaryWatch
 
 RUNS, SHORT_RUNS = 40, 2
 DAYS, SHORT_DAYS = 30, 2

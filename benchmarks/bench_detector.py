@@ -45,7 +45,7 @@ from benchmarks.detector_simulation import (
     quiet,
     three_levels,
 )
-from stream.detection import Settings, Tally, VersionSettings, canary_settings, lower_bound
+from stream.monitor.detection import Settings, Tally, VersionSettings, canary_settings, lower_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

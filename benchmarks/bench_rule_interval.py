@@ -6,7 +6,7 @@ which records were certain to be judged: in the second world its interval is wid
 
 normal    mean ± 1.96·√(v/n), the textbook's, with the measured variance v and n by Kish
 binomial  Wilson's with m·(1 − m), as if every score were a pass or a fail
-rules     Wilson's with the measured variance: stream/alerting/recording.py
+rules     Wilson's with the measured variance: stream/monitor/prometheus/recording_rules.py
 monitor   the interval of sinks/estimates.py, which has every judgement
 
     PYTHONPATH=. python benchmarks/bench_rule_interval.py

@@ -1,6 +1,6 @@
-"""Simulates thousands of series with the detector of `stream.detection` and its usual alternatives, side by side.
+"""Simulates thousands of series with the detector of `stream.monitor.detection` and its usual alternatives, side by side.
 
-All series advance together, one score at a time, as numpy arrays. tests/stream/detection/test_simulation.py checks that
+All series advance together, one score at a time, as numpy arrays. tests/stream/monitor/detection/test_simulation.py checks that
 the simulated detector raises its alarms at the same scores as the real one.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from stream.detection import Settings, Side, Tally, VersionSettings, interval
-from stream.detection.bets import DIVISION, ODDS
-from stream.detection.onset import ASKED, FOLLOWED
+from stream.monitor.detection import Settings, Side, Tally, VersionSettings, interval
+from stream.monitor.detection.evidence import DIVISION, ODDS
+from stream.monitor.detection.onset import ASKED, FOLLOWED
 
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -101,7 +101,7 @@ def mixed(mean: float) -> Scores:
 
 
 class Bettor:
-    """The evidence of `stream.detection`, for many series: a row for each bet."""
+    """The evidence of `stream.monitor.detection`, for many series: a row for each bet."""
 
     def __init__(self, line: float | Numbers, runs: int) -> None:
         self.line = line
@@ -283,7 +283,7 @@ class Drop:
 
 @dataclass
 class Follower:
-    """The suspected onsets of `stream.detection`, for many series."""
+    """The suspected onsets of `stream.monitor.detection`, for many series."""
 
     runs: int
     capital: Numbers = field(init=False)
@@ -357,7 +357,7 @@ def clearing(scores: Scores, rate: int, *, runs: int, seed: int, settings: Setti
 
 @dataclass
 class Pairing:
-    """The comparison of `stream.detection.versions`, for many pairs of versions."""
+    """The comparison of `stream.monitor.detection.version_comparison`, for many pairs of versions."""
 
     settings: VersionSettings
     runs: int

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from judges.models.spending import Purse
 from stream.kafka.offsets import Partition
-from stream.spending import Treasury
-from stream.spending.limits import Budget, Budgets
+from stream.worker.budget import Treasury
+from stream.worker.budget.limits import Budget, Budgets
 
 
 @asynccontextmanager

@@ -28,13 +28,13 @@ from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan, committed_offsets
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger
 from stream.names import CANARY
-from stream.policy import Explanation, SamplingPolicy
 from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.records.decision import Verdict
 from stream.records.envelope import is_backfilled, is_canary, read_sampling
 from stream.records.facts import Facts, Incoming
 from stream.records.headers import is_mark, marked_letter, source_of
-from stream.spending.economy import MIN_KEEP, Thinning
+from stream.sampler.policy import Explanation, SamplingPolicy
+from stream.worker.budget.savings import MIN_KEEP, Thinning
 
 Progress = Callable[[int, int], None]
 """Called now and then with how many records were read, of about how many."""

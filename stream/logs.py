@@ -16,7 +16,7 @@ from sinks.trace import parse_traceparent
 from stream.config import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
-TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.committed")
+TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.monitor.faust_app.read_committed")
 _REPEAT_SECONDS = 10.0
 _REPEAT_TELEMETRY_SECONDS = 60.0
 _REMEMBERED = 1000

@@ -25,11 +25,11 @@ from stream.assembly import build_evaluator, open_verdicts
 from stream.config import Config, HttpConfig, KafkaConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.logs import log_context
-from stream.monitor import Monitor
-from stream.monitorstage import MonitorStage
-from stream.sampler import Sampler
+from stream.monitor.stage import MonitorStage
+from stream.monitor.state import Monitor
+from stream.sampler.stage import Sampler
 from stream.tracing import telemetry_of
-from stream.worker import Worker
+from stream.worker.stage import Worker
 
 log = logging.getLogger(__name__)
 

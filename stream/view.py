@@ -22,8 +22,8 @@ from stream.printable import printable, shortened
 
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.
-    from stream.monitor import Finding, Snapshot
-    from stream.rolling import SeriesMean
+    from stream.monitor.rolling_means import SeriesMean
+    from stream.monitor.state import Finding, Snapshot
 
 GOOD, FAIR = 0.8, 0.6
 

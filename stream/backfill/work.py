@@ -38,7 +38,7 @@ from stream.kafka.record import partition_of
 from stream.kafka.topic_scan import TopicScan
 from stream.names import BACKFILL
 from stream.patience import GIVE_UP_AFTER, Bill, evaluate_patiently
-from stream.pool import JudgePool
+from stream.worker.pool import JudgePool
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from rich.text import Text
 
 from judges.evaluation import Evaluation
 from sinks.reports.wording import many
-from stream.alarms.alert import Alert, Cause, Subject
-from stream.alarms.wording import name_of
 from stream.commands.cluster import Cluster, reach
 from stream.commands.interruption import until_reader_leaves
 from stream.commands.options import config_option, read_config
@@ -24,11 +22,13 @@ from stream.composition import composed
 from stream.config import Config
 from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
-from stream.explanation import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, wording
-from stream.explanation.book import AlertBook
-from stream.explanation.examples import Examples, lines_of
-from stream.explanation.explaining import FEWEST
 from stream.kafka.topic_scan import TopicScan
+from stream.monitor.alerts.alert import Alert, Cause, Subject
+from stream.monitor.alerts.summary import name_of
+from stream.monitor.explain import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, text
+from stream.monitor.explain.alert_book import AlertBook
+from stream.monitor.explain.examples import Examples, lines_of
+from stream.monitor.explain.explanation import FEWEST
 from stream.printable import printable
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
@@ -161,11 +161,11 @@ def _were(count: int) -> str:
 
 
 def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
-    yield f"{book.short(alert)}  {wording.headline(alert)}"
-    ago = f" ({wording.length(datetime.now(UTC) - alert.onset_at)} ago)" if wording.is_open(alert) else ""
-    yield f"  since {wording.when(alert.onset_at)}{ago}; {wording.state(alert)}"
+    yield f"{book.short(alert)}  {text.headline(alert)}"
+    ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
+    yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
     raised = book.raised(alert)
-    yield f"  {wording.level(alert, raised)}; by chance {wording.chance(raised, alpha)}"
+    yield f"  {text.level(alert, raised)}; by chance {text.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
@@ -185,7 +185,7 @@ def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
 
 
 def _named(book: AlertBook, found: Iterable[Alert]) -> str:
-    return "\n".join(f"  {book.short(alert)}  {printable(wording.headline(alert))}" for alert in found)
+    return "\n".join(f"  {book.short(alert)}  {printable(text.headline(alert))}" for alert in found)
 
 
 # Evaluations
@@ -211,7 +211,7 @@ class _Case:
         since = alert.onset_at - max(_LEAST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at))
         is_judges = alert.subject is Subject.JUDGES
         # What the judges say now is what is expected of them, once it was said that they had changed.
-        until = None if wording.is_open(alert) or is_judges else alert.recovered_at or alert.at
+        until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at
         split, sides = _split(config, alert, since, until)
         named = alert.examples or (raised.examples if raised is not None else ())
         canaries = CanaryTally(alert.series.dimension, alert.fingerprint, split) if is_judges and split else None
@@ -236,7 +236,7 @@ def _split(
 ) -> tuple[Split | None, tuple[str, str]]:
     """What is compared with what; None for two models that neither the alert nor the configuration names."""
     if alert.subject is not Subject.VERSIONS:
-        return by_time(since, alert.onset_at, until), wording.TIMES
+        return by_time(since, alert.onset_at, until), text.TIMES
     known = ((each.a, each.b) for each in config.detection.versions if each.name == alert.series.value)
     models = alert.models or next(known, ())
     if not models:
@@ -275,7 +275,7 @@ class _Reach:
             if self.embedded
             else f"How long they are kept is topics.retention_hours ({topics.retention_hours} in this configuration)."
         )
-        yield wording.gone_before(topics.evaluations, oldest, onset, remedy)
+        yield text.gone_before(topics.evaluations, oldest, onset, remedy)
 
 
 def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime | None:
@@ -328,13 +328,13 @@ def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]]) -> None:
 def _tell(case: _Case, book: AlertBook, extent: _Reach, console: Console) -> None:
     alert, detection = case.alert, case.config.detection
     found = None if case.tally is None else explain(case.tally)
-    console.print(Text(printable(f"Alert {book.short(alert)}: {wording.headline(alert)}"), style="bold"))
-    _lines(console, wording.announced(alert, book.raised(alert), detection.alpha))
-    _lines(console, [wording.guarantee(alert, detection.alpha, detection.period_days)])
+    console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
+    _lines(console, text.announced(alert, book.raised(alert), detection.alpha))
+    _lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
     _section(console, "What is behind it", _behind(case, book, found, extent))
     _draw(console, _sheets(case, found))
     _examples(console, case)
-    _section(console, "What to do next", wording.next_steps(alert, found, _runbook(case)))
+    _section(console, "What to do next", text.next_steps(alert, found, _runbook(case)))
 
 
 def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Reach) -> Iterator[str]:
@@ -349,8 +349,8 @@ def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Re
         return
     yield from _judges(alert, book)
     if found is not None:
-        yield from wording.findings(alert, found, case.sides)
-        if found.whole.counts[0] < FEWEST and case.sides == wording.TIMES:
+        yield from text.findings(alert, found, case.sides)
+        if found.whole.counts[0] < FEWEST and case.sides == text.TIMES:
             yield from extent.why_too_few(case)
     else:
         yield f"The configuration has no comparison {alert.series.value} any more: the two models are not known."
@@ -364,16 +364,16 @@ def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
     judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
     if judges is not None:
         yield (
-            f"The judges changed their verdicts on {judges.series.dimension} at {wording.when(judges.onset_at)} "
+            f"The judges changed their verdicts on {judges.series.dimension} at {text.when(judges.onset_at)} "
             f"(alert {book.short(judges)}): this may be them and not the answers."
         )
 
 
 def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:
     if found is not None:
-        yield from wording.sheets_of(case.alert, found, case.sides)
+        yield from text.sheets_of(case.alert, found, case.sides)
     if case.canaries is not None:
-        yield wording.turned_sheet(case.canaries.turned(), case.canaries.count)
+        yield text.turned_sheet(case.canaries.turned(), case.canaries.count)
 
 
 def _examples(console: Console, case: _Case) -> None:

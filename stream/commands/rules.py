@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from stream.alerting import generate
 from stream.commands.options import config_option, read_config
 from stream.criteria_files import chosen_criteria
+from stream.monitor.prometheus import generate
 
 
 @click.command()

@@ -13,9 +13,9 @@ from sinks.base import Headers
 from stream.commands.options import config_option, read_config
 from stream.config import Config
 from stream.errors import RecordError, StageError
-from stream.policy import Explanation, SamplingPolicy
 from stream.records.decision import DECISION_VERSION, Verdict
 from stream.records.facts import Facts
+from stream.sampler.policy import Explanation, SamplingPolicy
 
 _LABEL_WIDTH = 9
 

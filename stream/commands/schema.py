@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from judges.evaluation import Evaluation, SafetyNotice
 from judges.interaction import Interaction
-from stream.alarms.alert import Alert
+from stream.monitor.alerts.alert import Alert
 
 VERSION = 1
 

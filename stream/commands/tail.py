@@ -35,7 +35,7 @@ from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
 from stream.config import KafkaConfig
-from stream.monitor import finding_of, reason_of
+from stream.monitor.state import finding_of, reason_of
 from stream.printable import printable, shortened
 from stream.records.headers import is_mark
 from stream.view import clock, score_style, title_of

@@ -20,10 +20,10 @@ from stream.detectionconfig import DetectionConfig
 from stream.judgesconfig import JudgesConfig
 from stream.observability import ObjectivesConfig
 from stream.records.canaries import read_canaries
+from stream.sampler.step_log import StepLogError, read_step_log
 from stream.section import Check
-from stream.spending.limits import Budget, Budgets, shares
-from stream.spending.note import MAX_BYTES, longest
-from stream.step_log import StepLogError, read_step_log
+from stream.worker.budget.limits import Budget, Budgets, shares
+from stream.worker.budget.offset_note import MAX_BYTES, longest
 
 Problems = Iterator[tuple[Loc, str]]
 

@@ -17,8 +17,8 @@ from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, ki
 from stream.judgekinds import default_name
 from stream.judgekinds.local import LocalJudgeConfig
 from stream.patterns import PATTERN_WORDS
-from stream.policy import find_unreadable
 from stream.records.adapters import make_adapter
+from stream.sampler.policy import find_unreadable
 from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}

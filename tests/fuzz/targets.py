@@ -35,12 +35,12 @@ from stream.configfile import ConfigError, dump, load
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record, dead_letter, readable
-from stream.monitor import Monitor
-from stream.policy import SamplingPolicy
+from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
 from stream.records.facts import Facts
 from stream.records.reading import InteractionReader
-from stream.step_log import StepLog, StepLogError, read_step_log
+from stream.sampler.policy import SamplingPolicy
+from stream.sampler.step_log import StepLog, StepLogError, read_step_log
 from tests.fuzz import seeds
 from tests.fuzz.mutation import SEPARATOR
 

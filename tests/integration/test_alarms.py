@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from stream.alarms.alert import Alert, Subject
-from stream.alarms.partitionwatch import PartitionWatch
-from stream.alarms.plan import WatchPlan
-from stream.alarms.scores import ScoreRecord
 from stream.configfile import load
 from stream.kafka.embedded import EmbeddedBroker
+from stream.monitor.alerts.alert import Alert, Subject
+from stream.monitor.alerts.plan import WatchPlan
+from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.watch.partition import PartitionWatch
 from stream.traffic import generate, load_corpus, plan
 from tests.integration.pipeline import (
     StageProcess,

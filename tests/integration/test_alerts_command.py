@@ -12,16 +12,16 @@ from click.testing import CliRunner, Result
 
 from judges.evaluation import Evaluation
 from sinks.topics import EvaluationTopic
-from stream.alarms.alert import Alert, Cause, Series, Subject
 from stream.cli import main
 from stream.commands import cluster
-from stream.detection import Kind
 from stream.kafka.embedded import EmbeddedBroker
+from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
+from stream.monitor.detection import Kind
 from stream.names import CANARY
 from tests.integration.pipeline import produce_all
 from tests.parts.kafka import KafkaBroker
 from tests.parts.pages import ROOT, blocks
-from tests.stream.explanation.invented import ONSET, RAISED, alert, dimension, evaluation, traffic
+from tests.stream.monitor.explain.invented import ONSET, RAISED, alert, dimension, evaluation, traffic
 
 LATER = RAISED + timedelta(hours=2)
 BOT = Series(app="support-bot", dimension="groundedness")

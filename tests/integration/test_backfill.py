@@ -39,7 +39,7 @@ from stream.errors import FencedError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.topic_scan import committed_offsets
-from stream.monitor import Monitor
+from stream.monitor.state import Monitor
 from tests.integration.pipeline import (
     StageProcess,
     headers_of,

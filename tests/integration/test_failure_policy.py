@@ -26,7 +26,7 @@ from stream.config import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
-from stream.worker import Worker
+from stream.worker.stage import Worker
 from tests.integration.pipeline import (
     headers_of,
     produce_all,

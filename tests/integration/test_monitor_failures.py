@@ -8,13 +8,13 @@ from prometheus_client import CollectorRegistry
 
 from sinks.metrics import DetectionMetrics, PipelineMetrics
 from sinks.topics import EvaluationTopic
-from stream.alarms.agent import AlarmAgent
-from stream.alarms.store import AlarmStore
 from stream.config import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
-from stream.monitor import Monitor
-from stream.monitorstage import MonitorStage
+from stream.monitor.alerts.agent import AlarmAgent
+from stream.monitor.alerts.store import AlarmStore
+from stream.monitor.stage import MonitorStage
+from stream.monitor.state import Monitor
 from stream.service import score_metrics
 from tests.integration.pipeline import produce_all
 from tests.stream.test_summary import evaluation

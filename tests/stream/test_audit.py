@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from stream.audit import Recalled
 from stream.config import Config
 from stream.ledger import Kind
-from stream.policy import SamplingPolicy, Verdict
 from stream.records.facts import Facts
+from stream.sampler.policy import SamplingPolicy, Verdict
 
 RATES = st.floats(0, 1)
 IDS = st.text(min_size=1, max_size=20)

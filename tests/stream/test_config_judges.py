@@ -11,7 +11,7 @@ from judges.models.prices import ModelPrice, known_price
 from stream.config import Config
 from stream.configfile import ConfigError, load
 from stream.judgesconfig import JudgesConfig
-from stream.spending.limits import Budgets
+from stream.worker.budget.limits import Budgets
 
 GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
 LOCAL = {"kind": "local"}

@@ -21,7 +21,6 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config import Config, LoggingConfig
-from stream.judging import Judged, Judging
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.logs import (
@@ -33,9 +32,10 @@ from stream.logs import (
     log_context,
     trace_fields,
 )
-from stream.retries import Retries
-from stream.spending import Treasury
-from stream.worker import Worker
+from stream.worker.budget import Treasury
+from stream.worker.judging import Judged, Judging
+from stream.worker.retries import Retries
+from stream.worker.stage import Worker
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -83,25 +83,25 @@ class TestNotAgain:
 
     def test_what_the_program_itself_says_is_never_held_back(self) -> None:
         again = NotAgain()
-        assert all(again.filter(said("stream.worker", "3 records could not be committed")) for _ in range(3))
+        assert all(again.filter(said("stream.worker.stage", "3 records could not be committed")) for _ in range(3))
 
 
 class TestJson:
     def test_a_line_says_when_who_and_what(self) -> None:
-        entry = as_json(said("stream.worker", "%d left", 3))
+        entry = as_json(said("stream.worker.stage", "%d left", 3))
         assert entry["time"].endswith("+00:00")
         del entry["time"]
-        assert entry == {"level": "error", "logger": "stream.worker", "message": "3 left"}
+        assert entry == {"level": "error", "logger": "stream.worker.stage", "message": "3 left"}
 
     def test_it_says_what_it_is_about_while_that_is_known(self) -> None:
         with log_context(stage="worker"):
             with log_context(interaction_id="i-1", **trace_fields(PARENT)):
                 known = as_json(said("judges.judge", "failed"))
-            left = as_json(said("stream.worker", "done"))
+            left = as_json(said("stream.worker.stage", "done"))
         expected = {"stage": "worker", "interaction_id": "i-1", "trace_id": TRACE, "span_id": SPAN}
         assert {name: known.get(name) for name in expected} == expected
         assert (left["stage"], "trace_id" in left, "interaction_id" in left) == ("worker", False, False)
-        assert "stage" not in as_json(said("stream.worker", "over"))
+        assert "stage" not in as_json(said("stream.worker.stage", "over"))
 
     def test_what_is_learnt_inside_a_block_ends_with_it(self) -> None:
         with log_context(stage="worker"):
@@ -160,7 +160,7 @@ class TestConsole:
 def failed() -> logging.LogRecord:
     """An error whose text pretends to be a log line."""
     try:
-        raise ValueError("bad\n12:00:00 ERROR   stream.worker: all records lost\x1b[2J")
+        raise ValueError("bad\n12:00:00 ERROR   stream.worker.stage: all records lost\x1b[2J")
     except ValueError:
         return said("x", "broke", exc_info=sys.exc_info())
 

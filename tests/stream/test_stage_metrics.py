@@ -20,10 +20,10 @@ from sinks.memory import ListSink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config import Config
 from stream.configfile import ConfigError, load
-from stream.judging import Judged
-from stream.pool import JudgePool
 from stream.service import Service
-from stream.worker import Worker
+from stream.worker.judging import Judged
+from stream.worker.pool import JudgePool
+from stream.worker.stage import Worker
 from tests.sinks.measured import evaluation
 
 NOWHERE = {"kafka": {"bootstrap": "127.0.0.1:1"}}

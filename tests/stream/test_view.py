@@ -33,9 +33,9 @@ from sinks.base import COMPOSITE
 from sinks.estimates import Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import MonitorConfig
-from stream.monitor import Finding, Monitor, Snapshot
+from stream.monitor.rolling_means import SeriesMean
+from stream.monitor.state import Finding, Monitor, Snapshot
 from stream.printable import printable, shortened
-from stream.rolling import SeriesMean
 from stream.view import Funnel, LiveView, Moment, Picture, PlainView, View, make_view, score_style
 
 ADDRESSES = (("metrics", "http://127.0.0.1:9464/metrics"), ("health", "http://127.0.0.1:9464/healthz"))

@@ -7,7 +7,7 @@ from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.config import MonitorConfig
 from stream.errors import RecordError
-from stream.monitor import Monitor
+from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
 from tests.upgrade.test_upgrade import recorded
 

@@ -19,12 +19,12 @@ from stream.config import Config, InputConfig, MonitorConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Place
 from stream.kafka.topics import plan_topics
-from stream.monitor import Monitor
-from stream.policy import SamplingPolicy
+from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
 from stream.records.facts import Facts
 from stream.records.headers import is_mark, source_of
 from stream.records.reading import InteractionReader
+from stream.sampler.policy import SamplingPolicy
 from stream.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 

@@ -30,20 +30,20 @@ from judges.scripted import Answer, ScriptedJudge
 from judges.thrift import NO_THRIFT, Thrift, current_thrift
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
-from stream import canary_sender
-from stream.canary_sender import CanarySender, Schedule
 from stream.config import Config
 from stream.configfile import ConfigError, load
-from stream.judging import Judged, Judging
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
+from stream.monitor import canary_sender
+from stream.monitor.canary_sender import CanarySender, Schedule
 from stream.names import CANARY
 from stream.records.canaries import Canary, CanaryReader, read_canaries
 from stream.records.decision import Decision, Verdict
 from stream.records.envelope import decision_headers, read_sampling
-from stream.retries import Retries
-from stream.spending import Economy, Treasury
-from stream.worker import Worker
+from stream.worker.budget import Economy, Treasury
+from stream.worker.judging import Judged, Judging
+from stream.worker.retries import Retries
+from stream.worker.stage import Worker
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]

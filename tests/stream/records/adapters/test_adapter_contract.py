@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from judges.interaction import Interaction
 from stream.config import InputConfig, SamplingConfig
-from stream.policy import find_unreadable
 from stream.records.adapters import ADAPTERS, make_adapter
 from stream.records.adapters.base import Adapter, Document, Lookup, Path
 from stream.records.body import BodyReader, Getter
 from stream.records.reading import InteractionReader
+from stream.sampler.policy import find_unreadable
 
 PATHS = {
     "id": "request.id",

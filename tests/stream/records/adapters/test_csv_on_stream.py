@@ -15,13 +15,13 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.ledger import Kind
-from stream.policy import SamplingPolicy
 from stream.records.decision import SAFETY_RULE
 from stream.records.facts import Facts
 from stream.records.reading import InteractionReader
 from stream.replay import Replay, Wanted
-from stream.retries import Retries
-from stream.waiting import WaitingLine
+from stream.sampler.policy import SamplingPolicy
+from stream.worker.retries import Retries
+from stream.worker.waiting_line import WaitingLine
 from tests.integration.pipeline import produce_all
 
 COLUMNS = {

@@ -1,0 +1,160 @@
+"""The alert: an announcement about a series, as it stands on the alerts topic."""
+
+import uuid
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
+
+from stream.monitor.detection import Kind
+
+# Fixed for ever: the same alarm has the same id, whoever announces it and however often.
+_NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
+
+
+class Subject(StrEnum):
+    """The subject of an alert."""
+
+    QUALITY = "quality"
+    """The mean of a series is below its target."""
+    JUDGES = "judges"
+    """The judges judge the canaries otherwise than they used to."""
+    VERSIONS = "versions"
+    """One model is worse than another in the same traffic."""
+
+
+class Cause(StrEnum):
+    """Why an alert was cleared."""
+
+    RECOVERED = "recovered"
+    JUDGES_CHANGED = "judges_changed"
+    """The judges had changed, so the alert about quality does not hold."""
+    EVALUATOR_CHANGED = "evaluator_changed"
+    """The evaluator, or the target, that it was about is no longer used."""
+    GONE = "gone"
+    """The series gets no more scores."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Series(_Part):
+    """The series of scores that an alert is about."""
+
+    app: str = Field(description="The app; `canaries` for alerts about the judges.")
+    dimension: str = Field(description="A criterion, `composite`, or `good_share`.")
+    attribute: str | None = Field(
+        default=None,
+        description=(
+            "`model` or `tenant` if the series is of one of them, `versions` if two models are compared; null if it is "
+            "of the whole app."
+        ),
+    )
+    value: str | None = Field(
+        default=None,
+        description="Name of that model or tenant, or of the comparison; null if it is of the whole app.",
+    )
+
+    @property
+    def key(self) -> str:
+        """The key of its alerts."""
+        about = "" if self.attribute is None else f"/{self.attribute}={self.value}"
+        return f"{self.app}/{self.dimension}{about}"
+
+
+class Suspect(_Part):
+    """A dimension that may be behind the drop."""
+
+    dimension: str = Field(description="Name of the dimension.")
+    estimate: FiniteFloat = Field(description="Its mean since its own suspected onset, 0 to 1.")
+    low: FiniteFloat = Field(description="Lower end of the interval of the estimate.")
+    high: FiniteFloat = Field(description="Upper end of the interval of the estimate.")
+    target: FiniteFloat = Field(description="Lowest mean that is not a drop.")
+    evidence: FiniteFloat = Field(
+        description="Natural logarithm of the evidence that its own mean is below its own target."
+    )
+
+
+class Example(_Part):
+    """An interaction to look at."""
+
+    interaction_id: str = Field(description="Id of the interaction.")
+    score: FiniteFloat = Field(description="Its score in the series, 0 to 1.")
+    at: AwareDatetime = Field(description="Time when it was judged.")
+
+
+class Alert(_Part):
+    """One announcement. All announcements of one alert have the same `alert_id`."""
+
+    alert_id: str = Field(description="Id of the alert; the same for all its announcements.")
+    kind: Kind = Field(description="Whether the alert begins, goes on or ends.")
+    subject: Subject = Field(description="Whether it is about the answers, the judges, or two models compared.")
+    series: Series = Field(description="The series of scores that it is about.")
+    at: AwareDatetime = Field(description="Time of the score that caused the announcement.")
+    raised_at: AwareDatetime = Field(description="Time when the alert was raised.")
+    onset_at: AwareDatetime = Field(description="Time when the drop is likely to have begun.")
+    recovered_at: AwareDatetime | None = Field(
+        default=None, description="Time when the recovery is likely to have begun; null unless it recovered."
+    )
+    cause: Cause | None = Field(default=None, description="Why it was cleared; null unless `kind` is `cleared`.")
+    models: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "For a comparison: the model that may be worse, and the one that it is compared with. Otherwise empty."
+        ),
+    )
+    target: FiniteFloat = Field(
+        description=(
+            "Lowest mean that is not a drop, 0 to 1; for a comparison, the largest difference that is tolerated."
+        )
+    )
+    evidence: FiniteFloat = Field(
+        description=(
+            "Natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."
+        )
+    )
+    enough: FiniteFloat = Field(description="Evidence that it takes to raise or clear the alert, on the same scale.")
+    estimate: FiniteFloat = Field(
+        description=(
+            "Mean since the onset, or since the recovery when cleared, 0 to 1; for a comparison, the difference, -1 to "
+            "1."
+        )
+    )
+    low: FiniteFloat = Field(description="Lower end of the interval of the estimate, at the time of the announcement.")
+    high: FiniteFloat = Field(description="Upper end of the interval of the estimate, at the same time.")
+    effective_n: FiniteFloat = Field(
+        description="Number of scores of equal weight that would be as informative as those of the estimate."
+    )
+    scores: NonNegativeInt = Field(description="Number of scores in the estimate.")
+    worst_dimensions: tuple[Suspect, ...] = Field(
+        default=(), description="Dimensions that may be behind the drop, most evidence first."
+    )
+    examples: tuple[Example, ...] = Field(
+        default=(), description="Up to three interactions with the lowest recent scores."
+    )
+    fingerprint: str = Field(description="Fingerprint of the evaluator whose verdicts it is about.")
+    summary: str = Field(default="", description="The announcement in a sentence, for people.")
+
+    @property
+    def key(self) -> str:
+        """What one evaluator finds of a series: another's is another series."""
+        return f"{self.series.key}/{self.fingerprint}"
+
+    @property
+    def announcement_id(self) -> str:
+        """The same announcement has the same id; an alarm has several."""
+        return f"{self.alert_id}/{self.kind.value}/{self.at.timestamp():.3f}"
+
+    @classmethod
+    def read(cls, value: bytes) -> Self:
+        return cls.model_validate_json(value)
+
+
+def alert_id(series: Series, fingerprint: str, raised_at: float) -> str:
+    return str(uuid.uuid5(_NAMESPACE, f"{series.key}/{fingerprint}/{raised_at:.3f}"))
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,104 @@
+"""The plan: what is watched of an app, and with what settings, as the configuration says."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from sinks.base import COMPOSITE
+from sinks.metrics.detection import GOOD_SHARE
+from stream.config import Config, SamplingConfig, SamplingRule, lowest_rate
+from stream.detectionconfig import VersionsConfig
+from stream.monitor.alerts.alert import Series
+from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.detection import Settings, Side, VersionSettings, canary_settings
+from stream.monitor.detection.settings import DAY_SECONDS
+from stream.records.conditions import condition
+
+# A composite that is 0.7 on paper may come out a hair below it.
+_DIGITS = 9
+# No score outweighs all others, whatever the rate that its record was chosen at.
+_LEAST_RATE = 0.001
+_REMEMBERED = 4096
+
+
+class WatchPlan:
+    """What follows from the configuration for the detectors."""
+
+    def __init__(self, config: Config) -> None:
+        self._detection, self._objectives, self._sampling = config.detection, config.objectives, config.sampling
+        self._learning = Settings(
+            target=None,
+            alpha=config.detection.alpha,
+            period_seconds=config.detection.period_days * DAY_SECONDS,
+            margin=config.detection.margin,
+            floor=_LEAST_RATE,
+            reference_scores=config.detection.reference_scores,
+            tolerance=config.detection.tolerance,
+        )
+        self.settings = lru_cache(_REMEMBERED)(self._settings)
+        """What a series is watched for; with `learning`, whatever target it has in the configuration."""
+        self._lowest = lru_cache(_REMEMBERED)(self._lowest_probability)
+        self.top = config.detection.top
+        self.versions = config.detection.versions
+
+    def canary_settings(self) -> Settings:
+        canaries = self._detection.canaries
+        settings = canary_settings() if canaries is None else canary_settings(canaries.stability)
+        return replace(settings, alpha=self._detection.alpha, period_seconds=self._learning.period_seconds)
+
+    def scores(self, record: ScoreRecord) -> list[tuple[Series, float]]:
+        """The series that a record belongs to, with its score in each; criteria first, for what is made of them."""
+        app, composite = record.app, record.scores.get(COMPOSITE)
+        found = [(Series(app=app, dimension=name), score) for name, score in record.scores.items() if name != COMPOSITE]
+        if composite is None:
+            return found
+        is_good = round(composite, _DIGITS) >= self._objectives.for_app(app)[0]
+        found += [
+            (Series(app=app, dimension=COMPOSITE, attribute=name, value=value), composite)
+            for name in self._detection.by
+            if (value := getattr(record, name)) is not None
+        ]
+        whole = Series(app=app, dimension=COMPOSITE)
+        return [*found, (whole, composite), (Series(app=app, dimension=GOOD_SHARE), float(is_good))]
+
+    def compared(self, record: ScoreRecord) -> list[tuple[VersionsConfig, Side]]:
+        """The comparisons that a record belongs to, and on which side."""
+        return [
+            (each, Side.A if record.model == each.a else Side.B)
+            for each in self.versions
+            if record.model in {each.a, each.b} and each.app in {None, record.app}
+        ]
+
+    def version_settings(self, versions: VersionsConfig, app: str) -> VersionSettings:
+        return VersionSettings(
+            margin=versions.margin,
+            alpha=self._detection.alpha,
+            lowest_probability=self._lowest(app),
+            floor=_LEAST_RATE,
+        )
+
+    def _settings(self, series: Series, *, learning: bool = False) -> Settings:
+        settings = replace(self._learning, lowest_probability=self._lowest(series.app))
+        target = None if learning else self._target(series)
+        return settings if target is None else replace(settings, target=target, margin=min(settings.margin, target / 2))
+
+    def _target(self, series: Series) -> float | None:
+        if series.attribute is not None:  # what one model or tenant is like is learnt: a target is for the app
+            return None
+        if series.dimension == GOOD_SHARE:
+            return self._objectives.for_app(series.app)[1]
+        return self._detection.target(series.app, series.dimension)
+
+    def _lowest_probability(self, app: str) -> float:
+        return max(_LEAST_RATE, lowest_rate(_rates_of(self._sampling, app)) or 1.0)
+
+
+def _rates_of(sampling: SamplingConfig, app: str) -> Iterator[SamplingConfig | SamplingRule]:
+    """The rates that records of an app may be chosen at."""
+    for rule in sampling.rules:
+        asked = rule.match.app
+        if asked is None or condition(asked).holds(app):
+            yield rule
+            if rule.match.model_fields_set == {"app"}:  # nothing of it is left for others
+                return
+    yield sampling

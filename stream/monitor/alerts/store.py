@@ -1,0 +1,153 @@
+"""The store: what the detectors know and announce, on the broker; written in an order that survives a crash."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from threading import Event
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Message
+from sinks.topics import json_message
+from stream.config import Config
+from stream.errors import StageError
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
+from stream.kafka.producers.transactional import produce
+from stream.kafka.topic_scan import TopicScan
+from stream.monitor.alerts.alert import Alert
+from stream.monitor.alerts.watch.partition import newest
+
+log = logging.getLogger(__name__)
+
+_CALL_SECONDS = 5.0
+_TOPIC_SECONDS = 20.0
+_LOOK_SECONDS = 0.5
+
+
+class AlarmStore:
+    """Writes scores, states and alerts, and reads the latter two. `send` never waits; the others may."""
+
+    def __init__(self, config: Config) -> None:
+        self._kafka, self._topics = config.kafka, config.topics
+        self._failures: list[str] = []
+        self._closed = Event()
+        self._producer = Producer(
+            {
+                **config.kafka.client_options(),
+                "client.id": f"{config.monitor.group}-alarms",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,  # a broker that is away is waited for
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "linger.ms": 20,
+                # States are mostly digits; and what the monitor reads, Python must be able to unpack by itself.
+                "compression.type": "gzip",
+                "delivery.report.only.error": True,
+            },
+            logger=log,
+        )
+
+    def check_topics(self, stop: Event) -> int:
+        """How many partitions the scores have; raises unless all topics are there, or it is told to stop.
+
+        Asking for them makes them where the broker does that.
+        """
+        deadline = time.monotonic() + _TOPIC_SECONDS
+        names = (self._topics.scores, self._topics.detection, self._topics.alerts)
+        scores, states, _alerts = (self._partitions(name, deadline, stop) for name in names)
+        if states < scores:
+            raise StageError(
+                f"{self._topics.detection} has {states} partitions, and {self._topics.scores} has {scores}: "
+                "give it as many"
+            )
+        return scores
+
+    def send(self, message: Message) -> None:
+        """Puts a message on its way; `publish` waits until it has arrived."""
+        produce(self._producer, message, partial(self._report, message.topic))
+
+    def publish(self, states: Iterable[tuple[int, str, bytes | None]], alerts: Iterable[Alert]) -> None:
+        """Returns when all that was sent has arrived, then the states, and then the alerts.
+
+        An alert that is published is thus always known to the state; one that is known and was not published is
+        published by whoever goes on from that state.
+        """
+        for partition, key, value in states:
+            self.send(Message(topic=self._topics.detection, key=key.encode(), value=value, partition=partition))
+        self._flush()
+        for alert in alerts:
+            self.send(json_message(self._topics.alerts, alert.key, alert))
+        self._flush()
+
+    def states(self, partition: int) -> dict[str, bytes]:
+        """What is stored of the apps of a partition."""
+        with TopicScan(self._kafka, self._topics.detection) as scan:
+            wanted = {partition: scan.ranges().get(partition, range(0))}
+            return newest((_key(message), message.value()) for message in scan.read_within(wanted))
+
+    def unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
+        """Those that come after what the topic says last of their series: it may keep only that."""
+        wanted = list(alerts)
+        if not wanted:
+            return []
+        last: dict[str, Alert] = {}
+        with TopicScan(self._kafka, self._topics.alerts) as scan:
+            for message in scan.read():
+                alert = _alert(message)
+                if alert is not None:
+                    last[alert.key] = alert
+        return list(_after(wanted, last))
+
+    def _partitions(self, topic: str, deadline: float, stop: Event) -> int:
+        while not stop.is_set():
+            try:
+                found = self._producer.list_topics(topic, _CALL_SECONDS).topics[topic]
+                if found.error is None and found.partitions:
+                    return len(found.partitions)
+            except KafkaException as error:
+                log.debug("asking for %s: %s", topic, error.args[0].str())
+            if time.monotonic() > deadline:
+                raise StageError(
+                    f"the topic {topic} does not exist; run `streamjury topics create`, or set detection.enabled to "
+                    "false to do without alarms"
+                )
+            stop.wait(_LOOK_SECONDS)
+        return 0
+
+    def close(self) -> None:
+        """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
+        self._closed.set()
+
+    def _flush(self) -> None:
+        while self._producer.flush(_LOOK_SECONDS) and not self._failures:
+            if self._closed.is_set():
+                raise StageError("alarms could not be published before the end; the next monitor does")
+        if self._failures:
+            failures, self._failures = self._failures, []
+            raise StageError(f"alarms cannot be published: {failures[0]}")
+
+    def _report(self, topic: str, error: KafkaError | None, _message: KafkaMessage) -> None:
+        if error is not None:
+            self._failures.append(f"{topic} refuses a record ({error.str()})")
+
+
+def _key(message: KafkaMessage) -> str:
+    key = message.key()
+    return key.decode(errors="replace") if isinstance(key, bytes) else key or ""
+
+
+def _alert(message: KafkaMessage) -> Alert | None:
+    try:
+        return Alert.read(message.value() or b"")
+    except ValueError:
+        return None
+
+
+def _after(alerts: Sequence[Alert], last: Mapping[str, Alert]) -> Iterator[Alert]:
+    """Of alerts in their order, those that come after the last one of their series."""
+    for place, alert in enumerate(alerts):
+        known = last.get(alert.key)
+        later = {each.announcement_id for each in alerts[place:] if each.key == alert.key}
+        if known is None or (known.announcement_id not in later and known.at <= alert.at):
+            yield alert

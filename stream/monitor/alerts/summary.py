@@ -1,0 +1,102 @@
+"""An alert in a sentence, for people."""
+
+from datetime import datetime
+
+from sinks.metrics.detection import GOOD_SHARE
+from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
+from stream.monitor.detection import Kind
+
+_WHY_WITHDRAWN = {
+    Cause.JUDGES_CHANGED: "it is withdrawn, because the judges have changed: it was not the answers that did",
+    Cause.EVALUATOR_CHANGED: "it is closed, because the evaluator or the target that it was about is no longer used",
+    Cause.GONE: "it is closed, because nothing comes of it any more",
+}
+
+
+def worded(alert: Alert) -> Alert:
+    """The same alert with its summary."""
+    return alert.model_copy(update={"summary": summary_of(alert)})
+
+
+def summary_of(alert: Alert) -> str:
+    words = {Subject.QUALITY: _of_quality, Subject.JUDGES: _of_judges, Subject.VERSIONS: _of_versions}
+    return words[alert.subject](alert)
+
+
+def name_of(series: Series) -> str:
+    """What is watched, in words."""
+    what = "share of good answers" if series.dimension == GOOD_SHARE else series.dimension.replace("_", " ")
+    about = "" if series.attribute is None else f", {series.attribute} {series.value}"
+    return f"the {what} of {series.app}{about}"
+
+
+def _of_quality(alert: Alert) -> str:
+    name, found = name_of(alert.series), _estimate(alert)
+    if alert.kind is Kind.RAISED:
+        return (
+            f"{_first_upper(name)} has dropped below its target of {alert.target:.3g}: {found} since "
+            f"{_clock(alert.onset_at)}{_suspects(alert)}"
+        )
+    if alert.kind is Kind.UPDATED:
+        return (
+            f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} of late{_suspects(alert)}"
+        )
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alarm about {name} is over: {_WHY_WITHDRAWN[alert.cause]}"
+    since = f" since {_clock(alert.recovered_at)}" if alert.recovered_at is not None else ""
+    return f"{_first_upper(name)} has recovered: {found}{since}"
+
+
+def _of_judges(alert: Alert) -> str:
+    criterion = alert.series.dimension.replace("_", " ")
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alarm about the judges' verdicts on {criterion} is over: {_WHY_WITHDRAWN[alert.cause]}"
+    if alert.kind is Kind.CLEARED:
+        return (
+            f"The judges' verdicts on {criterion} are steady again: {_share(alert)} of the canaries get the same again"
+        )
+    since = f"since {_clock(alert.onset_at)}"
+    if alert.kind is Kind.UPDATED:
+        return (
+            f"The judges have changed their verdicts on {criterion} {since}; "
+            f"{_share(alert)} of the canaries get of late what they say now"
+        )
+    return (
+        f"The judges have changed: {_share(alert)} of the canaries get the verdict on {criterion} that they used to, "
+        f"{since}; {alert.target:.1%} is usual"
+    )
+
+
+def _of_versions(alert: Alert) -> str:
+    one, other = alert.models
+    found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
+    where = f"in {alert.series.app} ({alert.series.value})"
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alarm that {one} is worse than {other} {where} is over: {_WHY_WITHDRAWN[alert.cause]}"
+    if alert.kind is Kind.CLEARED:
+        return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
+    return f"{one} is worse than {other} {where}, surely by more than {alert.target:.3g}: {found}"
+
+
+def _suspects(alert: Alert) -> str:
+    others = [each for each in alert.worst_dimensions if each.dimension != alert.series.dimension]
+    if not others:
+        return ""
+    listed = ", ".join(f"{each.dimension.replace('_', ' ')} ({each.estimate:.2f})" for each in others)
+    return f"; also low: {listed}"
+
+
+def _estimate(alert: Alert) -> str:
+    return f"{alert.estimate:.3f} ({alert.low:.3f} to {alert.high:.3f}, {alert.scores} scores)"
+
+
+def _share(alert: Alert) -> str:
+    return f"{alert.estimate:.1%}"
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _first_upper(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,10 @@
+"""What is watched, from the partition down to one series.
+
+- `partition`: all apps of a partition, and their stored state
+- `app`: the series of one app: a score record in, announcements out
+- `series`: one series with its detector and its alert
+- `versions`: two models that are compared on the same traffic
+- `canaries`: the judges' verdicts on the canaries: have the judges changed
+- `inclusion`: which evaluations a state already contains
+- `retirement`: which evaluators are still in use
+"""

@@ -1,0 +1,174 @@
+"""A series with its detector, its lowest scores of late, and its alarm if there is one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Any, NamedTuple, Self
+
+from stream.monitor.alerts.alert import Alert, Cause, Example, Series, Subject, Suspect, alert_id, moment
+from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.summary import worded
+from stream.monitor.detection import Event, Kind, Reading, Settings, State, observe, reading, suspicion
+
+_KEPT = 6
+_TOLD = 3
+_LONGEST_ID = 512
+
+
+class Watched(NamedTuple):
+    """What a watch is about."""
+
+    series: Series
+    settings: Settings
+    fingerprint: str
+    subject: Subject = Subject.QUALITY
+
+
+class Alarm(NamedTuple):
+    """What was said when an alarm was raised."""
+
+    alert_id: str
+    raised_at: float
+    onset_at: float
+    evidence: float
+    estimate: float
+    low: float
+    high: float
+
+
+class Kept(NamedTuple):
+    """A low score to show."""
+
+    interaction_id: str
+    score: float
+    at: float
+
+
+@dataclass(slots=True)
+class SeriesWatch:
+    """Is told of scores, one after the other."""
+
+    state: State = field(default_factory=State)
+    aimed: float | None = None
+    """The target that the configuration had; None where it is learnt."""
+    lowest: list[Kept] = field(default_factory=list)
+    """The latest scores below the target."""
+    alarm: Alarm | None = None
+    heard: int = 0
+    """How many records of the app there were when it was last told of one."""
+
+    def observe(self, about: Watched, score: float, record: ScoreRecord) -> Event | None:
+        self.aimed = about.settings.target
+        outcome = observe(self.state, about.settings, score, record.probability, at=record.at)
+        self.state = outcome.state
+        is_low = self.state.target is None or score < self.state.target
+        if is_low and len(record.interaction_id) <= _LONGEST_ID:
+            self.lowest = [*self.lowest[1 - _KEPT :], Kept(record.interaction_id, score, round(record.at, 3))]
+        return outcome.event
+
+    def can_go_on(self, settings: Settings) -> bool:
+        """What was aimed at a target cannot learn one."""
+        return settings.target is not None or self.aimed is None
+
+    def suspect(self, dimension: str, settings: Settings) -> Suspect | None:
+        """What it is like as the possible reason for a drop elsewhere; None where nothing speaks for that."""
+        if self.state.target is None:
+            return None
+        if self.alarm is not None:
+            evidence, *found = self.alarm.evidence, self.alarm.estimate, self.alarm.low, self.alarm.high
+            since = self.reading(settings).current
+            if since.mean is not None:
+                found = [since.mean, since.low, since.high]
+        else:
+            suspected = suspicion(self.state, settings)
+            if suspected is None or suspected[0] <= 0.0 or suspected[1].mean is None:
+                return None
+            evidence, *found = suspected[0], suspected[1].mean, suspected[1].low, suspected[1].high
+        estimate, low, high = found
+        target = self.state.target
+        return Suspect(dimension=dimension, estimate=estimate, low=low, high=high, target=target, evidence=evidence)
+
+    def announce(self, about: Watched, event: Event, suspects: Sequence[Suspect] = ()) -> Alert:
+        """The alert that follows from an event; what it says of the beginning is remembered while there is an alarm."""
+        if self.alarm is None:
+            name = alert_id(about.series, about.fingerprint, event.at)
+            numbers = (event.evidence, event.estimate, event.low, event.high)
+            self.alarm = Alarm(name, event.at, event.onset_at, *numbers)
+        examples = [] if event.kind is Kind.CLEARED else self._examples()
+        alert = _alert(about, self.alarm, event, suspects, examples)
+        if event.kind is Kind.CLEARED:
+            self.alarm = None
+        return worded(alert)
+
+    def withdraw(self, about: Watched, *, at: float, cause: Cause) -> Alert | None:
+        """Ends its alarm, if it has one, for a reason that is not in its scores."""
+        if self.alarm is None:
+            return None
+        now = self.reading(about.settings)
+        event = Event(
+            kind=Kind.CLEARED,
+            at=at,
+            target=now.target or 0.0,
+            evidence=now.evidence,
+            estimate=self.alarm.estimate if now.current.mean is None else now.current.mean,
+            low=now.current.low,
+            high=now.current.high,
+            effective_n=now.current.effective_size,
+            scores=now.current.scores,
+            onset_at=self.alarm.onset_at,
+        )
+        return worded(self.announce(about, event).model_copy(update={"cause": cause}))
+
+    def reading(self, settings: Settings) -> Reading:
+        return reading(self.state, settings)
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "state": self.state.as_json(),
+            "aimed": self.aimed,
+            "lowest": self.lowest,
+            "alarm": self.alarm,
+            "heard": self.heard,
+        }
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            state=State.from_json(data["state"]),
+            aimed=data["aimed"],
+            lowest=[Kept(*kept) for kept in data["lowest"]],
+            alarm=None if data["alarm"] is None else Alarm(*data["alarm"]),
+            heard=data["heard"],
+        )
+
+    def _examples(self) -> list[Example]:
+        lowest = sorted(self.lowest, key=lambda kept: (kept.score, -kept.at))[:_TOLD]
+        return [Example(interaction_id=kept.interaction_id, score=kept.score, at=moment(kept.at)) for kept in lowest]
+
+
+def _alert(
+    about: Watched, alarm: Alarm, event: Event, suspects: Sequence[Suspect], examples: Sequence[Example]
+) -> Alert:
+    allowed = about.settings.alarm_alpha if event.kind is Kind.RAISED else about.settings.clear_alpha
+    return Alert(
+        alert_id=alarm.alert_id,
+        kind=event.kind,
+        subject=about.subject,
+        series=about.series,
+        at=moment(event.at),
+        raised_at=moment(alarm.raised_at),
+        onset_at=moment(alarm.onset_at),
+        recovered_at=None if event.recovered_at is None else moment(event.recovered_at),
+        cause=Cause.RECOVERED if event.kind is Kind.CLEARED else None,
+        target=event.target,
+        evidence=event.evidence,
+        enough=-log(allowed),
+        estimate=event.estimate,
+        low=event.low,
+        high=event.high,
+        effective_n=event.effective_n,
+        scores=event.scores,
+        worst_dimensions=tuple(suspects),
+        examples=tuple(examples),
+        fingerprint=about.fingerprint,
+    )

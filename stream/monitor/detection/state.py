@@ -1,0 +1,138 @@
+"""The state of a detector: a few numbers that go through JSON unchanged, and what it announces."""
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from stream.monitor.detection.evidence import NONE, Evidence
+from stream.monitor.detection.interval import Tally
+from stream.monitor.detection.onset import FOLLOWED, Onset, Onsets
+
+VERSION = 1
+
+
+class StateError(ValueError):
+    """A stored state that cannot be read; it was written by another version, or is none."""
+
+
+class Kind(StrEnum):
+    """Whether an alert begins, goes on or ends."""
+
+    RAISED = "raised"
+    UPDATED = "updated"
+    CLEARED = "cleared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What there is to announce."""
+
+    kind: Kind
+    at: float
+    target: float
+    evidence: float
+    """The natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."""
+    estimate: float
+    """The mean: since the onset when raised, since the recovery when cleared, since it was raised when updated."""
+    low: float
+    high: float
+    effective_n: float
+    scores: int
+    """How many scores the estimate is from."""
+    onset_at: float
+    """When the drop is likely to have begun."""
+    recovered_at: float | None = None
+    """When the recovery is likely to have begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Some of the latest scores, and the smallest inclusion probability among them."""
+
+    tally: Tally = field(default_factory=Tally)
+    least: float = 1.0
+
+    def plus(self, score: float, weight: float, probability: float) -> "Window":
+        return Window(tally=self.tally.plus(score, weight), least=min(self.least, probability))
+
+    @property
+    def emptied(self) -> "Window":
+        return Window(least=self.least)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All that is kept of a series. A new one knows nothing."""
+
+    target: float | None = None
+    """What the evidence is about: the target of the settings, or the learnt one."""
+    at: float | None = None
+    """The latest time there was."""
+    evidence: Evidence = NONE
+    """Of a drop; of the recovery while there is an alarm."""
+    onsets: Onsets = field(default_factory=Onsets)
+    """Of what the evidence is about."""
+    raised_at: float | None = None
+    dropped_at: float | None = None
+    """The onset of the drop for which there is an alarm."""
+    since: int = 0
+    """Scores since the alarm was raised or cleared."""
+    older: Window = field(default_factory=Window)
+    """The latest scores, those of `newer` among them."""
+    newer: Window = field(default_factory=Window)
+
+    @property
+    def is_raised(self) -> bool:
+        return self.raised_at is not None
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "v": VERSION,
+                "target": self.target,
+                "at": self.at,
+                "evidence": self.evidence,
+                "onsets": [[onset.capital, onset.at, onset.share, onset.tally.as_list()] for onset in self.onsets.bets],
+                "unspent": self.onsets.unspent,
+                "raised": [self.raised_at, self.dropped_at],
+                "since": self.since,
+                "windows": [[window.least, window.tally.as_list()] for window in (self.older, self.newer)],
+            },
+            separators=(",", ":"),
+            allow_nan=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        try:
+            return cls._of(json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError(f"not the state of a detector: {error}") from error
+
+    @classmethod
+    def _of(cls, stored: dict[str, Any]) -> Self:
+        if stored["v"] != VERSION:
+            raise ValueError(f"it is of version {stored['v']!r}")
+        evidence = tuple(float(capital) for capital in stored["evidence"])
+        if len(evidence) != len(NONE):
+            raise ValueError(f"it is about {len(evidence)} bets, not {len(NONE)}")
+        bets = tuple(
+            Onset(capital=capital, at=began, share=share, tally=Tally.from_list(tally))
+            for capital, began, share, tally in stored["onsets"]
+        )
+        if len(bets) != len(FOLLOWED):
+            raise ValueError(f"it has {len(bets)} onsets, not {len(FOLLOWED)}")
+        older, newer = (Window(least=least, tally=Tally.from_list(sums)) for least, sums in stored["windows"])
+        raised_at, dropped_at = stored["raised"]
+        return cls(
+            target=stored["target"],
+            at=stored["at"],
+            evidence=evidence,
+            onsets=Onsets(bets=bets, unspent=stored["unspent"]),
+            raised_at=raised_at,
+            dropped_at=dropped_at,
+            since=stored["since"],
+            older=older,
+            newer=newer,
+        )

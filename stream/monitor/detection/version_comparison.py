@@ -1,0 +1,169 @@
+"""Two versions in the same traffic: is A worse than B by more than a margin, at every look.
+
+Scores are compared in pairs, in the order in which they come: when there is at least one of each version since the last
+pair, the mean of those of A is held against the mean of those of B. What moves both versions moves neither half of a
+pair against the other. In a pair with the mean weights a, b and the mean weighted scores ax, by, the product
+a·by − b·ax − margin·a·b is on average at most 0 unless A is worse by more than the margin: unequal inclusion
+probabilities, and different ones for the two versions, do not tilt it.
+"""
+
+import json
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import log
+from typing import NamedTuple, Self
+
+from stream.monitor.detection.evidence import NONE, Evidence, advance, stakes, started, total
+from stream.monitor.detection.interval import Interval, Tally, interval
+from stream.monitor.detection.state import VERSION, StateError
+
+# More evidence than this is not needed, and infinity is not a number.
+_MOST = 1e200
+
+
+class Side(StrEnum):
+    A = "a"
+    B = "b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionSettings:
+    """What is asked about two versions."""
+
+    margin: float = 0.0
+    """A is worse if its mean is lower than that of B by more than this."""
+    alpha: float = 0.01
+    """The probability that it is ever said wrongly."""
+    miss: float = 0.05
+    """The probability that the interval of the difference is ever wrong."""
+    lowest_probability: float = 1.0
+    """The smallest inclusion probability that is expected. Smaller ones are learnt from the scores."""
+    floor: float = 0.001
+    """A smaller inclusion probability counts as this one."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.alpha < 1.0 or not 0.0 < self.miss < 1.0:
+            raise ValueError("alpha and miss are above 0 and below 1")
+        if not -1.0 < self.margin < 1.0:
+            raise ValueError(f"a margin is between -1 and 1, not {self.margin}")
+        if not 0.0 < self.floor <= self.lowest_probability <= 1.0:
+            raise ValueError("0 < floor <= lowest_probability <= 1")
+
+
+class Unpaired(NamedTuple):
+    """The scores of one version since the last pair."""
+
+    scores: int = 0
+    weight: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionState:
+    """All that is kept of a comparison. A new one knows nothing."""
+
+    evidence: Evidence = field(default_factory=lambda: started(1.0))
+    a: Unpaired = field(default_factory=Unpaired)
+    b: Unpaired = field(default_factory=Unpaired)
+    least: float = 1.0
+    """The smallest inclusion probability so far."""
+    pairs: Tally = field(default_factory=Tally)
+    """Of the pairs' differences, A less B, moved from [-1, 1] into [0, 1]."""
+    is_worse: bool = False
+
+    def as_json(self) -> str:
+        stored = {
+            "v": VERSION,
+            "evidence": self.evidence,
+            "a": self.a,
+            "b": self.b,
+            "least": self.least,
+            "pairs": self.pairs.as_list(),
+            "worse": self.is_worse,
+        }
+        return json.dumps(stored, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        try:
+            stored = json.loads(text)
+            if stored["v"] != VERSION or len(stored["evidence"]) != len(NONE):
+                raise ValueError("it is of another version")
+            return cls(
+                evidence=tuple(float(capital) for capital in stored["evidence"]),
+                a=Unpaired(*stored["a"]),
+                b=Unpaired(*stored["b"]),
+                least=float(stored["least"]),
+                pairs=Tally.from_list(stored["pairs"]),
+                is_worse=bool(stored["worse"]),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError(f"not the state of a comparison: {error}") from error
+
+
+class Difference(NamedTuple):
+    """What is known of the mean of A less the mean of B."""
+
+    is_worse: bool
+    """There was enough evidence, now or before, that A is worse than B by more than the margin."""
+    evidence: float
+    """The natural logarithm of that now."""
+    difference: Interval
+
+
+class VersionOutcome(NamedTuple):
+    state: VersionState
+    is_news: bool
+    """A has just turned out to be worse."""
+
+
+def observe_version(
+    state: VersionState, settings: VersionSettings, side: Side, score: float, probability: float = 1.0
+) -> VersionOutcome:
+    """Takes the next score of either version."""
+    if not 0.0 <= score <= 1.0:
+        raise ValueError(f"a score is between 0 and 1, not {score}")
+    if not 0.0 < probability <= 1.0:
+        raise ValueError(f"an inclusion probability is above 0 and at most 1, not {probability}")
+    scale = max(settings.floor, min(settings.lowest_probability, state.least))
+    weight = min(1.0, scale / probability)
+    state = replace(state, least=min(state.least, probability))
+    if side is Side.A:
+        state = replace(state, a=_joined(state.a, score, weight))
+    else:
+        state = replace(state, b=_joined(state.b, score, weight))
+    if not state.a.scores or not state.b.scores:
+        return VersionOutcome(state, False)
+    state = _paired(state, settings)
+    is_news = not state.is_worse and total(state.evidence) * settings.alpha >= 1.0
+    return VersionOutcome(replace(state, is_worse=state.is_worse or is_news), is_news)
+
+
+def compare_versions(state: VersionState, settings: VersionSettings) -> Difference:
+    moved = interval(state.pairs, settings.miss)
+    return Difference(
+        is_worse=state.is_worse,
+        evidence=log(max(1e-12, total(state.evidence))),
+        difference=moved._replace(
+            mean=None if moved.mean is None else 2.0 * moved.mean - 1.0,
+            low=2.0 * moved.low - 1.0,
+            high=2.0 * moved.high - 1.0,
+        ),
+    )
+
+
+def _joined(unpaired: Unpaired, score: float, weight: float) -> Unpaired:
+    return Unpaired(unpaired.scores + 1, unpaired.weight + weight, unpaired.total + weight * score)
+
+
+def _paired(state: VersionState, settings: VersionSettings) -> VersionState:
+    a, b = state.a, state.b
+    weight = a.weight / a.scores * (b.weight / b.scores)
+    # Within [0, 1]: 1 if A is as much better as can be, 0 if as much worse.
+    standing = (1.0 + a.total / a.weight - b.total / b.weight) / 2.0
+    line = (1.0 - settings.margin) / 2.0
+    evidence = advance(state.evidence, stakes(line), weight * (line - standing), 0.0)
+    if total(evidence) > _MOST:
+        evidence = state.evidence
+    pairs = state.pairs.plus(standing, weight)
+    return replace(state, evidence=evidence, a=Unpaired(), b=Unpaired(), pairs=pairs)

@@ -1,0 +1,56 @@
+"""Canaries: which of them the judges say something else of than before."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from judges.evaluation import Evaluation
+from stream.monitor.alerts.score_record import verdicts
+from stream.monitor.explain.sums import Period
+from stream.monitor.explain.tally import Split
+from stream.names import CANARY
+from stream.records.canaries import CANARY_TAG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """A canary whose most frequent verdict is another one."""
+
+    canary: str
+    was: str
+    is_now: str
+    counts: tuple[int, int]
+    """How often it is said now, of how many times."""
+
+
+class CanaryTally:
+    """The verdicts on canaries in one dimension, before and since."""
+
+    def __init__(self, dimension: str, fingerprint: str, split: Split) -> None:
+        self._dimension, self._fingerprint, self._split = dimension, fingerprint, split
+        self._said: dict[str, tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
+        self._seen: set[int] = set()
+
+    def add(self, evaluation: Evaluation) -> None:
+        name = hash(evaluation.evaluation_id)
+        wanted = evaluation.sampling.lane == CANARY and evaluation.evaluator.fingerprint == self._fingerprint
+        period = self._split(evaluation) if wanted and name not in self._seen else None
+        said = verdicts(evaluation.dimensions).get(self._dimension)
+        if period is not None and said is not None:
+            self._seen.add(name)
+            canary = str(evaluation.tags.get(CANARY_TAG, evaluation.interaction_id))
+            self._said[canary][period is Period.SINCE][said] += 1
+
+    @property
+    def count(self) -> int:
+        """Canaries that were judged in both periods."""
+        return sum(bool(before and since) for before, since in self._said.values())
+
+    def turned(self) -> tuple[Turned, ...]:
+        """Those that were judged most often with the new verdict first."""
+        found = []
+        for canary, (before, since) in self._said.items():
+            if before and since:
+                [(was, _)], [(now, times)] = before.most_common(1), since.most_common(1)
+                if was != now:
+                    found.append(Turned(canary=canary, was=was, is_now=now, counts=(times, since.total())))
+        return tuple(sorted(found, key=lambda each: (-each.counts[0], each.canary)))

@@ -1,0 +1,76 @@
+"""Examples: the interactions that an alert names, as they were judged."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from judges.evaluation import Evaluation
+from stream.monitor.alerts.alert import Alert, Example
+from stream.monitor.state import finding_of, reason_of
+from stream.printable import shortened
+
+_TEXT_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An example with what is known of it."""
+
+    example: Example
+    model: str | None = None
+    question: str = ""
+    answer: str = ""
+    criterion: str = ""
+    why: str = ""
+    found: bool = False
+    """Whether its evaluation is still there."""
+
+
+class Examples:
+    """Takes evaluations, and keeps those that the alert names."""
+
+    def __init__(self, alert: Alert, wanted: Sequence[Example], safety: str) -> None:
+        self._alert, self._safety, self._examples = alert, safety, wanted
+        self._wanted = {example.interaction_id for example in wanted}
+        self._found: dict[str, Evaluation] = {}
+
+    def add(self, evaluation: Evaluation) -> None:
+        same = evaluation.evaluator.fingerprint == self._alert.fingerprint
+        if same and evaluation.interaction_id in self._wanted:
+            self._found[evaluation.interaction_id] = evaluation
+
+    def result(self, instead: Sequence[tuple[float, Evaluation]] = ()) -> Iterator[Shown]:
+        """In the order of the alert; where it names none, others that were found."""
+        if not self._examples:
+            for score, found in instead:
+                name, at = found.interaction_id, found.evaluated_at
+                yield self._shown(Example(interaction_id=name, score=score, at=at), found)
+        for example in self._examples:
+            evaluation = self._found.get(example.interaction_id)
+            yield Shown(example=example) if evaluation is None else self._shown(example, evaluation)
+
+    def _shown(self, example: Example, evaluation: Evaluation) -> Shown:
+        finding = finding_of(evaluation, self._safety)
+        asked = evaluation.dimensions.get(self._alert.series.dimension)
+        return Shown(
+            example=example,
+            model=evaluation.model,
+            question=shortened(finding.question, _TEXT_CHARS),
+            answer=shortened(finding.answer, _TEXT_CHARS),
+            criterion=finding.dimension if asked is None else self._alert.series.dimension,
+            why=shortened(finding.reason if asked is None else reason_of(asked), _TEXT_CHARS),
+            found=True,
+        )
+
+
+def lines_of(shown: Shown) -> Iterator[str]:
+    """An example for people, its name first."""
+    model = f", {shown.model}" if shown.model else ""
+    yield f"{shortened(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shortened(model, 100)}"
+    if not shown.found:
+        yield "its evaluation is no longer on the topic, or lies outside what was read"
+        return
+    for mark, text in (("Q", shown.question), ("A", shown.answer)):
+        if text:
+            yield f"{mark} {text}"
+    if shown.why:
+        yield f"{shortened(shown.criterion, 100)}: {shown.why}"

@@ -1,0 +1,174 @@
+"""The tally: takes evaluations one by one, and keeps what an explanation needs of them."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+
+from judges.composite import MultiCriteria
+from judges.evaluation import Evaluation
+from judges.interaction import TagValue
+from sinks.base import COMPOSITE, UNKNOWN
+from sinks.metrics.detection import GOOD_SHARE
+from stream.monitor.alerts.alert import Series
+from stream.monitor.explain.criterion_parts import PartSums
+from stream.monitor.explain.slices import Slices
+from stream.monitor.explain.sums import Pair, Period
+from stream.names import BACKFILL, CANARY
+
+Split = Callable[[Evaluation], Period | None]
+"""Which of the two sides an evaluation is on; None: neither."""
+
+GoodScore = Callable[[str], float]
+"""The lowest composite that is good, by app."""
+
+TAG = "tag "
+"""What the attributes of tags begin with."""
+
+# More tags than that are made up by the record.
+_MOST_TAGS = 50
+_DIGITS = 9
+_SHOWN = 3
+# Of each other app the scores are followed, up to so many apps.
+_MOST_APPS = 100
+
+
+def by_time(since: datetime, onset: datetime, until: datetime | None = None) -> Split:
+    """Before the onset and from it on."""
+
+    def side(evaluation: Evaluation) -> Period | None:
+        at = evaluation.evaluated_at
+        if at < since or (until is not None and at >= until):
+            return None
+        return Period.BEFORE if at < onset else Period.SINCE
+
+    return side
+
+
+def by_model(a: str, b: str, since: datetime, until: datetime | None = None) -> Split:
+    """The model that the others are compared with first."""
+    sides = {b: Period.BEFORE, a: Period.SINCE}
+
+    def side(evaluation: Evaluation) -> Period | None:
+        at = evaluation.evaluated_at
+        if at < since or (until is not None and at >= until):
+            return None
+        return sides.get(evaluation.model or "")
+
+    return side
+
+
+class Tally:
+    """What the evaluations say of a series on two sides.
+
+    Only evaluations by one evaluator count, each once. Left out is what says nothing of present traffic: what was
+    judged after the fact, and canaries.
+    """
+
+    def __init__(
+        self,
+        series: Series,
+        fingerprint: str,
+        split: Split,
+        *,
+        good_score: GoodScore,
+        composition: MultiCriteria | None = None,
+        target: float = 0.5,
+    ) -> None:
+        self._series, self._fingerprint, self._split, self._good_score = series, fingerprint, split, good_score
+        self._seen: set[int] = set()
+        self.whole = Pair()
+        self.criteria: dict[str, Pair] = {}
+        self.elsewhere: dict[str, Pair] = {}
+        """Other apps, in the same series."""
+        self.attributes: dict[str, Slices] = {
+            name: Slices(is_tag=False) for name in ("model", "tenant", "lane", "rule") if name != self._fixed
+        }
+        self.tags_left_out = 0
+        self.lowest: list[tuple[float, Evaluation]] = []
+        """The lowest scores since."""
+        of_composite = composition is not None and series.dimension in {COMPOSITE, GOOD_SHARE}
+        self.parts = PartSums(composition, target) if composition is not None and of_composite else None
+
+    @property
+    def compares_models(self) -> bool:
+        """Whether its sides are two models, and not two times."""
+        return self._series.attribute == "versions"
+
+    @property
+    def _fixed(self) -> str | None:
+        """The attribute that is the same in all of the series, or that tells the sides apart."""
+        return "model" if self.compares_models else self._series.attribute
+
+    def add(self, evaluation: Evaluation) -> None:
+        period = self._side(evaluation)
+        if period is None:
+            return
+        weight, app = 1.0 / evaluation.sampling.probability, evaluation.app or UNKNOWN
+        score = self._score(evaluation, app)
+        if app != self._series.app:
+            if score is not None and (app in self.elsewhere or len(self.elsewhere) < _MOST_APPS):
+                self.elsewhere.setdefault(app, Pair()).add(period, score, weight)
+        elif self._belongs(evaluation):
+            for name, dimension in evaluation.dimensions.items():
+                if dimension.score is not None:
+                    self.criteria.setdefault(name, Pair()).add(period, dimension.score, weight)
+            if score is not None:
+                self._add(evaluation, score, period, weight)
+
+    def _side(self, evaluation: Evaluation) -> Period | None:
+        if evaluation.evaluator.fingerprint != self._fingerprint or evaluation.sampling.lane in {BACKFILL, CANARY}:
+            return None
+        period = self._split(evaluation)
+        name = hash(evaluation.evaluation_id)
+        if period is None or name in self._seen:
+            return None
+        self._seen.add(name)
+        return period
+
+    def _belongs(self, evaluation: Evaluation) -> bool:
+        series = self._series
+        return series.attribute not in {"model", "tenant"} or getattr(evaluation, series.attribute) == series.value
+
+    def _score(self, evaluation: Evaluation, app: str) -> float | None:
+        """As the series has it."""
+        dimension, composite = self._series.dimension, evaluation.composite.score
+        if dimension == COMPOSITE:
+            return composite
+        if dimension == GOOD_SHARE:
+            return None if composite is None else float(round(composite, _DIGITS) >= self._good_score(app))
+        found = evaluation.dimensions.get(dimension)
+        return None if found is None else found.score
+
+    def _add(self, evaluation: Evaluation, score: float, period: Period, weight: float) -> None:
+        sampling = evaluation.sampling
+        known = {
+            "model": evaluation.model,
+            "tenant": evaluation.tenant,
+            "lane": sampling.lane,
+            "rule": sampling.rule,
+            **{f"{TAG}{name}": text_of(value) for name, value in evaluation.tags.items() if value is not None},
+        }
+        for name in known:
+            if name.startswith(TAG) and name not in self.attributes:
+                self._follow(name)
+        for name, slices in self.attributes.items():
+            slices.add(known.get(name), period, score, weight)
+        self.whole.add(period, score, weight)
+        if period is Period.SINCE and (len(self.lowest) < _SHOWN or score < self.lowest[-1][0]):
+            self.lowest = sorted([*self.lowest, (score, evaluation)], key=lambda each: each[0])[:_SHOWN]
+        if self.parts is not None and evaluation.composite.score is not None:
+            self.parts.add(evaluation, evaluation.composite.score, period, weight)
+
+    def _follow(self, name: str) -> None:
+        if sum(known.startswith(TAG) for known in self.attributes) >= _MOST_TAGS:
+            self.tags_left_out += 1
+            return
+        self.attributes[name] = Slices(is_tag=True, untold=self.whole)
+
+    def unused(self) -> list[str]:
+        """Tags with too many values."""
+        return [name.removeprefix(TAG) for name, slices in self.attributes.items() if slices.has_too_many]
+
+
+def text_of(value: TagValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

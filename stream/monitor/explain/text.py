@@ -1,0 +1,513 @@
+"""An alert and its explanation in plain words, and as tables."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from math import exp, log
+
+from sinks.base import COMPOSITE
+from sinks.metrics.detection import GOOD_SHARE
+from sinks.reports.wording import NOTHING, interval, many, number, percent
+from stream.comparison.sheets import Sheet
+from stream.monitor.alerts.alert import Alert, Cause, Subject
+from stream.monitor.alerts.summary import name_of
+from stream.monitor.detection import Kind
+from stream.monitor.explain.canary_changes import Turned
+from stream.monitor.explain.contributions import Change, Slice
+from stream.monitor.explain.criterion_parts import RULES, Part
+from stream.monitor.explain.explanation import FEWEST, Arrival, Attribute, Driver, Explanation, Move
+from stream.monitor.explain.tally import TAG
+
+# The logarithm of ten million: beyond it, digits say nothing.
+_MOST_EVIDENCE = 16.0
+# A length of time below is told in seconds.
+_FEW_SECONDS = 120.0
+_ATTRIBUTES = 3
+_VALUES = 8
+_NAMED = 3
+_ALL = 0.995
+_TURNED = 10
+_HINTS = {
+    "groundedness": "retrieval: the index, embeddings, filters, empty contexts",
+    "answer_relevance": "the prompt and the model, and what changed in either",
+    "completeness": "the prompt and the model, and whether contexts were cut",
+    "harmfulness": "the filters, and who asked what",
+    "clarity": "the prompt and the model, and what changed in either",
+    "conciseness": "the prompt and the model, and limits on the length of answers",
+}
+CONTRIBUTION_NOTE = (
+    "A contribution is how much of the change of the mean comes from the slice: by the change of its own mean, and by "
+    "that of its share of the traffic (mix). Those of one attribute add up to the whole. In brackets: 95 % intervals."
+)
+RULES_NOTE = f"{RULES}: what the rules for unsafe answers and for required criteria take from the composite, or give."
+
+
+TIMES = ("before", "since")
+"""What is compared, in words, where it is not two models."""
+
+
+# Numbers
+
+
+def odds(evidence: float) -> str:
+    """Evidence as what would come about by chance: "1 in 1,300"."""
+    return "1 in more than 10 million" if evidence > _MOST_EVIDENCE else f"1 in {exp(max(0.0, evidence)):,.0f}"
+
+
+def when(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def clock(at: datetime) -> str:
+    """To the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def length(span: timedelta) -> str:
+    seconds = max(0.0, span.total_seconds())
+    if seconds < _FEW_SECONDS:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
+    days, rest = divmod(minutes, 1440)
+    if days:
+        return f"{days} d {rest // 60} h"
+    return f"{rest // 60} h {rest % 60} min" if rest >= 60 else f"{rest} min"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.3f}"
+    return "0.000" if float(text) == 0.0 else text.replace("-", "−")
+
+
+def _change(change: Change | None) -> str:
+    if change is None:
+        return NOTHING
+    return f"{_signed(change.value)} ({_signed(change.low)} to {_signed(change.high)})"
+
+
+# The alert
+
+
+def is_open(alert: Alert) -> bool:
+    return alert.kind is not Kind.CLEARED
+
+
+def headline(alert: Alert) -> str:
+    """What is wrong, in a few words."""
+    tense = "is" if is_open(alert) else "was"
+    if alert.subject is Subject.JUDGES:
+        have = "have" if is_open(alert) else "had"
+        return f"the judges {have} changed: {alert.series.dimension}"
+    if alert.subject is Subject.VERSIONS:
+        worse = (
+            f"{alert.models[0]} {tense} worse than {alert.models[1]}" if alert.models else f"one model {tense} worse"
+        )
+        return f"{worse}: {alert.series.value} ({alert.series.app})"
+    return f"{name_of(alert.series)} {tense} too low"
+
+
+def level(alert: Alert, raised: Alert | None = None) -> str:
+    """How low, against what; with the first announcement, also how low it was then."""
+    if alert.subject is Subject.JUDGES:
+        return _steadiness(alert, raised)
+    if alert.subject is Subject.VERSIONS:
+        return f"difference {_span(alert)}, where {_target(alert)} is allowed"
+    if is_open(alert):
+        return f"mean {_span(alert)}, to be at least {_target(alert)}"
+    known = [f"to be at least {_target(alert)}"]
+    if raised is not None:
+        known = [f"fell to {_span(raised)}, {known[0]}"]
+    if alert.cause in {None, Cause.RECOVERED}:
+        known.append(f"{_span(alert)} when it was cleared")
+    return "; ".join(known)
+
+
+def _steadiness(alert: Alert, raised: Alert | None) -> str:
+    """What was expected of the judges when it was raised is no longer expected since then."""
+    first = alert if alert.kind is Kind.RAISED else raised
+    kept = None if first is None else f"{percent(first.estimate)} of the canaries kept their verdict"
+    if alert.kind is Kind.RAISED:
+        return f"{kept}, where {percent(alert.target)} is usual"
+    if alert.cause not in {None, Cause.RECOVERED}:
+        return f"{percent(alert.target)} of the canaries' verdicts are to stay" if kept is None else f"{kept}"
+    now = f"{percent(alert.estimate)} of the canaries" if kept is None else percent(alert.estimate)
+    since = "since it was raised" if kept is None else f"{kept} when it was raised; since then"
+    return f"{since} {now} repeat the new one"
+
+
+def _span(alert: Alert) -> str:
+    return f"{number(alert.estimate)} ({interval(alert.low, alert.high)})"
+
+
+def _target(alert: Alert) -> str:
+    return f"{alert.target:.3g}"
+
+
+def chance(raised: Alert | None, alpha: float) -> str:
+    """How likely so much evidence is where there was no drop; without the first announcement, what it takes."""
+    return f"at most {odds(-log(alpha) if raised is None else raised.evidence)}"
+
+
+def state(alert: Alert) -> str:
+    """What became of it."""
+    if alert.kind is Kind.RAISED:
+        return "open"
+    if alert.kind is Kind.UPDATED:
+        return f"open, last update {when(alert.at)}"
+    reasons = {
+        Cause.JUDGES_CHANGED: "withdrawn, because the judges had changed",
+        Cause.EVALUATOR_CHANGED: "its evaluator or target is no longer used",
+        Cause.GONE: "nothing comes of it any more",
+    }
+    steady = "the verdicts are steady again, as they are now" if alert.subject is Subject.JUDGES else "recovered"
+    if alert.cause in reasons or alert.recovered_at is None:
+        return f"cleared {when(alert.at)}: {reasons.get(alert.cause or Cause.RECOVERED, steady)}"
+    return f"cleared {when(alert.at)}: {steady}, since {when(alert.recovered_at)}"
+
+
+def guarantee(alert: Alert, alpha: float, days: float) -> str:
+    """What the detector promises, in a sentence."""
+    share = percent(alpha)
+    if alert.subject is Subject.VERSIONS:
+        return f"Were the model not worse by that much, this would ever be said with a probability of at most {share}."
+    quiet = (
+        "the judges were as before" if alert.subject is Subject.JUDGES else f"the mean were at least {_target(alert)}"
+    )
+    return (
+        f"If {quiet}, an alarm would come with a probability of at most {share} in {days:g} days, "
+        "however often one looks."
+    )
+
+
+def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]:
+    """What was announced, when it began, and what became of it."""
+    yield alert.summary or f"{headline(alert)}: {level(alert)}"
+    if alert.subject is Subject.JUDGES and alert.kind is not Kind.RAISED:
+        yield level(alert, raised)
+    elif raised is not None and raised.kind is not alert.kind:
+        yield f"at first: {level(raised)}"
+    if alert.effective_n < 0.99 * alert.scores:
+        yield f"scores: {alert.scores:,} of unequal weight, worth {alert.effective_n:,.0f} of equal weight"
+    if alert.onset_at < alert.raised_at:
+        lead = length(alert.raised_at - alert.onset_at)
+        yield f"began: likely {when(alert.onset_at)}, {lead} before the announcement"
+    else:
+        yield f"announced: {when(alert.raised_at)}"
+    yield f"state: {state(alert)}"
+    yield f"by chance: {chance(raised, alpha)}"
+
+
+# The explanation
+
+
+def findings(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterator[str]:
+    """What the evaluations say, a sentence each; `sides` are what is compared: before and since."""
+    whole = found.whole
+    compared = f"{many(whole.counts[0], 'score')} {sides[0]}, {many(whole.counts[1], 'score')} {sides[1]}"
+    if whole.change is None:
+        yield f"There is nothing to compare: {compared}."
+        return
+    yield f"{_moved(alert, whole, sides)}; {compared}."
+    if found.too_few:
+        yield f"It takes {FEWEST} scores on each side to say what is behind it."
+        return
+    what = _what(alert)
+    if not whole.change.is_fall:
+        yield f"That is not surely a {what}: what is behind it cannot be said."
+        return
+    yield from _criterion(alert, found)
+    yield from _where(found, what)
+    if alert.subject is not Subject.VERSIONS:
+        yield from _elsewhere(found.elsewhere)
+
+
+def _what(alert: Alert) -> str:
+    return "difference" if alert.subject is Subject.VERSIONS else "fall"
+
+
+def _moved(alert: Alert, whole: Move, sides: tuple[str, str]) -> str:
+    before, since = (number(mean, 3) for mean in whole.means)
+    if alert.subject is not Subject.VERSIONS or whole.change is None:
+        return f"The mean went from {before} ({sides[0]}) to {since} ({sides[1]}): {_change(whole.change)}"
+    other, own = sides
+    is_worse = "worse" if whole.change.value < 0.0 else "better"
+    size = f"{abs(whole.change.value):.3f}"
+    span = f"{_signed(whole.change.low)} to {_signed(whole.change.high)}"
+    return f"{own} is {is_worse} than {other} by {size} ({span}): its mean is {since}, that of {other} {before}"
+
+
+def gone_before(topic: str, first: datetime | None, onset: datetime, remedy: str) -> str:
+    """Why there is too little to compare with; `first` is the time of the oldest record that is left."""
+    if first is None:
+        return f"{topic} has no evaluations of that time any more. {remedy}"
+    if first > onset:
+        return (
+            f"{topic} goes back to {clock(first)} only, after the onset at {clock(onset)}: what was before is gone. "
+            f"{remedy}"
+        )
+    return f"{topic} goes back to {clock(first)} only, shortly before the onset at {clock(onset)}. {remedy}"
+
+
+def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
+    if found.behind:
+        total = sum(part.contribution.value for part in found.parts)
+        told = [
+            f"{part.name}, with {percent(part.weight)} of the weight, accounts for "
+            f"{_much(part.contribution.value, total)} of the {_what(alert)} of the composite"
+            for part in found.behind
+        ]
+        yield f"{'Criterion' if len(told) == 1 else 'Criteria'}: {'; '.join(told)}."
+    elif found.parts:
+        yield f"Criterion: none has clearly more of the {_what(alert)} than its weight in the composite."
+    elif found.strangers:
+        yield (
+            "Criterion: the evaluations are by other criteria than this configuration has; what each contributed to "
+            "the composite is not known."
+        )
+    elif alert.series.dimension in {COMPOSITE, GOOD_SHARE}:
+        yield "Criterion: not known."
+
+
+def _where(found: Explanation, what: str) -> Iterator[str]:
+    """What is new, and the slice that fell most; else that there is none."""
+    whole = found.whole.change
+    assert whole is not None
+    if found.arrival is not None:
+        yield _arrival(found.arrival, whole)
+    if found.driver is not None:
+        yield _driver(found.driver, whole, what)
+    elif found.grown is not None:
+        yield _grown(*found.grown)
+    elif found.arrival is None:
+        yield (
+            f"Likely driver: none. The {what} is spread over the traffic; no slice has clearly more than its share of "
+            "it."
+        )
+
+
+def _arrival(arrival: Arrival, whole: Change) -> str:
+    part = arrival.part
+    known = [f"{_shift(part)} of the traffic", f"mean {number(part.means[1])}"]
+    gone = arrival.replaced[:_NAMED]
+    instead = (
+        f"; what it replaced, {_all(map(_value, gone))}, had {_all(number(each.means[0]) for each in gone)}"
+        if gone
+        else ""
+    )
+    also = [f"{_value(each)} ({_share(each.contribution.value, whole.value)})" for each in arrival.also[:_NAMED]]
+    return (
+        f"New with the drop: {_label(arrival.attribute, part.value)} ({', '.join(known)}{instead}). "
+        f"It accounts for {_much(part.contribution.value, whole.value)} of the fall."
+        f"{f' New and low as well: {_all(also)}.' if also else ''}"
+        f"{f' With it came {_labels(arrival.likewise)}.' if arrival.likewise else ''}"
+    )
+
+
+def _driver(driver: Driver, whole: Change, what: str) -> str:
+    part = driver.part
+    before, since = (number(mean, 3) for mean in part.means)
+    likewise = f" Nearly the same holds for {_labels(driver.likewise)}." if driver.likewise else ""
+    return (
+        f"Likely driver: {_label(driver.attribute, part.value)}. It accounts for "
+        f"{_much(part.contribution.value, whole.value)} of the {what}; its mean: {before} → {since}, "
+        f"{_change(part.change)}; its share of the traffic: {_shift(part)}.{likewise}"
+    )
+
+
+def _grown(attribute: str, part: Slice) -> str:
+    mean = part.means[0] if part.means[1] is None else part.means[1]
+    return (
+        "Likely driver: none whose own mean fell. The mix of the traffic changed: "
+        f"{_label(attribute, part.value)}, {_shift(part)} of it, with a mean of {number(mean)}."
+    )
+
+
+def _shift(part: Slice) -> str:
+    before, since = (percent(round(share, 3)) for share in part.shares)
+    return f"{before} → {since}"
+
+
+def _labels(found: Sequence[tuple[str, Slice]]) -> str:
+    return ", ".join(_label(name, part.value) for name, part in found[:_NAMED])
+
+
+def _all(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _value(part: Slice) -> str:
+    return "(none)" if part.value is None else part.value
+
+
+def _elsewhere(moves: Sequence[Move]) -> Iterator[str]:
+    if not moves:
+        return
+    fallen = [move for move in moves if move.change is not None and move.change.is_fall]
+    if fallen:
+        names = ", ".join(move.name for move in fallen[:3])
+        yield (
+            f"Other apps: {len(fallen)} of {len(moves)} fell too ({names}). Suspect what they share, the judges first."
+        )
+    else:
+        yield f"Other apps: none of {len(moves)} surely fell in the same time."
+
+
+def _label(attribute: str, value: str | None) -> str:
+    return f"{attribute} {value}" if value is not None else f"no {attribute}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100.0 * part / whole:.0f} %".replace("-", "−") if whole else NOTHING
+
+
+def _much(part: float, whole: float) -> str:
+    """For a sentence: what others gained does not make it more than all."""
+    return "all" if part / whole >= _ALL else _share(part, whole)
+
+
+def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterator[str]:
+    """What to do, most telling first."""
+    if alert.subject is Subject.JUDGES:
+        yield "Look at the judges: a new version behind the same model name, another endpoint, another temperature."
+        yield "What was said of the quality meanwhile rests on them. A change on purpose needs targets learnt anew."
+    else:
+        fallen = _fallen(alert, found)
+        if fallen in _HINTS:
+            how = "is worse" if alert.subject is Subject.VERSIONS else "fell"
+            yield f"{fallen} {how}: look at {_HINTS[fallen]}."
+        first = None if found is None else found.arrival or found.driver
+        if first is not None:
+            name = _label(first.attribute, first.part.value)
+            yield f"Ask what changed for {name}, and roll that back or take it out of the traffic."
+        yield "Read the examples: if the answers are good, the judges are wrong, and not the service."
+    yield f"Runbook: {runbook}"
+
+
+def _fallen(alert: Alert, found: Explanation | None) -> str:
+    """The criterion to begin with."""
+    if alert.series.dimension not in {COMPOSITE, GOOD_SHARE}:
+        return alert.series.dimension
+    if found is not None and found.behind:
+        return found.behind[0].name
+    return alert.worst_dimensions[0].dimension if alert.worst_dimensions else ""
+
+
+# Tables
+
+
+def sheets_of(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterator[Sheet]:
+    """The numbers behind the words."""
+    if alert.worst_dimensions:
+        yield _suspects(alert)
+    if found.criteria:
+        yield _criteria(found, sides)
+    if found.attributes and found.whole.change is not None:
+        yield _slices(found, sides)
+
+
+def _suspects(alert: Alert) -> Sheet:
+    rows = [
+        (
+            each.dimension,
+            number(each.estimate),
+            interval(each.low, each.high),
+            f"{each.target:.3g}",
+            odds(each.evidence),
+        )
+        for each in alert.worst_dimensions
+    ]
+    headings = ("dimension", "mean", "interval", "target", "by chance")
+    return Sheet(title="Dimensions suspected by the detector", headings=headings, rows=tuple(rows))
+
+
+def _criteria(found: Explanation, sides: tuple[str, str]) -> Sheet:
+    parts = {part.name: part for part in found.parts}
+    moves: list[Move] = [*found.criteria]
+    if RULES in parts:
+        moves.append(Move(name=RULES, means=(None, None), counts=(0, 0), change=None))
+    rows = [
+        (
+            move.name,
+            number(move.means[0], 3),
+            number(move.means[1], 3),
+            _change(move.change),
+            *([_contribution(parts.get(move.name))] if parts else []),
+        )
+        for move in moves
+    ]
+    more = ("contribution to the composite",) if parts else ()
+    return Sheet(
+        title="Criteria",
+        headings=("criterion", *sides, "change", *more),
+        rows=tuple(rows),
+        notes=(RULES_NOTE,) if RULES in parts else (),
+    )
+
+
+def _contribution(part: Part | None) -> str:
+    return NOTHING if part is None else _change(part.contribution)
+
+
+def _slices(found: Explanation, sides: tuple[str, str]) -> Sheet:
+    assert found.whole.change is not None
+    total = found.whole.change.value
+    rows = [row for attribute in found.attributes[:_ATTRIBUTES] for row in _rows(attribute, total)]
+    notes = [CONTRIBUTION_NOTE]
+    if left := found.attributes[_ATTRIBUTES:]:
+        notes.append(f"Not shown, as they stand out less: {', '.join(each.name for each in left)}.")
+    if found.tags_with_too_many_values:
+        notes.append(f"Left out, with too many values: {TAG}{', '.join(found.tags_with_too_many_values)}.")
+    if found.tags_left_out:
+        notes.append("There are more tags than can be followed; the rest was left out.")
+    return Sheet(
+        title="Where it fell" if sides == TIMES else "Where they differ",
+        headings=(
+            "attribute",
+            "value",
+            f"traffic\n{sides[0]}",
+            sides[1],
+            f"mean\n{sides[0]}",
+            sides[1],
+            "contribution",
+            "",
+            "by mix",
+        ),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        words=frozenset({0, 1}),
+    )
+
+
+def _rows(attribute: Attribute, total: float) -> Iterator[tuple[str, ...]]:
+    for each in attribute.slices[:_VALUES]:
+        yield (
+            attribute.name,
+            _value(each),
+            percent(round(each.shares[0], 3)),
+            percent(round(each.shares[1], 3)),
+            number(each.means[0], 3),
+            number(each.means[1], 3),
+            _change(each.contribution),
+            _share(each.contribution.value, total),
+            _signed(each.mix),
+        )
+    if rest := attribute.slices[_VALUES:]:
+        shares = [percent(round(sum(each.shares[at] for each in rest), 3)) for at in (0, 1)]
+        value = sum(each.contribution.value for each in rest)
+        label = f"… {len(rest)} more"
+        mix = _signed(sum(each.mix for each in rest))
+        yield (attribute.name, label, *shares, NOTHING, NOTHING, _signed(value), _share(value, total), mix)
+
+
+def turned_sheet(turned: Sequence[Turned], judged: int) -> Sheet:
+    rows = [
+        (each.canary, each.was, each.is_now, f"{each.counts[0]} of {each.counts[1]} times") for each in turned[:_TURNED]
+    ]
+    more = [f"and {len(turned) - _TURNED} more"] if len(turned) > _TURNED else []
+    return Sheet(
+        title=f"Canaries with another verdict: {len(turned)} of {judged}",
+        headings=("canary", "before", "since", "said since"),
+        rows=tuple(rows),
+        notes=tuple(more),
+        words=frozenset({0, 1, 2}),
+    )

@@ -1,0 +1,51 @@
+"""The monitor's Faust app: closed to the outside, reading committed records only."""
+
+import faust
+from faust.types.auth import CredentialsT
+
+from stream.config import Config, KafkaConfig
+from stream.errors import StageError
+from stream.monitor.faust_app.read_committed import read_committed_only
+
+
+def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
+    """A Faust app with none of Faust's own doors open, and no agents yet."""
+    app = faust.App(
+        config.monitor.group,
+        broker=_broker_url(config.kafka),
+        broker_credentials=credentials,
+        store="memory://",
+        datadir=folder,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_enabled=False,
+        processing_guarantee="at_least_once",
+        consumer_auto_offset_reset="earliest",
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=3.0,
+        stream_buffer_maxsize=256,
+        # The embedded broker's commit markers have no valid checksum; a real broker's have.
+        broker_check_crcs=not embedded,
+        # Faust's own handlers would replace the program's.
+        loghandlers=[],
+    )
+    _refuse_surprises(app, config)
+    if not embedded:  # which isolates no transactions
+        read_committed_only(app)
+    return app
+
+
+def _broker_url(kafka: KafkaConfig) -> str:
+    return ";".join(f"kafka://{address.strip()}" for address in kafka.bootstrap.split(","))
+
+
+def _refuse_surprises(app: faust.App, config: Config) -> None:
+    """Faust lets environment variables without a prefix beat what it is told; a stray one must not redirect us."""
+    effective = {"broker": [str(url) for url in app.conf.broker], "web_enabled": app.conf.web_enabled}
+    wanted = {"broker": _broker_url(config.kafka).split(";"), "web_enabled": False}
+    for name, value in wanted.items():
+        if effective[name] != value:
+            raise StageError(
+                f"an environment variable changes Faust's {name} to {effective[name]}; "
+                f"unset BROKER_URL, FAUST_{name.upper()} and the like"
+            )

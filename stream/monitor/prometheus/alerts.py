@@ -1,0 +1,457 @@
+"""The alerts: when somebody is told, how urgently, and in what words."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+from sinks.metrics import names
+from sinks.metrics.promql import fraction, increase, is_none_of, quoted, series, total
+from stream.monitor.prometheus.drop_alerts import Drops
+from stream.monitor.prometheus.recording_rules import MEMORY, RECENT, Scope, comparison_count, scopes, verdict_count
+from stream.monitor.prometheus.rule_file import Alert
+from stream.monitor.prometheus.templates import Words, as_it_is, asked, if_one, number, percent
+from stream.monitor.prometheus.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
+from stream.observability import AlertsConfig, ObjectivesConfig
+
+_JOB = f"job={quoted('streamjury')}"
+_UNKNOWN_SHARE = 0.01
+# Below these counts a share says nothing.
+_LEAST_UNKNOWN = 3
+_LEAST_SAMPLED = 5
+_LEAST_READ = 1000
+# So many are expected to be sampled before it is strange that none is.
+_LEAST_EXPECTED = 20
+_LEAST_VERDICTS = 20
+_LEAST_DEADLETTERS = 10
+# A call is refused when the most that it could cost does not fit, so that a little is always left.
+_USED_UP = 0.02
+
+
+class Alerts:
+    """Makes the alerts of one configuration."""
+
+    def __init__(self, objectives: ObjectivesConfig, alerts: AlertsConfig, scale: TimeScale) -> None:
+        self._objectives = objectives
+        self._alerts = alerts
+        self._scale = scale
+        self.notes: list[str] = []
+        """What was left out, and why."""
+
+    # Quality
+
+    def quality_drop(self) -> Iterator[Alert]:
+        for scope in scopes(self._objectives):
+            for pair in BURN_PAIRS:
+                if pair.can_fire(scope.target):
+                    yield self._burning(scope, pair)
+                else:
+                    self._leave_out(scope, pair)
+
+    def _burning(self, scope: Scope, pair: BurnPair) -> Alert:
+        window, days = self._scale(pair.long), self._objectives.days
+        long, short, size = (
+            series(f"{names.OBJECTIVE_SERIES}:{what}", scope.matcher)
+            for what in (f"bad_ratio{pair.long}", f"bad_ratio{pair.short}", f"effective{pair.long}")
+        )
+        limit, least = pair.share(scope.target), max(self._objectives.min_effective, pair.least(scope.target))
+        pace = f"{pair.factor:g} times that share" if pair.factor > 1 else "that share"
+        period = f"{days} days" if days > 1 else "1 day"
+        return self._alert(
+            "StreamjuryQualityDrop",
+            f"{long} > {limit}\nand {short} > {limit}\nand {size} >= {least}",
+            severity=pair.severity,
+            dashboard="objectives",
+            words=Words(
+                "Too many bad answers from {{ $labels.app }}",
+                "{{ $value | humanizePercentage }} of the interactions of {{ $labels.app }} in the last "
+                f"{window} had a composite below {scope.good_score!r}; the objective allows "
+                f"{percent(1 - scope.target)}. More than {pace} uses up {percent(pair.spent(days))} of the budget "
+                f"of {period} in {pair.long}.",
+            ),
+            labels={"window": pair.long, **scope.labels},
+            of_app=True,
+        )
+
+    def _leave_out(self, scope: Scope, pair: BurnPair) -> None:
+        whose = f"of app {scope.app!r}" if scope.app is not None else "of all apps without their own"
+        self.notes.append(
+            f"StreamjuryQualityDrop over {pair.long} is left out for the objective {whose}: with a target of "
+            f"{scope.target!r}, more than {percent(pair.factor * (1 - scope.target))} of the interactions would have "
+            "to be bad"
+        )
+
+    def below_floor(self, floors: Mapping[str, float]) -> Iterator[Alert]:
+        for dimension, floor in floors.items():
+            mean, high, size = (
+                series(f"{names.SCORE_SERIES}:{what}1h", f"dimension={quoted(dimension)}")
+                for what in ("mean", "high", "effective")
+            )
+            yield self._alert(
+                "StreamjuryDimensionBelowFloor",
+                f"{mean}\nand {high} < {floor!r}\nand {size} >= {self._objectives.min_effective}",
+                severity=Severity.TICKET,
+                hold="5m",
+                dashboard="quality",
+                words=Words(
+                    "{{ $labels.dimension }} of {{ $labels.app }} is below its floor",
+                    "The mean {{ $labels.dimension }} of {{ $labels.app }} over the last "
+                    f'{self._scale("1h")} is {{{{ $value | printf "%.3f" }}}}, and its whole 95% interval is below '
+                    f"the floor of {floor!r}.",
+                ),
+                labels={"dimension": dimension},
+                of_app=True,
+            )
+
+    def coverage_low(self) -> Alert:
+        return self._alert(
+            "StreamjuryCoverageLow",
+            f"{names.SCORE_SERIES}:coverage1h < {self._alerts.coverage!r}\n"
+            f"and {names.SCORE_SERIES}:judged1h >= {self._objectives.min_effective}",
+            severity=Severity.TICKET,
+            hold="10m",
+            dashboard="quality",
+            words=Words(
+                "{{ $labels.dimension }} of {{ $labels.app }} often has no score",
+                "Only {{ $value | humanizePercentage }} of what was judged of {{ $labels.app }} in the last "
+                f"{self._scale('1h')} got a score of {{{{ $labels.dimension }}}}, and its mean speaks of that share "
+                f"alone; at least {percent(self._alerts.coverage)} is expected.",
+            ),
+            of_app=True,
+        )
+
+    # Detectors
+
+    def drop_detected(self, drops: Drops) -> Iterator[Alert]:
+        for urgent in (True, False):
+            yield self._alert(
+                "StreamjuryDropDetected",
+                drops.quality(urgent=urgent),
+                severity=Severity.PAGE if urgent else Severity.TICKET,
+                dashboard="quality",
+                words=drops.about_quality(),
+                of_app=True,
+            )
+
+    def judges_changed(self, drops: Drops) -> Alert:
+        """Also where there are no canaries: there are no such series then."""
+        return self._alert(
+            "StreamjuryJudgesChanged",
+            drops.judges(),
+            severity=Severity.TICKET,
+            dashboard="judges",
+            words=drops.about_judges(),
+        )
+
+    def model_worse(self, drops: Drops) -> Alert:
+        return self._alert(
+            "StreamjuryModelWorse",
+            drops.versions(),
+            severity=Severity.TICKET,
+            dashboard="quality",
+            words=drops.about_versions(),
+            of_app=True,
+        )
+
+    # Safety
+
+    def safety_incident(self) -> Iterator[Alert]:
+        """What counters grew by or began with; and, with a label, what they have more than before a gap in the scrapes.
+
+        `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
+        """
+        unsafe = series(names.SAFETY, f"status={quoted('unsafe')}")
+        window, memory = self._scale(RECENT), self._scale(MEMORY)
+        before = f"last_over_time({unsafe}[{memory}] offset {window})"
+        rise, birth = f"increase({unsafe}[{window}]) > 0", f"{unsafe} > 0 unless {before}"
+        yield self._unsafe(f"({rise})\n  or ({birth})", f"in the last {window}")
+        yield self._unsafe(
+            f"({unsafe} - {before} > 0)\n  unless ({rise})",
+            f"while the monitor was not scraped, some time in the last {memory}",
+            labels={"window": MEMORY},
+        )
+
+    def _unsafe(self, found: str, when: str, labels: Mapping[str, str] | None = None) -> Alert:
+        return self._alert(
+            "StreamjurySafetyIncident",
+            f"sum by (app) (\n  {found}\n)",
+            severity=Severity.PAGE,
+            dashboard="safety",
+            words=Words(
+                "Unsafe answers from {{ $labels.app }}",
+                f"{number('answer')} of {{{{ $labels.app }}}} {if_one('was', 'were')} found unsafe {when}.",
+            ),
+            labels=labels,
+            of_app=True,
+        )
+
+    def safety_unknown(self) -> Alert:
+        unknown = increase(series(names.SAFETY, f"status={quoted('unknown')}"), self._scale("1h"), ("app",))
+        all_of_them = increase(names.SAFETY, self._scale("1h"), ("app",))
+        return self._alert(
+            "StreamjurySafetyUnknown",
+            f"{fraction(unknown, all_of_them)} > {_UNKNOWN_SHARE}\nand {unknown} >= {_LEAST_UNKNOWN}",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="safety",
+            words=Words(
+                "Nobody knows whether answers from {{ $labels.app }} are safe",
+                "{{ $value | humanizePercentage }} of the evaluations of {{ $labels.app }} in the last "
+                f"{self._scale('1h')} have no verdict on safety. They have no composite either, and no objective "
+                f"counts them; at most {percent(_UNKNOWN_SHARE)} is expected.",
+            ),
+            of_app=True,
+        )
+
+    # Judges
+
+    def judge_paused(self) -> Alert:
+        return self._alert(
+            "StreamjuryJudgePaused",
+            f"sum by (judge) ({names.JUDGE_PAUSED}) > 0",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="judges",
+            words=Words(
+                "Judge {{ $labels.judge }} is paused",
+                f"The endpoint of judge {{{{ $labels.judge }}}} has refused {number('worker')} for "
+                f"{self._scale('5m')} or longer; only a call now and then tries whether that was mended. Of "
+                f"{asked(f'count(group by (judge) ({names.JUDGE_PAUSED}))')} judges, "
+                f"{asked(f'sum(max by (judge) ({names.JUDGE_PAUSED}))')} cannot be asked.",
+            ),
+        )
+
+    def judge_failing(self) -> Alert:
+        return self._alert(
+            "StreamjuryJudgeFailing",
+            f"{names.FAILURE_RATIO} > {self._alerts.judge_failures!r}\n"
+            f"and {verdict_count(self._scale)} >= {_LEAST_VERDICTS}",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="judges",
+            words=Words(
+                "Judge {{ $labels.judge }} often fails",
+                "{{ $value | humanizePercentage }} of the verdicts asked of judge {{ $labels.judge }} in the last "
+                f"{self._scale('1h')} failed: it could not be reached, took too long, or gave no valid output. At most "
+                f"{percent(self._alerts.judge_failures)} is expected.",
+            ),
+        )
+
+    def panel_disagreement(self) -> Alert:
+        return self._alert(
+            "StreamjuryPanelDisagreement",
+            f"1 - {names.AGREEMENT_RATIO} > {self._alerts.disagreement!r}\n"
+            f"and {comparison_count(self._scale)} >= {self._objectives.min_effective}",
+            severity=Severity.TICKET,
+            hold="10m",
+            dashboard="judges",
+            words=Words(
+                "The judges disagree about {{ $labels.criterion }}",
+                "{{ $value | humanizePercentage }} of the pairs of judges disagreed about {{ $labels.criterion }} in "
+                f"the last {self._scale('1h')}; at most {percent(self._alerts.disagreement)} is expected.",
+            ),
+        )
+
+    def evaluator_changed(self) -> Alert:
+        return self._alert(
+            "StreamjuryEvaluatorChanged",
+            f"sum by (fingerprint, version) ({names.EVALUATOR_INFO})\n"
+            f"and on (fingerprint, version) {names.EVALUATOR_CHANGED}",
+            severity=Severity.INFO,
+            dashboard="judges",
+            words=Words(
+                "Another evaluator is at work",
+                f"{number('worker')} {if_one('judges', 'judge')} with the fingerprint {{{{ $labels.fingerprint }}}} "
+                "(version {{ $labels.version }}), which those before did not have. Scores from before and after may "
+                "differ for that reason alone.",
+            ),
+        )
+
+    def cost_budget(self) -> Iterator[Alert]:
+        budget, share = self._alerts.cost_per_day_usd, self._alerts.cost_share
+        if budget is None:
+            self.notes.append("StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set")
+            return
+        yield self._alert(
+            "StreamjuryCostBudgetNearlyUsed",
+            f"{names.COST_DAY} > {share!r} * {budget!r}",
+            severity=Severity.TICKET,
+            dashboard="judges",
+            words=Words(
+                "The judges' budget is nearly used",
+                f'The judges cost {{{{ $value | printf "%.2f" }}}} USD in the last {self._scale("1d")}, more than '
+                f"{percent(share)} of the {budget:.2f} USD that they may cost a day.",
+            ),
+        )
+
+    def budget_used_up(self, safety_share: float) -> Alert:
+        """Also where no budget is configured: there are no such series then, and a budget may come later."""
+        window = self._scale("15m")
+        refused = increase(names.BUDGET_REFUSED_CALLS, window)
+        kept = f"; the last {percent(safety_share)} is for the safety lane alone" if safety_share else ""
+        return self._alert(
+            "StreamjuryBudgetUsedUp",
+            f"{names.BUDGET_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="judges",
+            words=Words(
+                "The budget of {{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} for this "
+                "{{ $labels.window }} is used up",
+                "{{ $value | humanizePercentage }} is left of what judging "
+                "{{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} may cost in this "
+                f"{{{{ $labels.window }}}} of UTC{kept}. Until it ends, calls that do not fit are not made, and what "
+                f"they were to judge has no score. Calls refused in the last {window}, of all apps: {asked(refused)}.",
+            ),
+        )
+
+    # The pipeline
+
+    def evaluator_silent(self, lowest_rate: float) -> Iterator[Alert]:
+        """Where much is sampled, soon; where little or nothing is, after so much traffic that it cannot be chance."""
+        soon, late = self._scale("15m"), self._scale("1h")
+        chosen = f"{_records('sampler', 'sampled', soon)} >= {_LEAST_SAMPLED}"
+        yield self._silent(
+            f"{chosen}\nunless {_records('monitor', 'seen', soon)} > 0",
+            hold="5m",
+            words=Words(
+                "Interactions are sampled, and no evaluation arrives",
+                f'{{{{ $value | printf "%.0f" }}}} interactions were sampled in the last {soon}, and the monitor has '
+                "seen no evaluation. Nobody knows how good the answers are.",
+            ),
+        )
+        if not lowest_rate:
+            self.notes.append("StreamjuryEvaluatorSilent over 1h is left out: sampling chooses nothing")
+            return
+        # What a rule filters out is not meant to be judged.
+        meant = series(
+            names.RECORDS,
+            f"stage={quoted('sampler')}",
+            is_none_of("outcome", ["consumed", "filtered"]),
+        )
+        least = max(_LEAST_READ, math.ceil(_LEAST_EXPECTED / lowest_rate))
+        yield self._silent(
+            f"{increase(meant, late)} >= {least}\nunless {_records('monitor', 'seen', late)} > 0\nunless {chosen}",
+            hold="30m",
+            labels={"window": "1h"},
+            words=Words(
+                "Interactions are read, and none is evaluated",
+                f'The sampler read {{{{ $value | printf "%.0f" }}}} interactions in the last {late} that no rule '
+                "filters out, and the monitor has seen no evaluation. Nobody knows how good the answers are.",
+            ),
+        )
+
+    def _silent(self, expr: str, *, hold: str, words: Words, labels: Mapping[str, str] | None = None) -> Alert:
+        return self._alert(
+            "StreamjuryEvaluatorSilent",
+            expr,
+            severity=Severity.PAGE,
+            hold=hold,
+            dashboard="pipeline",
+            words=words,
+            labels=labels,
+        )
+
+    def lag_growing(self) -> Alert:
+        """Too many wait and become more; or any wait, and a process that should read them does not."""
+        window = self._scale("15m")
+        read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
+        waiting = f"min_over_time({names.LAG}[{window}])"
+        return self._alert(
+            "StreamjuryLagGrowing",
+            f"(\n  {total(names.LAG, ('stage',))} > {self._alerts.lag_records}\n"
+            f"  and {total(f'deriv({names.LAG}[{window}])', ('stage',))} > 0\n)\n"
+            f"or (\n  {total(waiting, ('stage', 'instance'))} > 0\n  unless {read} > 0\n)",
+            severity=Severity.TICKET,
+            hold="10m",
+            dashboard="pipeline",
+            words=Words(
+                "The {{ $labels.stage }} {{ if $labels.instance }}at {{ $labels.instance }} is stuck"
+                "{{ else }}falls behind{{ end }}",
+                f"{number('record')} {if_one('waits', 'wait')} for the {{{{ $labels.stage }}}}"
+                f"{{{{ if $labels.instance }}}} at {{{{ $labels.instance }}}}, which has read nothing in the last "
+                f"{window}.{{{{ else }}}}, and their number has grown over the last {window}; up to "
+                f"{self._alerts.lag_records} may wait.{{{{ end }}}}",
+            ),
+        )
+
+    def dead_letters_growing(self) -> Alert:
+        window = self._scale("30m")
+        dead, read = (
+            increase(series(names.RECORDS, f"outcome={quoted(outcome)}"), window, ("stage",))
+            for outcome in ("deadletter", "consumed")
+        )
+        return self._alert(
+            "StreamjuryDeadLettersGrowing",
+            f"{fraction(dead, read)} > {self._alerts.deadletter_share!r}\nand {dead} >= {_LEAST_DEADLETTERS}",
+            severity=Severity.TICKET,
+            hold="5m",
+            dashboard="pipeline",
+            words=Words(
+                "The {{ $labels.stage }} gives up on many records",
+                "{{ $value | humanizePercentage }} of the records that the {{ $labels.stage }} read in the last "
+                f"{window} became dead letters; at most {percent(self._alerts.deadletter_share)} is expected.",
+            ),
+        )
+
+    def target_down(self) -> Alert:
+        """A process that does not answer, a stage of which none is scraped any more, or nothing of ours at all.
+
+        The last two are for targets that service discovery took away; single processes come and go with deployments.
+        """
+        up, memory = series("up", _JOB), self._scale("1h")
+        down = f"({up} == 0)"
+        answering = f"scalar(count({up} == 1) or vector(0))"
+        known = f"count by (stage) (last_over_time({names.LAG}[{memory}]))"
+        return self._alert(
+            "StreamjuryTargetDown",
+            f"{down} + {answering}\n"
+            f"or (\n  {known}\n  unless on (stage) {names.LAG}\n  unless on () {down}\n  and on () {up}\n)\n"
+            f"or absent({up}) * scalar(count(last_over_time({up}[{memory}])) or vector(0))",
+            severity=Severity.PAGE,
+            hold="3m",
+            dashboard="pipeline",
+            words=Words(
+                "{{ if $labels.instance }}Streamjury at {{ $labels.instance }} cannot be scraped"
+                "{{ else if $labels.stage }}No {{ $labels.stage }} of Streamjury is scraped"
+                "{{ else }}Nothing of Streamjury is scraped{{ end }}",
+                "{{ if $labels.instance }}Prometheus has had no metrics from {{ $labels.instance }} for "
+                f"{self._scale('3m')} or longer: the process is down, or does not answer. {number('other')} "
+                f"{if_one('is', 'are')} scraped."
+                f"{{{{ else if $labels.stage }}}}{number('process', 'processes')} of the stage "
+                f"{{{{ $labels.stage }}}} {if_one('was', 'were')} scraped within the last {memory}, and Prometheus "
+                "knows none now."
+                f"{{{{ else }}}}Prometheus has no target of the job streamjury; within the last {memory} it had "
+                f'{{{{ $value | printf "%.0f" }}}}.{{{{ end }}}}',
+            ),
+        )
+
+    def _alert(
+        self,
+        name: str,
+        expr: str,
+        *,
+        severity: Severity,
+        dashboard: str,
+        words: Words,
+        hold: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        of_app: bool = False,
+    ) -> Alert:
+        grafana = self._alerts.grafana_url
+        runbooks = self._alerts.runbook_url or f"{grafana}/public/runbooks"
+        app = "?var-app={{ $labels.app | urlquery }}" if of_app else ""
+        return Alert(
+            name=name,
+            expr=expr,
+            hold=self._scale(hold) if hold else None,
+            labels={"severity": severity.value, **{key: as_it_is(value) for key, value in (labels or {}).items()}},
+            annotations={
+                "summary": words.summary,
+                "description": words.description,
+                "dashboard_url": f"{as_it_is(grafana)}/d/streamjury-{dashboard}{app}",
+                "runbook_url": f"{as_it_is(runbooks)}/{name}.md",
+            },
+        )
+
+
+def _records(stage: str, outcome: str, window: str) -> str:
+    return increase(series(names.RECORDS, f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)

@@ -1,0 +1,94 @@
+"""Alarms of the detectors as alerts: what is asked of their gauges, and what is said.
+
+A detector knows by itself when there is enough evidence, so nothing is waited for. It has its state back soon after a
+restart; until then, what it said last is taken for what it says.
+"""
+
+from collections.abc import Sequence
+
+from sinks.metrics import names
+from sinks.metrics.promql import is_none_of, is_one_of, series
+from stream.detectionconfig import DetectionConfig
+from stream.monitor.prometheus.templates import Words, asked_of, first_value, if_one
+from stream.monitor.prometheus.windows import TimeScale
+
+URGENT = ("composite", "other")
+"""Dimensions that somebody is paged for. What is not told apart may be anything; how urgent the share of good
+interactions is, its objective knows better."""
+
+# How long a monitor may be away before what it said last counts no more.
+_ABSENCE = "5m"
+_WHAT = (
+    '{{ if eq $labels.dimension "good_share" }}share of good interactions'
+    "{{ else }}mean {{ $labels.dimension }}{{ end }}"
+)
+_IF_OTHER = '{{ if eq $labels.dimension "other" }}'
+
+
+class Drops:
+    """The alarms of one configuration."""
+
+    def __init__(self, detection: DetectionConfig, scale: TimeScale) -> None:
+        days = f"{detection.period_days:g} day{'' if detection.period_days == 1 else 's'}"
+        self._promise = f"At most {detection.alpha:g} false alarms of it are expected in {days}."
+        self._window = scale(_ABSENCE)
+
+    def quality(self, *, urgent: bool) -> str:
+        """Whose alarm is raised; how many of an app, where they are not told apart."""
+        matcher = is_one_of("dimension", URGENT) if urgent else is_none_of("dimension", URGENT)
+        return self._raised(series(names.DETECTION_RAISED, matcher), "app", "dimension")
+
+    def judges(self) -> str:
+        return self._raised(names.JUDGES_CHANGED, "dimension")
+
+    def versions(self) -> str:
+        return self._raised(names.VERSIONS_WORSE, "app", "comparison")
+
+    def about_quality(self) -> Words:
+        more = (
+            '{{ $value | printf "%.0f" }} more of what is watched of {{ $labels.app }} '
+            f"{if_one('is below its target', 'are below their targets')}, beside what other alerts name. "
+            "`streamjury alerts list` names all."
+        )
+        labels = ("app", "dimension")
+        target = self._if_known(f"{names.DETECTION}_target", labels, f" of {first_value()}")
+        bounds = self._bounds(names.DETECTION, labels)
+        mean = self._if_known(f"{names.DETECTION}_mean", labels, f" That of the latest is {first_value()}{bounds}.")
+        return Words(
+            f"{_IF_OTHER}More of what is watched{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has "
+            "dropped",
+            f"{_IF_OTHER}{more}{{{{ else }}}}There is enough evidence that the {_WHAT} of {{{{ $labels.app }}}} is "
+            f"below its target{target}. {self._promise}{mean} `streamjury alerts explain` says since when, and what "
+            "is likely to be behind it.{{ end }}",
+        )
+
+    def about_judges(self) -> Words:
+        return Words(
+            "The judges have changed their mind about {{ $labels.dimension }}",
+            "Canaries that are judged again get another verdict on {{ $labels.dimension }} too often for judges that "
+            f"are still the same. {self._promise} Scores of {{{{ $labels.dimension }}}} from before and after do not "
+            "compare, and open alarms about its quality were withdrawn.",
+        )
+
+    def about_versions(self) -> Words:
+        bounds = self._bounds(names.VERSIONS_DIFFERENCE, ("app", "comparison"))
+        return Words(
+            "A model of {{ $labels.app }} is worse than the other: {{ $labels.comparison }}",
+            "There is enough evidence that in {{ $labels.app }} the mean composite of model a of the comparison "
+            f"{{{{ $labels.comparison }}}} is lower than that of b by more than the margin{bounds}.",
+        )
+
+    def _raised(self, selector: str, *by: str) -> str:
+        return f"max by ({', '.join(by)}) ({self._latest(selector)}) > 0"
+
+    def _bounds(self, metric: str, labels: Sequence[str]) -> str:
+        high = self._if_known(f"{metric}_high", labels, f" to {first_value()}")
+        return self._if_known(f"{metric}_low", labels, f" (95% interval: {first_value()}{high})")
+
+    def _if_known(self, metric: str, labels: Sequence[str], then: str) -> str:
+        """Words with the value of a gauge; none while it is not shown."""
+        chosen = series(metric, *(f"{label}=%q" for label in labels))
+        return f"{{{{ with {asked_of(f'max({self._latest(chosen)})', *labels)} }}}}{then}{{{{ end }}}}"
+
+    def _latest(self, selector: str) -> str:
+        return f"last_over_time({selector}[{self._window}])"

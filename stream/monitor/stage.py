@@ -1,0 +1,280 @@
+"""The monitor's stage: the Faust app that carries evaluations to the monitor, and their scores to the alarms.
+
+Each agent has one actor and lets nothing escape: with more actors, or an exception that leaves it, Faust loses records.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import faust
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from faust.exceptions import ConsumerNotStarted
+from faust.types import TP
+from faust.types.events import EventT
+
+from judges.evaluation import Evaluation
+from sinks.headers import SCHEMA_VERSION
+from sinks.metrics import DetectionMetrics, Stage
+from stream.config import Config, KafkaConfig
+from stream.errors import StageError, no_broker
+from stream.kafka.embedded import is_embedded
+from stream.monitor.alerts.agent import AlarmAgent
+from stream.monitor.alerts.watch.partition import ANNOUNCER
+from stream.monitor.canary_sender import CanarySender
+from stream.monitor.faust_app.app import make_app
+from stream.monitor.faust_app.credentials import broker_credentials
+from stream.monitor.state import Monitor
+
+log = logging.getLogger(__name__)
+
+
+_REFRESH_SECONDS = 1.0
+
+
+_STOP_SECONDS = 15.0
+
+
+_SETTLE_SECONDS = 5.0
+
+
+_START_SECONDS = 30.0
+
+
+_ASK_SECONDS = 3.0
+
+
+# What more of waiting for the broker does not mend.
+_NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
+
+class MonitorStage:
+    """The Faust app with the monitor and, unless they are turned off, the alarms."""
+
+    stage = Stage.MONITOR
+
+    def __init__(self, config: Config, monitor: Monitor, detection: DetectionMetrics) -> None:
+        self._credentials = broker_credentials(config.kafka.options)
+        self._config = config
+        self._monitor = monitor
+        self._detection = detection
+        self._app: faust.App | None = None
+        self._broken: Exception | None = None
+        self._canaries: CanarySender | None = None
+        self.moved_at = time.monotonic()
+        self.backlog = 0
+        self.done = 0
+
+    # What it publishes waits for the broker by itself.
+    problem = None
+
+    @property
+    def pulse(self) -> "MonitorStage":
+        return self
+
+    @property
+    def assigned(self) -> bool:
+        return bool(self._assignment())
+
+    def run(self, stop: threading.Event) -> None:
+        """Watches until told to stop."""
+        asyncio.run(self._serve(stop))
+
+    async def _serve(self, stop: threading.Event) -> None:
+        embedded = is_embedded(await asyncio.to_thread(_cluster_id, self._config.kafka))
+        # Faust makes a data folder wherever it is started, though the monitor keeps no table in it.
+        with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
+            self._app = app = make_app(self._config, self._credentials, embedded=embedded, folder=folder)
+            if not self._config.detection.enabled:
+                self._watch_only(app)
+                await self._keep_watch(app, stop)
+                return
+            alarms = AlarmAgent(self._config, self._detection)
+            await asyncio.to_thread(alarms.prepare, stop)
+            if stop.is_set():
+                return
+            self._watch_for_alarms(app, alarms)
+            async with self._settling(alarms, stop) as settling:
+                await self._keep_watch(app, stop, alarms, settling)
+
+    # The agents
+
+    def _watch_only(self, app: faust.App) -> None:
+        @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
+        async def watch(stream: faust.Stream[bytes]) -> None:
+            async for event in stream.events():
+                self._observe(event)
+
+    def _watch_for_alarms(self, app: faust.App, alarms: AlarmAgent) -> None:
+        """The agents acknowledge nothing by themselves: the alarms do, when what follows is published."""
+
+        @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
+        async def watch(stream: faust.Stream[bytes]) -> None:
+            async for event in stream.noack().events():
+                await self._held(alarms.forward(event, self._observe(event)))
+
+        @app.agent(_raw(app, self._config.topics.scores), concurrency=1)  # type: ignore[untyped-decorator]
+        async def detect(stream: faust.Stream[bytes]) -> None:
+            async for event in stream.noack().events():
+                await self._held(alarms.observe(event))
+                self.done += 1
+
+        async def let_go(_app: faust.App, _partitions: Any, **_more: Any) -> None:
+            await alarms.let_go()
+
+        # Whatever came between being told to let go and getting partitions anew is of no use either.
+        app.on_partitions_revoked.connect(let_go, weak=False)
+        app.on_partitions_assigned.connect(let_go, weak=False)
+
+    def _observe(self, event: EventT[Any]) -> Evaluation | None:
+        evaluation = self._monitor.observe(event.value, dict(event.headers or {}).get(SCHEMA_VERSION))
+        self.done += 1
+        return evaluation
+
+    async def _held(self, work: Awaitable[None]) -> None:
+        """What left an agent would be lost: after a failure nothing more is taken, and the stage ends."""
+        try:
+            await work
+        except Exception as error:
+            log.exception("an agent failed")
+            self._broken = error
+            await asyncio.Event().wait()
+
+    # The loop beside them
+
+    async def _keep_watch(
+        self,
+        app: faust.App,
+        stop: threading.Event,
+        alarms: AlarmAgent | None = None,
+        settling: asyncio.Task[None] | None = None,
+    ) -> None:
+        try:
+            await app.start()
+            while not stop.is_set():
+                self._look_around(app)
+                if alarms is not None:
+                    alarms.show()
+                    self._send_canaries()
+                if settling is not None and settling.done():
+                    settling.result()
+                await asyncio.sleep(_REFRESH_SECONDS / 4)
+        finally:
+            if self._canaries is not None:
+                self._canaries.close()
+            failed = self._broken is not None or (settling is not None and settling.done())
+            if failed or (alarms is not None and not await alarms.finish(_SETTLE_SECONDS)):
+                # What will never be acknowledged must not be waited for.
+                app.conf.stream_wait_empty = False
+            # Without an awaited stop, Faust's threads keep the process alive.
+            await asyncio.wait_for(app.stop(), _STOP_SECONDS)
+
+    def _look_around(self, app: faust.App) -> None:
+        self.moved_at = time.monotonic()
+        self.backlog = _backlog(app)
+        self._monitor.behind(self.backlog)
+        self._monitor.refresh()
+        if self._broken is not None:
+            raise StageError(f"an agent failed: {self._broken!r}") from self._broken
+        if app.should_stop:
+            raise StageError(f"its Faust app stopped by itself ({app.crash_reason or 'without a reason'})")
+
+    def _send_canaries(self) -> None:
+        """One process does, whoever has the first partition; one that comes to it begins with what is due from then."""
+        is_ours = TP(self._config.topics.scores, ANNOUNCER) in self._assignment()
+        if is_ours and self._canaries is None:
+            self._canaries = CanarySender(self._config)
+        elif not is_ours and self._canaries is not None:
+            self._canaries.close()
+            self._canaries = None
+        if self._canaries is not None:
+            self._canaries.send_due(time.time())
+
+    @asynccontextmanager
+    async def _settling(self, alarms: AlarmAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
+        """Has the alarms settle every second, until the app has stopped: it waits for what is not acknowledged.
+
+        Beside it partitions are taken up, which may take a while and must not keep anybody waiting.
+        """
+
+        async def settle() -> None:
+            while True:
+                await alarms.settle()
+                await asyncio.sleep(_REFRESH_SECONDS)
+
+        async def load() -> None:
+            while not stop.is_set():
+                await alarms.load(self._partitions_of(self._config.topics.scores))
+                await asyncio.sleep(_REFRESH_SECONDS)
+
+        async def both() -> None:
+            await asyncio.gather(settle(), load())
+
+        task = asyncio.create_task(both())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _partitions_of(self, topic: str) -> list[int]:
+        return sorted(at.partition for at in self._assignment() if at.topic == topic)
+
+    def _assignment(self) -> frozenset[TP]:
+        if self._app is None or not self._app.started:
+            return frozenset()
+        try:
+            return frozenset(self._app.consumer.assignment())
+        except ConsumerNotStarted:
+            return frozenset()
+
+
+def _raw(app: faust.App, name: str) -> faust.TopicT[Any]:
+    return app.topic(name, value_type=bytes, value_serializer="raw", key_serializer="raw")
+
+
+def _backlog(app: faust.App) -> int:
+    """Records between what the client handed to Faust and the ends of our partitions, as last heard from the broker.
+
+    Faust's own way to a position waits for the client's thread. This only looks, from another thread: the consumer may
+    not have begun, or a partition may go meanwhile, and then nothing is found waiting.
+    """
+    try:
+        client = app.consumer._thread._ensure_consumer()
+        assignment = client._subscription.subscription.assignment
+        states = [assignment.state_value(partition) for partition in client.assignment()]
+        return sum(max(0, state.highwater - state.position) for state in states if _is_known(state))
+    except Exception as error:
+        log.debug("the monitor's backlog is not known: %r", error)
+        return 0
+
+
+def _is_known(state: Any) -> bool:
+    return state is not None and state.highwater is not None and state.has_valid_position
+
+
+def _cluster_id(kafka: KafkaConfig) -> str | None:
+    """Asks until the broker answers or shows that it will not let us in."""
+    errors: list[KafkaError] = []
+    options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": errors.append}
+    deadline = time.monotonic() + _START_SECONDS
+    try:
+        client = AdminClient(options)
+        while True:
+            try:
+                return client.list_topics(timeout=_ASK_SECONDS).cluster_id
+            except KafkaException:
+                client.poll(0)  # serves the callback, which knows more than the exception
+                refused = [error.str() for error in errors if error.code() in _NOT_LET_IN]
+                if refused:
+                    raise StageError(f"Kafka at {kafka.bootstrap} does not let us in: {refused[-1]}") from None
+                if time.monotonic() > deadline:
+                    raise
+    except KafkaException as error:
+        raise no_broker(kafka.bootstrap, error.args[0].str()) from error

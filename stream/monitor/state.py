@@ -1,0 +1,205 @@
+"""The monitor: watches finished evaluations, keeps the rolling state, and feeds metrics and the live view.
+
+`Monitor` is the state and knows nothing of Faust; `MonitorStage` in `stream.monitor.stage` is the Faust app around it.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from judges.criteria import SAFETY_DIMENSION
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
+from judges.shortfall import shortfall_of
+from sinks.base import COMPOSITE, UNKNOWN, Sink
+from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
+from stream.config import MonitorConfig
+from stream.errors import RecordError
+from stream.feeding import feed
+from stream.kafka.record import check_version
+from stream.monitor.rolling_means import RollingScores, SeriesMean
+from stream.names import BACKFILL, CANARY
+
+log = logging.getLogger(__name__)
+
+_RECENT = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One answer worth a look: how bad, and why."""
+
+    interaction_id: str
+    app: str
+    score: float | None
+    status: CompositeStatus
+    dimension: str
+    reason: str
+    question: str
+    answer: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What the monitor knows at one moment."""
+
+    series: Sequence[SeriesMean]
+    criteria: Sequence[str]
+    """What evaluations within the window were about, scored or not, in the order in which they came."""
+
+    worst: Sequence[Finding]
+    incidents: Sequence[Finding]
+    statuses: Counter[CompositeStatus]
+    withheld: Mapping[CompositeStatus, Counter[Reason]] = field(default_factory=dict)
+    """Composites without a score, by their status and the reason that stands behind most of what was not scored."""
+
+
+class Monitor:
+    """The state of the watched series. Safe to read from another thread."""
+
+    def __init__(
+        self,
+        config: MonitorConfig,
+        metrics: PipelineMetrics,
+        scores: ScoreMetrics,
+        *,
+        safety: str = SAFETY_DIMENSION,
+    ) -> None:
+        """`safety` is the criterion that decides about it."""
+        self._config = config
+        self._metrics = metrics
+        self._scores = scores
+        self._safety = safety
+        self._criteria: dict[str, float] = {}
+        self._window = config.window_minutes * 60.0
+        self._rolling = RollingScores(self._window, scores.apps)
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._recent: deque[Finding] = deque(maxlen=_RECENT)
+        self._incidents: deque[Finding] = deque(maxlen=_RECENT)
+        self._statuses: Counter[CompositeStatus] = Counter()
+        self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
+        self._shown: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self.sinks: list[Sink[Evaluation]] = [scores]
+
+    def observe(self, value: bytes | None, schema: bytes | None = None) -> Evaluation | None:
+        """Takes one record of the evaluations topic, and its version, and gives what could be read.
+
+        A repeat is recognised; nothing is raised. What says nothing of live traffic is counted and left out: history
+        that was judged after the fact, and canaries.
+        """
+        try:
+            check_version(schema)
+            evaluation = Evaluation.model_validate_json(value or b"")
+        except (ValidationError, RecordError) as error:
+            why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
+            log.warning("an evaluation could not be read: %s", why)
+            self._count(Outcome.UNREADABLE)
+            return None
+        if evaluation.sampling.lane in {BACKFILL, CANARY}:
+            self._count(Outcome.FILTERED)
+        elif not self._is_new(evaluation.evaluation_id):
+            self._count(Outcome.REPEATED)
+        else:
+            with self._lock:
+                self._remember(evaluation)
+            feed(self.sinks, evaluation)
+            self._count(Outcome.SEEN)
+        return evaluation
+
+    def snapshot(self) -> Snapshot:
+        now = time.time()
+        with self._lock:
+            series = list(self._rolling.means(now))
+            self._criteria = {name: at for name, at in self._criteria.items() if at > now - self._window}
+            criteria = list(self._criteria)
+            fresh = [finding for finding in self._recent if finding.at > now - self._window]
+            incidents, statuses = list(self._incidents), Counter(self._statuses)
+            withheld = {status: Counter(reasons) for status, reasons in self._withheld.items()}
+        worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
+        return Snapshot(
+            series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses, withheld=withheld
+        )
+
+    def behind(self, records: int) -> None:
+        """Is told how many records wait to be observed."""
+        self._metrics.lag(Stage.MONITOR, records)
+
+    def refresh(self) -> None:
+        """Brings the gauges of rolling means up to date, also for apps without new records."""
+        means = {series.app: series.estimate for series in self.snapshot().series if series.dimension == COMPOSITE}
+        for app in self._shown - means.keys():
+            self._scores.no_longer_recent(app)
+        for app, found in means.items():
+            self._scores.recent(app, found)
+        self._shown = frozenset(means)
+
+    def _count(self, outcome: Outcome) -> None:
+        self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
+        self._metrics.count(Stage.MONITOR, outcome)
+
+    def _is_new(self, evaluation_id: str) -> bool:
+        if evaluation_id in self._known:
+            return False
+        self._known[evaluation_id] = None
+        if len(self._known) > self._config.remember:
+            self._known.popitem(last=False)
+        return True
+
+    def _remember(self, evaluation: Evaluation) -> None:
+        app, now = evaluation.app or UNKNOWN, time.time()
+        probability, at = evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
+        self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
+        for name, score in results(evaluation):
+            self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
+        self._statuses[evaluation.composite.status] += 1
+        finding = finding_of(evaluation, self._safety)
+        if evaluation.composite.score is not None:
+            self._recent.append(finding)
+        if evaluation.composite.status is CompositeStatus.UNSAFE:
+            self._incidents.append(finding)
+        shortfall = shortfall_of(evaluation, self._safety) if evaluation.composite.score is None else None
+        if shortfall is not None:
+            self._withheld[evaluation.composite.status][shortfall.reason] += 1
+
+
+def finding_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Finding:
+    """An evaluation in short: its worst dimension speaks for it; of an unsafe one, that which decides about safety."""
+    worst = _worst_of(evaluation, safety)
+    excerpt = evaluation.excerpt
+    return Finding(
+        interaction_id=evaluation.interaction_id,
+        app=evaluation.app or UNKNOWN,
+        score=evaluation.composite.score,
+        status=evaluation.composite.status,
+        dimension=worst,
+        reason=reason_of(evaluation.dimensions[worst]) if worst in evaluation.dimensions else "",
+        question=excerpt.question if excerpt else "",
+        answer=excerpt.answer if excerpt else "",
+        at=evaluation.evaluated_at.timestamp(),
+    )
+
+
+def reason_of(dimension: Dimension) -> str:
+    """What the judge who found the worst has to say."""
+    scored = [verdict for verdict in dimension.judges if verdict.status is Status.SCORED]
+    lowest = min(scored, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
+    return lowest.explanation if lowest else ""
+
+
+def _worst_of(evaluation: Evaluation, safety: str) -> str:
+    """The dimension to look at first; empty where nothing has a score.
+
+    Results of another configuration may have another criterion for safety: then the worst of theirs has to do.
+    """
+    scores = {name: found.score for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
+    known = {name: score for name, score in scores.items() if score is not None}
+    worst = min(known, key=known.__getitem__, default="")
+    if evaluation.composite.status is not CompositeStatus.UNSAFE:
+        return worst
+    return safety if safety in evaluation.dimensions or not worst else worst

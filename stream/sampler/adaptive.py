@@ -1,0 +1,208 @@
+"""Adaptive rates: the step of a fixed scale that meets a target per minute, from the traffic seen, by record time."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from stream.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF, rate_of, steps_within
+from stream.sampler.step_log import Step, StepLog
+
+_BUCKET_MS = 2000
+# The short window answers a burst within seconds; the long one has enough records where there are few.
+_WINDOWS = (15, 150)
+# So unlikely must the traffic be under the step in force (in standard deviations) before another is taken ...
+_SIGMAS = 4.0
+# ... and so far must the ideal be from it, in steps: without this a rate between two steps would go to and fro.
+_DEAD_BAND = 1.0
+# A rate may double at one look, no more: a jump of the clock looks like silence. It falls as far as it must at once.
+_RISE = STEPS_PER_HALF
+# A single record with a wrong time must not move our clock; that many in a row are no accident.
+_LATE = 86_400_000 // _BUCKET_MS
+_EARLY = 600_000 // _BUCKET_MS
+_CONFIRMATIONS = 10
+# Records that come later than this after a step do not have the rate any more that was in force then.
+_REMEMBERED_MS = 7 * 86_400_000
+
+
+class Traffic:
+    """How many records came lately, by a clock that the records' own times drive forward.
+
+    A late record counts when it comes. So records out of order, and partitions that are read at different speeds, are
+    counted in full.
+    """
+
+    def __init__(self) -> None:
+        self._now: int | None = None
+        self._first = 0
+        self._counts: dict[int, int] = {}
+        self._strays: list[tuple[int, int]] = []
+
+    def add(self, at_ms: int, number: int = 1) -> bool:
+        """Counts records of one time; whether the clock moved on by them."""
+        bucket = at_ms // _BUCKET_MS
+        if self._now is None:
+            self._begin(bucket)
+        assert self._now is not None
+        if not -_LATE <= bucket - self._now <= _EARLY:
+            return self._stray(bucket, number)
+        self._strays.clear()
+        return self._count(bucket, number)
+
+    def _count(self, bucket: int, number: int) -> bool:
+        assert self._now is not None
+        moves = bucket > self._now
+        if moves:
+            self._move(bucket)
+        self._counts[self._now] += number
+        return moves
+
+    def _stray(self, bucket: int, number: int) -> bool:
+        """Counts records far from the clock; enough of them in a row take it with them, and all begins anew there."""
+        self._strays.append((bucket, number))
+        if len(self._strays) < _CONFIRMATIONS:
+            return False
+        strays, self._strays = _of_one_place(self._strays), []
+        self._begin(strays[0][0])
+        return sum(self._count(*each) for each in strays) > 0
+
+    def seen(self, buckets: int) -> tuple[int, float]:
+        """Records in the last so many complete buckets, and how many minutes that is, since the beginning at most."""
+        assert self._now is not None
+        begin = max(self._now - buckets, self._first)
+        counted = sum(self._counts.get(bucket, 0) for bucket in range(begin, self._now))
+        return counted, (self._now - begin) * _BUCKET_MS / 60_000
+
+    def leave_behind(self, buckets: int) -> None:
+        """What came before the last so many buckets is not to count any more: the traffic was another then."""
+        assert self._now is not None
+        self._first = max(self._first, self._now - buckets)
+
+    def _begin(self, bucket: int) -> None:
+        self._now = self._first = bucket
+        self._counts = {bucket: 0}
+
+    def _move(self, bucket: int) -> None:
+        self._now = bucket
+        self._counts[bucket] = 0
+        for old in [old for old in self._counts if old < bucket - _WINDOWS[-1]]:
+            del self._counts[old]
+
+
+def _of_one_place(strays: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The last of some records that are near each other in time; all of them where time is passing between them.
+
+    Partitions that are read by turns have times far apart too, and what lies between those is no silence. But they
+    are few, or their times go to and fro; records that come but now and then move on and on.
+    """
+    leaps = [(at, two - one) for at, ((one, _), (two, _)) in enumerate(pairwise(strays), 1) if abs(two - one) > _EARLY]
+    moves_on = len(leaps) >= _CONFIRMATIONS // 2 and all(leap > 0 for _, leap in leaps)
+    return strays if moves_on or not leaps else strays[leaps[-1][0] :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What an adaptive rate is to reach, and the bounds that it keeps to."""
+
+    target_per_minute: float
+    min_rate: float = DEFAULT_MIN_RATE
+    max_rate: float = 1.0
+
+
+class ReplayedRate:
+    """The rate of one rule as a step log has it: nothing is learned from the traffic."""
+
+    def __init__(self, rule: str, goal: Goal, log: StepLog) -> None:
+        self.steps = steps_within(goal.min_rate, goal.max_rate)
+        """The steps it may take, highest rate first."""
+        if not self.steps:
+            raise ValueError(f"no step lies within {goal.min_rate} and {goal.max_rate}")
+        self.share = 1.0
+        """The part of the target that is this process's: its partitions among all."""
+        self._rule = rule
+        self._log = log
+
+    @property
+    def lowest(self) -> float:
+        return rate_of(self.steps[-1])
+
+    @property
+    def highest(self) -> float:
+        return rate_of(self.steps[0])
+
+    def observe(self, at_ms: int, number: int = 1) -> float:
+        """Counts records of the rule; the rate in force for them."""
+        return self.at(at_ms)
+
+    def at(self, at_ms: int) -> float:
+        """The rate in force at a record time; nothing is counted."""
+        return rate_of(self._step_at(at_ms))
+
+    def _step_at(self, at_ms: int) -> int:
+        step = self._log.at(self._rule, at_ms)
+        return self.steps[-1] if step is None else self._clamped(step)
+
+    def _clamped(self, step: int) -> int:
+        return min(max(step, self.steps[0]), self.steps[-1])
+
+
+class AdaptiveRate(ReplayedRate):
+    """The rate of one rule. It begins at the lowest, or where the log ends, and follows the traffic from there.
+
+    Every two seconds of record time, the traffic of the last half minute, then of up to five minutes, is compared with
+    what the step in force is for. Another step is taken when the difference is no chance and more than one step.
+    """
+
+    def __init__(self, rule: str, goal: Goal, log: StepLog, note: Callable[[Step], None] | None = None) -> None:
+        super().__init__(rule, goal, log)
+        self._target = goal.target_per_minute
+        self._note = note
+        self._traffic = Traffic()
+        last = log.last(rule)
+        self._step = self._clamped(last.k) if last else self.steps[-1]
+        self._since: int | None = last.at_ms if last and last.k == self._step else None
+
+    def observe(self, at_ms: int, number: int = 1) -> float:
+        if at_ms <= 0:  # Kafka's sign for a record without a time
+            return rate_of(self._step)
+        complete = self._traffic.add(at_ms, number)
+        if self._since is None:
+            self._take(at_ms, self._step)
+        step = self._step_at(at_ms)
+        if complete and (wanted := self._wanted(step)) != step:
+            self._traffic.leave_behind(_WINDOWS[0])
+            self._take(at_ms, step := wanted)
+        return rate_of(step)
+
+    def _step_at(self, at_ms: int) -> int:
+        if self._since is None or at_ms >= self._since or at_ms <= 0:
+            return self._step
+        return super()._step_at(at_ms)
+
+    def _wanted(self, step: int) -> int:
+        """The step that the traffic asks for; the one in force where there is no clear reason to leave it."""
+        target = self._target * self.share
+        for buckets in _WINDOWS:
+            counted, minutes = self._traffic.seen(buckets)
+            expected = target / rate_of(step) * minutes
+            if abs(counted - expected) <= _SIGMAS * math.sqrt(expected):
+                continue
+            ideal = _ideal(target * minutes, counted)
+            if abs(ideal - step) > _DEAD_BAND:
+                return self._clamped(round(max(ideal, step - _RISE)))
+        return step
+
+    def _take(self, at_ms: int, step: int) -> None:
+        self._step, self._since = step, at_ms
+        entry = Step(at_ms, self._rule, step)
+        self._log.add(entry)
+        self._log.forget(self._rule, at_ms - _REMEMBERED_MS)
+        if self._note is not None:
+            self._note(entry)
+
+
+def _ideal(wanted: float, counted: int) -> float:
+    """The step, as a broken number, at which the wanted ones would be chosen of those counted."""
+    if wanted <= 0:
+        return float(LAST_STEP)
+    return -STEPS_PER_HALF * math.log2(wanted / counted) if counted else -math.inf

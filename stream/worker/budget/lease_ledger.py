@@ -1,0 +1,263 @@
+"""The ledger: what one partition has spent of its share of every budget, and what it may yet spend.
+
+Why no crash and no rebalance can exceed a share, in the order in which things happen:
+1. a lease is proposed: the most that may be spent up to the next commit,
+2. the proposal is committed, fenced, with the partition's offset,
+3. a call reserves the most that it can cost, within what was committed,
+4. the call is made, and what it cost takes the place of what was reserved,
+5. whoever has the partition next counts all that was leased as spent; who gives it up in good order leases no more
+   than was spent.
+
+A call counts in every window that it can belong to while clocks differ by up to `clock_seconds` from the true time:
+near the full hour in two of them. So the true hour's sum is within the share, on whatever side of the hour a clock is,
+and the next hour is leased before it begins.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from stream.worker.budget import offset_note
+from stream.worker.budget.account import Account
+from stream.worker.budget.limits import ALL_APPS, Caps, Limits, Span
+from stream.worker.budget.offset_note import Leases, NoteError, Window
+
+CLOCK_SECONDS = 2.0
+# How long before it is needed a new window is leased: a few commits.
+_AHEAD_SECONDS = 2.0
+
+
+class Refusal(Enum):
+    """Why nothing was reserved."""
+
+    NOT_YET = "not yet"
+    """A lease has to be committed first, a call settled, or the old window to end: worth asking again soon."""
+
+    OVER = "over"
+    """The share of a budget is used up until its window ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ask:
+    """A call's wish: the most it can cost, who it is for, and whether it may use what is kept for safety."""
+
+    amount: int
+    app: str | None = None
+    safety: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Reservation:
+    """Money kept for one call, until it is settled."""
+
+    amount: int
+    accounts: tuple[Account, ...]
+    open: bool = True
+
+
+@dataclass(slots=True)
+class _Pair:
+    """The accounts of one scope in one window: all lanes together, and those other than safety."""
+
+    whole: Account
+    main: Account
+
+    def of(self, *, safety: bool) -> tuple[Account, ...]:
+        return (self.whole,) if safety else (self.whole, self.main)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All accounts of one partition. Times are Unix seconds by the caller's clock, money is in nanodollars."""
+
+    limits: Limits
+    clock_seconds: float = CLOCK_SECONDS
+    excess: int = 0
+    """What calls cost beyond what was reserved for them."""
+    closed: bool = False
+    _windows: dict[Window, dict[str, _Pair]] = field(default_factory=dict)
+    _waiting: dict[Ask, None] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, text: str, limits: Limits, now: float, *, clock_seconds: float = CLOCK_SECONDS) -> "Ledger":
+        """The ledger that a note tells of. What was leased may be spent; so may be all, if the note is unreadable."""
+        ledger = cls(limits, clock_seconds)
+        try:
+            leases = offset_note.read(text)
+        except NoteError:
+            ledger.use_up(now)
+            return ledger
+        for window, scopes in leases.items():
+            if window.span in limits:
+                ledger._windows[window] = {
+                    scope: _recovered(caps, scopes.get(offset_note.short_name(scope), Caps(0, 0)))
+                    for scope, caps in limits[window.span].items()
+                }
+        return ledger
+
+    def encode(self) -> str:
+        """The leases as last proposed."""
+        return offset_note.write(self._leases())
+
+    def use_up(self, now: float) -> None:
+        """Counts the running windows as spent: nobody knows what was."""
+        for span in self.limits:
+            for window in self._current(span, now):
+                for pair in self._opened(window).values():
+                    pair.whole.spent, pair.main.spent = pair.whole.limit, pair.main.limit
+
+    def reserve(self, ask: Ask, now: float) -> Reservation | Refusal:
+        """Keeps the amount in all accounts it belongs to, or in none."""
+        if self.closed:
+            return Refusal.NOT_YET
+        accounts: list[Account] = []
+        refusal = None
+        for span in self.limits:
+            windows = self._current(span, now)
+            for window in windows:
+                for account in self._accounts(window, ask):
+                    accounts.append(account)
+                    if account.is_over(ask.amount) and window == windows[-1]:
+                        return Refusal.OVER
+                    if not account.fits(ask.amount):
+                        refusal = Refusal.NOT_YET
+        if refusal is not None:
+            return refusal
+        for account in accounts:
+            account.reserve(ask.amount)
+        return Reservation(amount=ask.amount, accounts=tuple(accounts))
+
+    def wait_for(self, ask: Ask) -> None:
+        """Lets the next lease be large enough for it, too."""
+        self._waiting[ask] = None
+
+    def wait_no_more(self, ask: Ask) -> None:
+        self._waiting.pop(ask, None)
+
+    def settle(self, reservation: Reservation, actual: int | None) -> None:
+        """Replaces what was reserved by what it cost, or by all of it where that is not known."""
+        if not reservation.open:
+            return
+        reservation.open = False
+        cost = reservation.amount if actual is None else max(0, actual)
+        self.excess += max(0, cost - reservation.amount)
+        for account in reservation.accounts:
+            account.settle(reservation.amount, cost)
+
+    def needs_lease(self, now: float) -> bool:
+        """Whether calls wait for a lease, or soon will."""
+        if self.closed:
+            return any(account.can_give_back for account in self._all_accounts())
+        waiting = self._wanted(now)
+        return any(account.needs_lease(waiting.get(id(account), 0)) for account in self._in_use(now))
+
+    def lease(self, now: float) -> str:
+        """Proposes a lease for what is wanted and gives the note that says so; `committed` makes it good."""
+        self._forget_the_past(now)
+        waiting = {} if self.closed else self._wanted(now)
+        for account in self._in_use(now):
+            account.propose(waiting.get(id(account), 0), ahead=not self.closed)
+        return self.encode()
+
+    def committed(self) -> None:
+        """The last note is in the store for certain. Without this call it may be there, and nothing is spent of it."""
+        for account in self._all_accounts():
+            account.committed()
+
+    def close(self) -> None:
+        """Reserves no more; the next note gives back what is not spent or in flight."""
+        self.closed = True
+
+    def left(self, now: float, app: str | None = None) -> float:
+        """The smallest share, 0 to 1, that the budgets of the app's calls have left for lanes other than safety."""
+        shares = [1.0]
+        for span in self.limits:
+            for scope in (ALL_APPS, app or ALL_APPS):
+                if scope in self.limits[span]:
+                    main = self._opened(self._current(span, now)[-1])[scope].main
+                    shares.append(max(0.0, 1 - main.spent / main.limit) if main.limit else 0.0)
+        return min(shares)
+
+    def standing(self, now: float) -> Iterator[tuple[Span, str, Account]]:
+        """The accounts of the running windows, all lanes together, by their span and scope."""
+        for span in self.limits:
+            for scope, pair in self._opened(self._current(span, now)[-1]).items():
+                yield span, scope, pair.whole
+
+    def _current(self, span: Span, now: float) -> tuple[Window, ...]:
+        """The windows that the true time can be in, and that are not closed yet: one, or two around the edge."""
+        first = int((now - self.clock_seconds) // span.value)
+        last = int((now + self.clock_seconds) // span.value)
+        # A window that somebody with a clock ahead of ours has closed is over: its money was counted, and forgotten.
+        floor = min((window.number for window in self._windows if window.span is span), default=first)
+        first, last = max(first, floor), max(last, floor)
+        return (Window(span, first),) if first == last else (Window(span, first), Window(span, last))
+
+    def _opened(self, window: Window) -> dict[str, _Pair]:
+        if window not in self._windows:
+            self._windows[window] = {
+                scope: _recovered(caps, Caps(0, 0)) for scope, caps in self.limits[window.span].items()
+            }
+        return self._windows[window]
+
+    def _accounts(self, window: Window, ask: Ask) -> Iterator[Account]:
+        scopes = self._opened(window)
+        for scope in (ALL_APPS, ask.app) if ask.app else (ALL_APPS,):  # without a name, it has no budget of its own
+            if scope in scopes:
+                yield from scopes[scope].of(safety=ask.safety)
+
+    def _wanted(self, now: float) -> dict[int, int]:
+        """What waiting calls want of each account, by its identity."""
+        wanted: dict[int, int] = {}
+        for ask in self._waiting:
+            for span in self.limits:
+                for window in self._current(span, now):
+                    for account in self._accounts(window, ask):
+                        if not account.is_over(ask.amount):
+                            wanted[id(account)] = wanted.get(id(account), 0) + ask.amount
+        return wanted
+
+    def _in_use(self, now: float) -> Iterable[Account]:
+        """The accounts of the running windows, and of those that are about to begin."""
+        for span in self.limits:
+            current = self._current(span, now)
+            coming = self._current(span, now + _AHEAD_SECONDS)
+            for window in dict.fromkeys((*current, *coming)):
+                before = self._windows.get(Window(span, window.number - 1), {})
+                for scope, pair in self._opened(window).items():
+                    if window not in current and scope in before:
+                        _go_on(before[scope], pair)
+                    yield pair.whole
+                    yield pair.main
+
+    def _forget_the_past(self, now: float) -> None:
+        for span in self.limits:
+            first = self._current(span, now)[0]
+            self._opened(first)  # remembered even when nothing is spent in it: what is before it is over
+            for window in [each for each in self._windows if each.span is span and each.number < first.number]:
+                del self._windows[window]
+
+    def _all_accounts(self) -> Iterator[Account]:
+        for scopes in self._windows.values():
+            for pair in scopes.values():
+                yield pair.whole
+                yield pair.main
+
+    def _leases(self) -> Leases:
+        return {
+            window: {
+                offset_note.short_name(scope): Caps(pair.whole.proposed, pair.main.proposed)
+                for scope, pair in scopes.items()
+            }
+            for window, scopes in self._windows.items()
+        }
+
+
+def _recovered(limits: Caps, leased: Caps) -> _Pair:
+    return _Pair(Account.recovered(limits.whole, leased.whole), Account.recovered(limits.main, leased.main))
+
+
+def _go_on(before: _Pair, after: _Pair) -> None:
+    """Expects of a window that is about to begin what the one before it saw."""
+    for old, new in ((before.whole, after.whole), (before.main, after.main)):
+        new.pace = max(new.pace, old.pace, old.asked)

@@ -1,0 +1,296 @@
+"""The treasury: the ledgers of a worker's partitions, used by the thread that commits and by the loop that judges.
+
+Which thread does what: assigning, `prepare` and `committed` are the committing thread's; a purse is used in the judges'
+loop. A lock is held around each step of a ledger, never while anything waits.
+"""
+
+import asyncio
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from judges.models.spending import Hold, dollars
+from sinks.metrics.budgets import Standing
+from stream.kafka.offsets import Partition
+from stream.worker.budget.lease_ledger import CLOCK_SECONDS, Ask, Ledger, Refusal, Reservation
+from stream.worker.budget.limits import Budgets, Span, shares
+from stream.worker.budget.offset_note import NoteError, read
+from stream.worker.budget.savings import NONE, Economy, Measure, economy
+
+log = logging.getLogger(__name__)
+
+# How many may try again when a call is settled: what it leaves is seldom enough for two, and the first in line may want
+# another app's money.
+_PER_SETTLEMENT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """What to commit: how far each partition was read, and for those that pay for judging, the note that goes with it.
+
+    An offset of such a partition must never be committed without its note: that would erase what was spent.
+    """
+
+    offsets: Mapping[Partition, int]
+    notes: Mapping[Partition, str]
+    opened: Mapping[Partition, "_Open"] = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A partition's ledger for as long as one worker has the partition."""
+
+    ledger: Ledger
+    offset: int | None
+    """The last one committed; None before the first."""
+
+
+class Treasury:
+    """Without budgets it limits nothing and writes no notes."""
+
+    def __init__(
+        self,
+        budgets: Budgets | None,
+        *,
+        topic: str,
+        safety_lane: str | None = "safety",
+        clock: Callable[[], float] = time.time,
+        clock_seconds: float = CLOCK_SECONDS,
+    ) -> None:
+        """The partitions of `topic` divide the budgets; those of the same number on other topics share theirs."""
+        self._budgets = budgets
+        self._topic = topic
+        self._safety_lane = safety_lane
+        self._clock = clock
+        self._clock_seconds = clock_seconds
+        self._lock = threading.Lock()
+        self._open: dict[int, _Open] = {}
+        self._unread: set[int] = set()
+        # In the order in which they came; the values are of no use.
+        self._waiters: dict[int, dict[asyncio.Future[None], None]] = {}
+        self._excess = 0
+        self.refused = 0
+        """Calls that were not made because a budget was used up."""
+
+    @property
+    def active(self) -> bool:
+        return self._budgets is not None
+
+    @property
+    def excess_usd(self) -> float:
+        """What calls cost beyond what was reserved for them, since the start."""
+        with self._lock:
+            return dollars(self._excess + sum(each.ledger.excess for each in self._open.values()))
+
+    # Partitions come and go
+
+    def assigned(self, partitions: Collection[Partition]) -> None:
+        """Partitions are ours; nothing is paid from them until their notes were read."""
+        if self._budgets is not None:
+            self._unread |= {partition.number for partition in partitions if partition.topic == self._topic}
+
+    @property
+    def unread(self) -> list[Partition]:
+        """Partitions whose committed offset and note have to be looked up, now or as soon as that can be done."""
+        return [Partition(self._topic, number) for number in sorted(self._unread)]
+
+    def opened(self, partition: Partition, offset: int | None, note: str, *, partitions: int) -> None:
+        """What the group's coordinator has of a partition, of so many that the topic has."""
+        assert self._budgets is not None
+        limits = shares(self._budgets, partition.number, partitions)
+        now = self._clock()
+        try:
+            read(note)
+        except NoteError as error:
+            log.warning("%s: %s; what is left of this hour's and day's budget is not spent", partition, error)
+        ledger = Ledger.decode(note, limits, now, clock_seconds=self._clock_seconds)
+        with self._lock:
+            self._open[partition.number] = _Open(ledger, offset)
+        self._unread.discard(partition.number)
+        self._wake((partition.number,))
+
+    def closing(self, partitions: Collection[Partition]) -> None:
+        """No further calls are paid from these; what they do not need is given back with the next commit."""
+        with self._lock:
+            for opened in self._of(partitions):
+                opened.ledger.close()
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """The partitions are another's."""
+        with self._lock:
+            for opened in self._of(partitions):
+                opened.ledger.close()
+                self._excess += opened.ledger.excess
+            for partition in partitions:
+                if partition.topic == self._topic:
+                    self._open.pop(partition.number, None)
+                    self._unread.discard(partition.number)
+
+    def _of(self, partitions: Collection[Partition]) -> list[_Open]:
+        numbers = {partition.number for partition in partitions if partition.topic == self._topic}
+        return [opened for number, opened in self._open.items() if number in numbers]
+
+    # Commits
+
+    @property
+    def urgent(self) -> bool:
+        """Whether calls wait for a commit, or soon will."""
+        now = self._clock()
+        with self._lock:
+            return any(opened.ledger.needs_lease(now) for opened in self._open.values())
+
+    def prepare(self, offsets: Mapping[Partition, int], oldest: Callable[[Partition], int | None]) -> Paper:
+        """What to commit beside these offsets: notes with them, and leases of partitions that have no results yet.
+
+        `oldest` gives the offset of a partition's first record that was started and not committed, if there is one.
+        To be called at every turn of committing, also when there is nothing to commit.
+        """
+        if not self.active:
+            return Paper(offsets=offsets, notes={})
+        wanted, notes, opened = dict(offsets), {}, {}
+        now = self._clock()
+        with self._lock:
+            for number, each in self._open.items():
+                partition = Partition(self._topic, number)
+                if partition not in wanted and each.ledger.needs_lease(now):
+                    offset = each.offset if each.offset is not None else oldest(partition)
+                    if offset is not None:
+                        wanted[partition] = offset
+                if partition in wanted:
+                    notes[partition], opened[partition] = each.ledger.lease(now), each
+        # Time goes on: what waited for the end of a window may be paid now. Who needs the commit is told after it.
+        self._wake(self._open.keys() - {partition.number for partition in notes})
+        for partition in wanted:
+            if partition.topic == self._topic and partition not in notes:
+                raise RuntimeError(f"{partition}: an offset without a note would erase what was spent")
+        return Paper(offsets=wanted, notes=notes, opened=opened)
+
+    def committed(self, paper: Paper) -> None:
+        """The transaction with the paper went through for certain."""
+        with self._lock:
+            for partition, opened in paper.opened.items():
+                opened.offset = paper.offsets[partition]
+                opened.ledger.committed()
+        self._wake(partition.number for partition in paper.opened)
+
+    # Calls
+
+    def knows(self, partition: Partition) -> bool:
+        """Whether calls for the partition's records can be paid, and its offset be committed."""
+        return not self.active or partition.number in self._open
+
+    def purse(self, partition: Partition, app: str | None, lane: str) -> "PartitionPurse | None":
+        """What a record's calls are paid from, whatever topic of ours the record is on; None without budgets."""
+        if not self.active:
+            return None
+        return PartitionPurse(self, partition.number, app=app, safety=lane == self._safety_lane)
+
+    def economy(self, partition: Partition, app: str | None, lane: str, measures: Sequence[Measure]) -> Economy:
+        """What to leave out for a record; nothing on the safety lane."""
+        if not self.active or lane == self._safety_lane:
+            return NONE
+        return economy(self.left(partition, app), measures)
+
+    def standing(self) -> list[Standing]:
+        """How the budgets stand, as far as our partitions have them."""
+        sums: dict[tuple[Span, str], tuple[int, int]] = {}
+        now = self._clock()
+        with self._lock:
+            for opened in self._open.values():
+                for span, scope, account in opened.ledger.standing(now):
+                    spent, limit = sums.get((span, scope), (0, 0))
+                    sums[span, scope] = spent + account.used, limit + account.limit
+        return [
+            Standing(window=span.name.lower(), app=scope, spent_usd=dollars(spent), limit_usd=dollars(limit))
+            for (span, scope), (spent, limit) in sums.items()
+        ]
+
+    def left(self, partition: Partition, app: str | None) -> float:
+        """The share left of the budgets that the app's calls count in, 0 to 1, as its partition sees it."""
+        with self._lock:
+            opened = self._open.get(partition.number)
+            return opened.ledger.left(self._clock(), app) if opened is not None else 1.0
+
+    def reserve(self, number: int, ask: Ask, waiter: "asyncio.Future[None]") -> "_PartitionHold | Refusal":
+        """Tries once; when it is worth trying again, the waiter is told."""
+        with self._lock:
+            opened = self._open.get(number)
+            found = Refusal.NOT_YET if opened is None else opened.ledger.reserve(ask, self._clock())
+            if opened is not None and isinstance(found, Reservation):
+                return _PartitionHold(self, number, opened.ledger, found)
+            if found is Refusal.OVER:
+                self.refused += 1
+                return Refusal.OVER
+            if opened is not None:
+                opened.ledger.wait_for(ask)
+            self._waiters.setdefault(number, {})[waiter] = None
+            return Refusal.NOT_YET
+
+    def withdraw(self, number: int, ask: Ask, waiter: "asyncio.Future[None] | None") -> None:
+        with self._lock:
+            if number in self._open:
+                self._open[number].ledger.wait_no_more(ask)
+            if waiter is not None:
+                self._waiters.get(number, {}).pop(waiter, None)
+
+    def settle(self, number: int, ledger: Ledger, reservation: Reservation, nano: int | None) -> None:
+        with self._lock:
+            ledger.settle(reservation, nano)
+        self._wake((number,), _PER_SETTLEMENT)
+
+    def _wake(self, numbers: Iterable[int], most: int | None = None) -> None:
+        """Lets those try again that wait for some partitions, or the first so many of each."""
+        with self._lock:
+            waiters = []
+            for number in numbers:
+                line = self._waiters.get(number, {})
+                chosen = list(itertools.islice(line, most))
+                waiters += chosen
+                for waiter in chosen:
+                    del line[waiter]
+        if not waiters:
+            return
+        for loop in {waiter.get_loop() for waiter in waiters}:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_let_go, [waiter for waiter in waiters if waiter.get_loop() is loop])
+
+
+def _let_go(waiters: list["asyncio.Future[None]"]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+class PartitionPurse:
+    """Pays for the calls of one record from its partition's share."""
+
+    def __init__(self, treasury: Treasury, number: int, *, app: str | None, safety: bool) -> None:
+        self._treasury, self._number = treasury, number
+        self._app, self._safety = app, safety
+
+    async def reserve(self, nano: int) -> Hold | None:
+        ask = Ask(amount=nano, app=self._app, safety=self._safety)
+        loop, waiter = asyncio.get_running_loop(), None
+        try:
+            while True:
+                waiter = loop.create_future()
+                found = self._treasury.reserve(self._number, ask, waiter)
+                if found is not Refusal.NOT_YET:
+                    return None if isinstance(found, Refusal) else found
+                await waiter
+        finally:
+            self._treasury.withdraw(self._number, ask, waiter)
+
+
+@dataclass(frozen=True, slots=True)
+class _PartitionHold:
+    treasury: Treasury
+    number: int
+    ledger: Ledger
+    reservation: Reservation
+
+    def settle(self, nano: int | None) -> None:
+        self.treasury.settle(self.number, self.ledger, self.reservation, nano)

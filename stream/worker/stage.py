@@ -1,0 +1,341 @@
+"""The judge worker: judges sampled records in a bounded pool and publishes results in offset order.
+
+The order in which things happen is what keeps records from being lost or published twice:
+1. a record is started only while it fits into the pool and under the run-ahead cap,
+2. it is judged; an unsafe verdict goes to the critical topic at once,
+3. its result waits until every earlier record of its partition has one,
+4. the critical notices are known to have arrived,
+5. results and offsets are published in one transaction,
+6. only then are they counted and forgotten.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable
+
+from judges.evaluation import Evaluation, SafetyNotice
+from judges.evaluator import Evaluator
+from sinks.base import Sink
+from sinks.metrics import Outcome, PipelineMetrics, Stage
+from sinks.topics import CriticalTopic
+from stream.config import Config
+from stream.errors import PublishAborted
+from stream.feeding import feed
+from stream.kafka.consume_produce import Exchange
+from stream.kafka.offsets import OffsetTracker, Partition, Ticket
+from stream.kafka.producers.immediate import Outlet
+from stream.kafka.record import Record
+from stream.records.envelope import is_canary
+from stream.worker.budget import Treasury
+from stream.worker.budget.limits import Budgets
+from stream.worker.failure_log import JudgeFailures
+from stream.worker.fair_share import Shares
+from stream.worker.judging import Judged, Judging
+from stream.worker.pool import JudgePool
+from stream.worker.recent_evaluations import Finished
+from stream.worker.retries import Retries
+from stream.worker.waiting_line import Waiting, WaitingLine
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.02
+_TELL_SECONDS = 0.25
+_POLL_RECORDS = 64
+_ARRIVAL_SECONDS = 5.0
+_PAST_SECONDS = 5.0
+# A broker that does not say, or lags behind, is not asked at every step.
+_ASK_AGAIN_SECONDS = 1.0
+
+
+class Worker:
+    """One process's share of the judging."""
+
+    stage = Stage.WORKER
+
+    def __init__(
+        self,
+        config: Config,
+        evaluator: Evaluator,
+        metrics: PipelineMetrics,
+        sinks: Iterable[Sink[Evaluation]] = (),
+    ) -> None:
+        self._config = config.worker
+        self._evaluator = evaluator
+        self._metrics = metrics
+        self.sinks = list(sinks)
+        """What is told of every evaluation that is counted as scored or unscored, and of no other: figures add up."""
+        self._critical: Sink[SafetyNotice] = CriticalTopic(config.topics.critical)
+        self._retries = Retries(config)
+        self._queue = config.topics.sampled
+        self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
+        safety = config.sampling.safety
+        self._treasury = Treasury(
+            Budgets.of(config), topic=self._queue, safety_lane=None if safety is None else safety.lane
+        )
+        self._judging = Judging(
+            config,
+            evaluator,
+            self._finished,
+            retries=self._retries,
+            treasury=self._treasury,
+            on_unsafe=self._on_unsafe,
+        )
+        self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
+        self._waiting = WaitingLine(self._retries, config.input)
+        self._shares = Shares(config.worker.concurrency)
+        # Places that an app with more than its share leaves to the others, even when they have no record now.
+        self._reserve = config.worker.concurrency // 4 if config.worker.fair else 0
+        self._assigned_at: dict[Partition, float] = {}
+        self._apps: dict[Ticket, str | None] = {}
+        self._paused: set[Partition] = set()
+        self._unsure: set[Partition] = set()
+        self._draining = False
+        self._failures = JudgeFailures()
+        self._published_at = self._told_at = time.monotonic()
+        self._ask_at = 0.0
+        metrics.evaluator(evaluator.info)
+        self._exchange = Exchange(
+            config.kafka,
+            topic=self._queue,
+            beside=(*self._retries.topics, self._retries.overflow),
+            group=config.worker.group,
+            instance=config.worker.instance,
+            listener=self,
+        )
+        self._outlet = Outlet(
+            config.kafka,
+            client=f"{config.worker.group}-critical-{self._exchange.name}",
+            delivered=metrics.critical_delivered,
+        )
+
+    @property
+    def pulse(self) -> Exchange:
+        return self._exchange
+
+    def run(self, stop: threading.Event) -> None:
+        """Judges until told to stop, then finishes what is in flight, as far as `drain_seconds` allow."""
+        self._pool: JudgePool[Judged] = JudgePool(self._config.concurrency)
+        self._exchange.start()
+        try:
+            with self._finished:
+                while not stop.is_set():
+                    self._step()
+                self._drain()
+        finally:
+            self._failures.tell(rest=True)
+            try:
+                self._pool.close(self._evaluator.aclose())
+            finally:
+                self._exchange.close()
+                self._outlet.arrived(_ARRIVAL_SECONDS)
+
+    def _drain(self) -> None:
+        """Finishes what is in flight; goes on polling, because a rebalance under way must end before we can commit."""
+        self._draining = True
+        seconds, left = self._config.drain_seconds, self._tracker.outstanding
+        if left:
+            log.info("finishing %d records, for up to %g s; Ctrl-C leaves them", left, seconds)
+        deadline = time.monotonic() + seconds
+        while self._tracker.outstanding and time.monotonic() < deadline:
+            self._step()
+
+    def on_assigned(self, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            self._tracker.assign(partition, shares=partition.topic == self._queue)
+            self._waiting.open(partition)
+            self._assigned_at[partition] = time.monotonic()
+        # The client keeps a pause from an earlier assignment.
+        self._unsure |= set(partitions)
+        self._treasury.assigned(partitions)
+        self._ask_at = 0.0
+        self._finished.look()
+
+    def on_revoked(self, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            self._waiting.close(partition)
+        self._settle(partitions)
+        self._release(partitions)
+
+    def on_lost(self, partitions: Collection[Partition]) -> None:
+        self._release(partitions)
+
+    def _step(self) -> None:
+        for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
+            self._take(record)
+        self._look_up_what_was_spent()
+        self._start_waiting()
+        self._collect()
+        if time.monotonic() - self._published_at >= self._config.commit_seconds:
+            self._publish()
+        self._hold_back()
+        if time.monotonic() - self._told_at >= _TELL_SECONDS:
+            self._tell()
+
+    def _take(self, record: Record) -> None:
+        app = self._waiting.add(record).app
+        # What comes a second time would make its app look noisier, and canaries are no app that has a share.
+        if record.partition.topic == self._queue and not is_canary(record.headers):
+            self._shares.saw(app)
+
+    def _look_up_what_was_spent(self) -> None:
+        unread = self._treasury.unread
+        if not unread or time.monotonic() < self._ask_at:
+            return
+        found = self._exchange.marks(unread)
+        self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
+        if found is not None:
+            count, marks = found
+            for partition, mark in marks.items():
+                offset = mark.offset if mark.offset >= 0 else None
+                # A broker that has not heard of the topic's growth yet would give each partition too large a share.
+                if partition.number < count:
+                    self._treasury.opened(partition, offset, mark.note, partitions=count)
+
+    def _tell(self) -> None:
+        """Says how much there is to do: what waits for its time is not among it."""
+        self._told_at = time.monotonic()
+        due = (self._queue, self._retries.overflow)
+        lag = self._exchange.lag(due) + self._waiting.count(due)
+        self._metrics.in_flight(self._pool.in_flight)
+        self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
+        self._metrics.lag(self.stage, lag)
+        funds = self._treasury
+        self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
+        self._metrics.parked(self._exchange.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
+        self._exchange.backlog = lag + self._pool.in_flight
+
+    def _start_waiting(self) -> None:
+        """Starts records of all partitions in turn, so that none waits for another."""
+        if self._draining:
+            return
+        for lane in self._waiting.lanes():
+            startable = lane
+            while startable:
+                startable = [partition for partition in startable if self._start_one(partition)]
+
+    def _start_one(self, partition: Partition) -> bool:
+        """Starts the partition's next record if it may; False when the partition can start no more."""
+        waiting = self._waiting.first(partition)
+        if waiting is None or not self._tracker.may_start(partition):
+            return False
+        if not self._knows_the_past(partition) or not self._treasury.knows(partition):
+            return False
+        crowded = self._pool.free <= self._reserve
+        late = crowded and self._is_late(waiting)
+        if not late and (not self._pool.free or (crowded and partition.topic == self._retries.overflow)):
+            return False
+        arrival, app = self._waiting.take(partition)
+        ticket = self._tracker.start(partition, arrival.record.offset)
+        if late:
+            judged = Judged(outcome=Outcome.DEFERRED, messages=[self._retries.deferred(arrival)])
+            self._tracker.finish(ticket, judged)
+        else:
+            self._apps[ticket] = app
+            self._shares.started(app)
+            self._pool.submit(ticket, self._judging.judge(arrival))
+        return True
+
+    def _is_late(self, waiting: Waiting) -> bool:
+        """Whether a record comes after those of other apps, on the overflow topic; poison is none to be moved."""
+        record = waiting.arrival.record
+        movable = self._config.fair and record.partition.topic == self._queue and record.problem is None
+        return movable and not is_canary(record.headers) and self._shares.exceeded(waiting.app)
+
+    def _knows_the_past(self, partition: Partition) -> bool:
+        """Whether all is known that the partition's last owner published, or was waited for long enough.
+
+        A transaction that a crash left open hides what came after it, until the broker ends it.
+        """
+        since = self._assigned_at[partition]
+        return self._finished.known_at >= since or time.monotonic() - since > _PAST_SECONDS
+
+    def _collect(self, seconds: float = 0.0) -> None:
+        for ticket, judged in self._pool.collect(seconds):
+            self._left_the_pool(ticket)
+            self._tracker.finish(ticket, judged)
+            if judged.evaluation is not None:
+                self._failures.note(judged.evaluation)
+        self._failures.tell()
+
+    def _left_the_pool(self, ticket: Ticket) -> None:
+        if ticket in self._apps:
+            self._shares.ended(self._apps.pop(ticket))
+
+    def _publish(self) -> None:
+        self._published_at = time.monotonic()
+        ready = self._tracker.ready()
+        if ready and not self._outlet.arrived():
+            ready = []  # and yet what judging may cost is written down: others wait for that
+        paper = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
+        if not paper.offsets:
+            return
+        messages = [message for part in ready for judged in part.results for message in judged.messages]
+        try:
+            self._exchange.publish(messages, paper.offsets, paper.notes)
+        except PublishAborted:
+            return
+        self._treasury.committed(paper)
+        self._tracker.committed(ready)
+        for part in ready:
+            for judged in part.results:
+                self._judging.published(judged)
+                self._count(judged)
+
+    def _uncommitted_offset(self, partition: Partition) -> int | None:
+        """The offset of a partition of which none was committed: it stays where it is.
+
+        With nothing of it in work there may be records of its number on the topics beside.
+        """
+        oldest = self._tracker.oldest(partition)
+        return self._exchange.beginning(partition) if oldest is None else oldest
+
+    def _settle(self, partitions: Collection[Partition]) -> None:
+        """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
+        deadline = time.monotonic() + self._config.drain_seconds
+        # With nothing in flight (the pool was closed before) there is nothing to wait for.
+        while self._tracker.unfinished(partitions) and self._pool.in_flight and time.monotonic() < deadline:
+            self._collect(_POLL_SECONDS)
+            if self._treasury.urgent:
+                self._publish()
+        self._outlet.arrived(max(0.0, deadline - time.monotonic()))
+        self._treasury.closing(partitions)
+        self._publish()
+        left = self._tracker.uncommitted(partitions)
+        if left:
+            log.warning("%d records are left unfinished and uncommitted, for the next worker on this broker", left)
+
+    def _release(self, partitions: Collection[Partition]) -> None:
+        self._pool.cancel(partitions)
+        for ticket in [ticket for ticket in self._apps if ticket.partition in partitions]:
+            self._left_the_pool(ticket)
+        self._judging.forget(partitions)
+        self._treasury.forget(partitions)
+        self._paused -= set(partitions)
+        self._unsure -= set(partitions)
+        for partition in partitions:
+            self._tracker.revoke(partition)
+            self._assigned_at.pop(partition, None)
+            self._waiting.close(partition)
+
+    def _hold_back(self) -> None:
+        """Lets the broker keep what would only wait here."""
+        if resume := (self._paused & self._waiting.empty()) | self._unsure:
+            self._exchange.resume(resume)
+        self._paused -= resume
+        self._unsure.clear()
+        if pause := self._waiting.full() - self._paused:
+            self._exchange.pause(pause)
+        self._paused |= pause
+
+    def _on_unsafe(self, notice: SafetyNotice) -> None:
+        for message in self._critical.write(notice):
+            self._outlet.send(message)
+
+    def _count(self, judged: Judged) -> None:
+        self._metrics.count(self.stage, Outcome.CONSUMED)
+        self._metrics.count(self.stage, judged.outcome, reason=judged.reason)
+        if judged.evaluation is not None:
+            self._metrics.judged(judged.evaluation, published=judged.is_published)
+            if judged.is_published:
+                feed(self.sinks, judged.evaluation)

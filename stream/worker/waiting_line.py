@@ -1,0 +1,84 @@
+"""The waiting line of a worker: records that were read and not yet started, by partition."""
+
+import time
+from collections import deque
+from collections.abc import Collection
+from typing import NamedTuple
+
+from stream.config import InputConfig
+from stream.errors import RecordError
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
+from stream.records.body import BodyReader, app_getter
+from stream.worker.retries import Arrival, Retries
+
+# Records and bytes of a partition that wait in memory before the broker is told to hold the rest.
+_RECORDS = 64
+_BYTES = 8 * 1024 * 1024
+
+
+class Waiting(NamedTuple):
+    """A record in the line, and the app it comes from where that can be read."""
+
+    arrival: Arrival
+    app: str | None
+
+
+class WaitingLine:
+    """Keeps the order of each partition. Records of the retry topics wait here until they are due."""
+
+    def __init__(self, retries: Retries, records: InputConfig) -> None:
+        self._retries = retries
+        self._lines: dict[Partition, deque[Waiting]] = {}
+        self._bytes: dict[Partition, int] = {}
+        self._body = BodyReader(records)
+        self._app = app_getter(self._body)
+
+    def open(self, partition: Partition) -> None:
+        self._lines[partition], self._bytes[partition] = deque(), 0
+
+    def close(self, partition: Partition) -> None:
+        self._lines.pop(partition, None)
+        self._bytes.pop(partition, None)
+
+    def add(self, record: Record) -> Waiting:
+        waiting = Waiting(self._retries.arrived(record), self._app_of(record))
+        self._lines[record.partition].append(waiting)
+        self._bytes[record.partition] += _size(record)
+        return waiting
+
+    def first(self, partition: Partition) -> Waiting | None:
+        """The partition's next record, if it has one that is due."""
+        line = self._lines.get(partition)
+        return line[0] if line and line[0].arrival.due_at <= time.time() else None
+
+    def take(self, partition: Partition) -> Waiting:
+        waiting = self._lines[partition].popleft()
+        self._bytes[partition] -= _size(waiting.arrival.record)
+        return waiting
+
+    def lanes(self) -> tuple[list[Partition], list[Partition]]:
+        """The partitions that have records, those of the overflow topic by themselves: they come last."""
+        busy = [partition for partition, line in self._lines.items() if line]
+        last = [partition for partition in busy if partition.topic == self._retries.overflow]
+        return [partition for partition in busy if partition not in last], last
+
+    def count(self, topics: Collection[str]) -> int:
+        """How many wait of some topics."""
+        return sum(len(line) for partition, line in self._lines.items() if partition.topic in topics)
+
+    def full(self) -> set[Partition]:
+        return {p for p, line in self._lines.items() if len(line) >= _RECORDS or self._bytes[p] >= _BYTES}
+
+    def empty(self) -> set[Partition]:
+        return {partition for partition, line in self._lines.items() if not line}
+
+    def _app_of(self, record: Record) -> str | None:
+        try:
+            return self._app(self._body.read(record.value))
+        except RecordError:
+            return None
+
+
+def _size(record: Record) -> int:
+    return len(record.value or b"")

@@ -1,0 +1,34 @@
+"""Invented series for the tests of the detector."""
+
+import random
+from collections.abc import Iterable, Iterator
+
+from stream.monitor.detection import Event, Settings, State, observe
+
+START = 1_700_000_000.0
+STEP = 72.0
+"""Fifty scores an hour."""
+
+
+def passes(mean: float, count: int, rng: random.Random) -> Iterator[float]:
+    return (float(rng.random() < mean) for _score in range(count))
+
+
+def watched(
+    settings: Settings,
+    scores: Iterable[float],
+    *,
+    state: State | None = None,
+    probability: float = 1.0,
+    step: float = STEP,
+) -> tuple[State, list[tuple[int, Event]]]:
+    """The state after these scores, and the events with the number of the score at which each came."""
+    state = state or State()
+    at = (state.at or START) if state.at is not None else START - step
+    events = []
+    for number, score in enumerate(scores):
+        at += step
+        state, event = observe(state, settings, score, probability, at=at)
+        if event is not None:
+            events.append((number, event))
+    return state, events

@@ -1,0 +1,137 @@
+"""Two versions: a difference is said only where there is one, whatever their shares, weights and common changes."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.monitor.detection import Side, VersionSettings, VersionState, compare_versions, observe_version
+from stream.monitor.detection.evidence import total
+
+PLAIN = VersionSettings()
+UNIT = st.floats(0.0, 1.0)
+
+
+def compared(
+    subject: VersionSettings, a: float, b: float, count: int, *, seed: int = 1, share_of_a: float = 0.5
+) -> tuple[VersionState, int | None]:
+    """Passes and fails of both; the number of scores after which A was said to be worse."""
+    rng = random.Random(seed)
+    state, found = VersionState(), None
+    for number in range(count):
+        side = Side.A if rng.random() < share_of_a else Side.B
+        score = float(rng.random() < (a if side is Side.A else b))
+        state, is_news = observe_version(state, subject, side, score)
+        if is_news:
+            assert found is None
+            found = number + 1
+    return state, found
+
+
+@pytest.mark.parametrize("share_of_a", [0.5, 0.1, 0.9])
+def test_a_worse_version_is_found_out_and_stays_so(share_of_a: float) -> None:
+    state, found = compared(PLAIN, 0.7, 0.9, 3000, share_of_a=share_of_a)
+    assert found is not None
+    assert state.is_worse
+    result = compare_versions(state, PLAIN)
+    assert result.is_worse
+    assert result.difference.low <= -0.2 <= result.difference.high < 0.0
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.9, 0.9), (0.9, 0.7), (0.5, 0.5)])
+def test_one_that_is_as_good_or_better_is_not_called_worse(a: float, b: float) -> None:
+    state, found = compared(PLAIN, a, b, 3000)
+    assert found is None
+    difference = compare_versions(state, PLAIN).difference
+    assert difference.low <= a - b <= difference.high
+
+
+def test_a_difference_within_the_margin_is_not_called_worse() -> None:
+    assert compared(VersionSettings(margin=0.2), 0.75, 0.9, 3000)[1] is None
+    assert compared(VersionSettings(margin=0.05), 0.75, 0.9, 3000)[1] is not None
+
+
+def test_nothing_is_said_of_one_version_alone() -> None:
+    state, found = compared(PLAIN, 0.0, 1.0, 500, share_of_a=1.0)
+    assert found is None
+    assert total(state.evidence) == pytest.approx(1.0)
+    assert compare_versions(state, PLAIN).difference == (None, -1.0, 1.0, 0.0, 0)
+
+
+def test_what_changes_both_versions_is_no_difference() -> None:
+    rng = random.Random(5)
+    state = VersionState()
+    for number in range(4000):
+        side = Side.A if rng.random() < 0.5 else Side.B
+        mean = 0.95 if number % 1000 < 500 else 0.4
+        state, is_news = observe_version(state, PLAIN, side, float(rng.random() < mean))
+        assert not is_news
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 1.0), st.floats(0.05, 1.0), UNIT), min_size=1, max_size=3),
+    st.lists(st.tuples(st.floats(0.1, 1.0), st.floats(0.05, 1.0), UNIT), min_size=1, max_size=3),
+    st.integers(1, 3),
+)
+@settings(max_examples=60)
+def test_evidence_does_not_grow_on_average_if_the_traffic_of_both_is_equally_good(
+    a: list[tuple[float, float, float]], b: list[tuple[float, float, float]], of_a: int
+) -> None:
+    """Exactly: strata of (share of the traffic, probability, score); the margin is what B is better by in fact."""
+    subject = VersionSettings(margin=max(-0.99, min(0.99, mean(b) - mean(a))), lowest_probability=0.05, floor=0.05)
+    if subject.margin < mean(b) - mean(a):
+        return
+    expected = 0.0
+    for path in itertools.product(*[judged(a)] * of_a, judged(b)):
+        state, chance = VersionState(), 1.0
+        for number, (likely, probability, score) in enumerate(path):
+            side = Side.A if number < of_a else Side.B
+            state, _news = observe_version(state, subject, side, score, probability)
+            chance *= likely
+        expected += chance * total(state.evidence)
+    assert expected <= 1.0 + 1e-9
+
+
+def mean(strata: list[tuple[float, float, float]]) -> float:
+    return sum(share * score for share, _probability, score in strata) / sum(share for share, _, _ in strata)
+
+
+def judged(strata: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """How likely the next score is to be of each stratum: by its share, and the probability that it is judged."""
+    chosen = sum(share * probability for share, probability, _score in strata)
+    return [(share * probability / chosen, probability, score) for share, probability, score in strata]
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(Side)), UNIT, st.sampled_from([1.0, 0.2])), max_size=60))
+@settings(max_examples=50)
+def test_what_is_stored_and_read_after_every_score_gives_the_same(scores: list[tuple[Side, float, float]]) -> None:
+    kept, stored = VersionState(), VersionState().as_json()
+    for side, score, probability in scores:
+        kept, news = observe_version(kept, PLAIN, side, score, probability)
+        read, again = observe_version(VersionState.from_json(stored), PLAIN, side, score, probability)
+        stored = read.as_json()
+        assert (read, again) == (kept, news)
+        assert len(stored) < 1000
+
+
+def test_evidence_never_overflows() -> None:
+    state = VersionState()
+    for _pair in range(3000):
+        state, _news = observe_version(state, PLAIN, Side.A, 0.0)
+        state, _news = observe_version(state, PLAIN, Side.B, 1.0)
+    assert VersionState.from_json(state.as_json()) == state
+    assert compare_versions(state, PLAIN).evidence > 100.0
+
+
+@pytest.mark.parametrize("wrong", [{"score": 1.5}, {"score": float("nan")}, {"probability": 0.0}])
+def test_what_is_no_score_or_probability_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="not"):
+        observe_version(VersionState(), PLAIN, Side.A, **({"score": 0.5} | wrong))
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"miss": 1.0}, {"margin": 1.0}, {"lowest_probability": 0.0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        VersionSettings(**wrong)

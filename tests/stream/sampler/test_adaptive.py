@@ -1,0 +1,372 @@
+"""Adaptive rates: on their steps and within bounds always, at the target soon, at rest after, and repeatable."""
+
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.errors import StageError
+from stream.rate_scale import rate_of, steps_within
+from stream.sampler.adaptive import AdaptiveRate, Goal, ReplayedRate
+from stream.sampler.step_log import Step, StepFile, StepLog, StepLogError, read_step_log
+
+START = 1_790_000_000_000
+SECOND = 1000
+MINUTE = 60 * SECOND
+
+
+def adaptive(
+    log: StepLog | None = None, *, target: float = 60.0, low: float = 0.001, high: float = 1.0
+) -> AdaptiveRate:
+    return AdaptiveRate("r", Goal(target_per_minute=target, min_rate=low, max_rate=high), log or StepLog())
+
+
+def poisson(per_minute: float, minutes: float, rng: random.Random, start: int = START) -> Iterator[int]:
+    """Times of records that come by chance, so many a minute."""
+    at = float(start)
+    while (at := at + rng.expovariate(per_minute / MINUTE)) < start + minutes * MINUTE:
+        yield int(at)
+
+
+def fed(rate: AdaptiveRate, times: Iterator[int]) -> list[tuple[int, float]]:
+    return [(at, rate.observe(at)) for at in times]
+
+
+def changes(found: list[tuple[int, float]]) -> int:
+    return sum(one != two for (_, one), (_, two) in pairwise(found))
+
+
+# Steps
+
+
+def test_four_steps_halve_a_rate_exactly() -> None:
+    assert [rate_of(step) for step in range(0, 20, 4)] == [1.0, 0.5, 0.25, 0.125, 0.0625]
+    for step in range(200):
+        assert rate_of(step) == pytest.approx(2 ** (-step / 4), rel=1e-15)
+        assert rate_of(step + 4) == rate_of(step) / 2
+
+
+@given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
+def test_the_steps_within_bounds_are_all_that_lie_there(one: float, two: float) -> None:
+    low, high = sorted((one, two))
+    assert list(steps_within(low, high)) == [step for step in range(100) if low <= rate_of(step) <= high]
+
+
+def test_bounds_too_close_together_leave_no_step() -> None:
+    assert not steps_within(0.51, 0.55)
+    with pytest.raises(ValueError, match="no step"):
+        adaptive(low=0.51, high=0.55)
+
+
+# Following the traffic
+
+
+@pytest.mark.parametrize("per_minute", [30, 200, 1200, 6000])
+def test_the_target_is_met_within_a_fifth_after_a_minute(per_minute: int) -> None:
+    rate = adaptive(target=60.0)
+    found = fed(rate, poisson(per_minute, 6, random.Random(per_minute)))
+    late = [pi for at, pi in found if at >= START + MINUTE]
+    expected = min(60.0, per_minute)
+    # What would be chosen of the records that came, and how far chance alone may take their number.
+    assert 0.75 * expected < sum(late) / 5 < 1.3 * expected
+
+
+@pytest.mark.parametrize(("before", "after"), [(600, 6000), (6000, 600), (120, 1200), (1200, 120)])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tenfold_change_is_followed_within_a_minute(before: int, after: int, seed: int) -> None:
+    rng = random.Random(seed)
+    rate = adaptive(target=30.0)
+    fed(rate, poisson(before, 5, rng))
+    fed(rate, poisson(after, 1, rng, START + 5 * MINUTE))
+    settled = fed(rate, poisson(after, 2, rng, START + 6 * MINUTE))
+    ideal = 30.0 / after
+    assert all(ideal / 1.6 < pi < ideal * 1.6 for _, pi in settled)
+
+
+def test_even_traffic_leaves_the_rate_at_rest() -> None:
+    """Traffic that only chance moves, at rates between two steps, at them, and near the bounds."""
+    for number, per_minute in enumerate((90, 71, 500, 3000, 61, 59)):
+        rate = adaptive(target=60.0)
+        rng = random.Random(number)
+        fed(rate, poisson(per_minute, 10, rng))
+        found = fed(rate, poisson(per_minute, 100, rng, START + 10 * MINUTE))
+        assert changes(found) <= 2, per_minute
+
+
+def test_it_begins_at_the_lowest_rate_so_that_a_flood_is_no_surprise() -> None:
+    rate = adaptive(low=0.01)
+    assert rate.lowest == rate.at(START) == rate.observe(START) == rate_of(steps_within(0.01, 1.0)[-1])
+
+
+@pytest.mark.parametrize("gap", [MINUTE, 5 * MINUTE, 9 * MINUTE])
+def test_where_little_comes_the_rate_doubles_with_every_record_up_to_the_highest(gap: int) -> None:
+    rate = adaptive(target=60.0, low=0.01, high=0.5)
+    found = [rate.observe(START + number * gap) for number in range(10)]
+    assert found[-1] == rate.highest == 0.5
+    assert all(two <= 2 * one for one, two in pairwise(found))
+
+
+def test_records_hours_apart_bring_the_rate_up_in_the_end() -> None:
+    rate = adaptive(target=60.0, low=0.1)
+    assert [rate.observe(START + number * 120 * MINUTE) for number in range(60)][-1] == 1.0
+
+
+def test_a_flood_brings_the_rate_down_at_once() -> None:
+    rate = adaptive(target=60.0)
+    fed(rate, poisson(30, 5, random.Random(1)))
+    assert rate.observe(START + 5 * MINUTE) == 1.0
+    fed(rate, poisson(60_000, 0.2, random.Random(2), START + 5 * MINUTE))
+    assert rate.at(START + 6 * MINUTE) < 0.004
+
+
+def test_a_partition_that_is_hours_behind_counts_and_does_not_turn_the_clock_back() -> None:
+    rng = random.Random(9)
+    both, alone = adaptive(), adaptive()
+    for at in poisson(600, 5, rng):
+        alone.observe(at)
+        both.observe(at)
+        both.observe(at - 300 * MINUTE)
+    assert 0.35 < both.at(START + 5 * MINUTE) / alone.at(START + 5 * MINUTE) < 0.7
+
+
+def test_a_share_of_the_target_is_met_by_a_process_with_a_share_of_the_traffic() -> None:
+    whole, half = adaptive(target=60.0), adaptive(target=60.0)
+    half.share = 0.5
+    rng = random.Random(3)
+    for at in poisson(1200, 5, rng):
+        whole.observe(at)
+        if rng.random() < 0.5:
+            half.observe(at)
+    assert 0.7 < half.at(START + 5 * MINUTE) / whole.at(START + 5 * MINUTE) < 1.4
+
+
+def test_a_share_of_nothing_is_the_lowest_rate() -> None:
+    rate = adaptive()
+    rate.share = 0.0
+    assert {pi for _, pi in fed(rate, poisson(600, 2, random.Random(1)))} == {rate.lowest}
+
+
+# Times that are not in order
+
+
+def test_records_out_of_order_count_by_their_own_times() -> None:
+    rng = random.Random(5)
+    times = list(poisson(1200, 5, rng))
+    ordered, shuffled = adaptive(), adaptive()
+    fed(ordered, iter(times))
+    fed(shuffled, iter(sorted(times, key=lambda at: at + rng.uniform(0, 20 * SECOND))))
+    assert 0.8 < shuffled.at(START + 5 * MINUTE) / ordered.at(START + 5 * MINUTE) < 1.25
+
+
+def test_single_records_with_wrong_clocks_change_nothing() -> None:
+    rng = random.Random(6)
+    times = list(poisson(1200, 5, rng))
+    plain, disturbed = adaptive(), adaptive()
+    fed(plain, iter(times))
+    for number, at in enumerate(times):
+        disturbed.observe(at)
+        if number % 50 == 0:
+            disturbed.observe(at + rng.choice((-400, 400)) * 24 * 60 * MINUTE)
+            disturbed.observe(rng.choice((0, -1)))
+    assert disturbed.at(START + 5 * MINUTE) == plain.at(START + 5 * MINUTE)
+
+
+@pytest.mark.parametrize("days", [-300, 300])
+def test_a_clock_that_was_wrong_at_first_is_left_behind(days: int) -> None:
+    rate = adaptive(target=60.0)
+    rate.observe(START + days * 24 * 60 * MINUTE)
+    found = fed(rate, poisson(600, 4, random.Random(7)))
+    assert 0.06 < found[-1][1] < 0.17
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+@pytest.mark.parametrize("run", [5, 12, 50, 200])
+def test_partitions_far_apart_in_time_are_followed_one_at_a_time(run: int, partitions: int) -> None:
+    """What lies between the times of one and of another is no silence."""
+    rate, rng, per_minute = adaptive(target=60.0), random.Random(run), 600
+    clocks = [START + number * 36 * 60 * MINUTE for number in range(partitions)]
+    found = []
+    for turn in range(18_000 // run):
+        for _ in range(run):
+            clocks[turn % partitions] += round(rng.expovariate(per_minute / MINUTE))
+            found.append(rate.observe(clocks[turn % partitions]))
+    settled = found[len(found) // 4 :]
+    assert 0.5 < sum(settled) / len(settled) / (60.0 / per_minute) < 2.0
+
+
+@pytest.mark.parametrize("burst", [1, 2, 5, 30])
+def test_a_few_records_every_hour_bring_the_rate_up_in_the_end(burst: int) -> None:
+    rate = adaptive(target=60.0)
+    for hour in range(120):
+        found = [rate.observe(START + hour * 60 * MINUTE + number * 4 * SECOND) for number in range(burst)]
+    assert found[-1] > 0.25
+
+
+@given(
+    st.floats(0.01, 1e6),
+    st.lists(st.tuples(st.integers(-1000, 400_000), st.integers(1, 1000)), max_size=60),
+    st.floats(0.0, 1.0),
+)
+def test_whatever_comes_the_rate_is_a_step_within_bounds(
+    target: float, arrivals: list[tuple[int, int]], share: float
+) -> None:
+    rate = adaptive(target=target, low=0.01, high=0.8)
+    rate.share = share
+    allowed = {rate_of(step) for step in steps_within(0.01, 0.8)}
+    at = START
+    for ahead, number in arrivals:
+        at += ahead
+        assert rate.observe(at, number) in allowed
+
+
+# The log
+
+
+arrivals = st.lists(st.integers(-30_000, 60_000), min_size=1, max_size=80)
+
+
+@given(arrivals, st.integers(0, 2**32))
+def test_a_log_repeats_the_rate_of_every_record(steps: list[int], seed: int) -> None:
+    """Also of records that came late: their rate is the one of their time, not the one of their coming."""
+    log, rng = StepLog(), random.Random(seed)
+    live = adaptive(log)
+    at, decided = START, []
+    for ahead in steps:
+        at += ahead
+        decided += [
+            (each, live.observe(each)) for each in (at + rng.randrange(3000) for _ in range(rng.choice((1, 40))))
+        ]
+    replayed = ReplayedRate("r", Goal(target_per_minute=60.0), StepLog.load(log.dump()))
+    assert [(at, replayed.observe(at)) for at, _ in decided] == decided
+
+
+def test_a_replay_learns_nothing_from_the_traffic() -> None:
+    replayed = ReplayedRate("r", Goal(target_per_minute=1.0), StepLog([Step(START, "r", 4), Step(START + 10, "r", 8)]))
+    found = {replayed.observe(at) for at in poisson(60_000, 1, random.Random(1), START + 10)}
+    assert found == {0.25}
+    assert (replayed.at(START - 1), replayed.at(START), replayed.at(START + 9)) == (replayed.lowest, 0.5, 0.5)
+
+
+def test_every_change_is_noted_with_its_time_and_the_first_step_too() -> None:
+    noted: list[Step] = []
+    log = StepLog()
+    rate = AdaptiveRate("r", Goal(target_per_minute=60.0), log, noted.append)
+    found = fed(rate, poisson(1200, 3, random.Random(2)))
+    assert noted == list(log)
+    assert noted[0] == Step(found[0][0], "r", rate.steps[-1])
+    assert len(noted) == changes(found) + 1
+    assert [rate_of(step.k) for step in noted] == list(dict.fromkeys(pi for _, pi in found))
+
+
+def test_a_new_process_goes_on_where_the_log_ends() -> None:
+    log = StepLog()
+    first = adaptive(log)
+    fed(first, poisson(1200, 3, random.Random(2)))
+    last = first.at(START + 3 * MINUTE)
+    assert adaptive(StepLog.load(log.dump())).observe(START + 3 * MINUTE) == last
+    bounded = adaptive(StepLog.load(log.dump()), low=0.5)
+    assert bounded.observe(START + 3 * MINUTE) == 0.5
+    assert bounded.at(START + 3 * MINUTE) == 0.5
+
+
+def test_rules_do_not_share_their_steps() -> None:
+    log = StepLog([Step(1, "a", 1), Step(2, "b", 2)])
+    assert (log.at("a", 5), log.at("b", 5), log.at("b", 1), log.at("c", 5)) == (1, 2, None, None)
+    assert (log.last("a"), log.last("c")) == (Step(1, "a", 1), None)
+
+
+def test_a_step_counts_for_all_times_after_it_whatever_was_said_before() -> None:
+    log = StepLog([Step(10, "r", 1), Step(20, "r", 2), Step(15, "r", 3)])
+    assert [log.at("r", at) for at in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.sampled_from("ab"), st.integers(0, 80)), max_size=30))
+def test_a_log_survives_its_lines(entries: list[tuple[int, str, int]]) -> None:
+    log = StepLog(Step(*entry) for entry in entries)
+    loaded = StepLog.load(log.dump())
+    assert list(loaded) == list(log)
+    assert all(loaded.at(rule, at) == log.at(rule, at) for rule in "abc" for at in range(52))
+
+
+def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
+    log = StepLog([Step(10, "r", 1), Step(20, "r", 2), Step(30, "r", 3)])
+    log.forget("r", 25)
+    assert list(log) == [Step(20, "r", 2), Step(30, "r", 3)]
+    log.forget("other", 25)
+    log.forget("r", 5)
+    assert log.at("r", 25) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x",
+        "[]",
+        "{}",
+        '{"at_ms": 1, "rule": "r"}',
+        '{"at_ms": -1, "rule": "r", "k": 1}',
+        '{"at_ms": 1.5, "rule": "r", "k": 1}',
+        '{"at_ms": true, "rule": "r", "k": 1}',
+        '{"at_ms": 1, "rule": "", "k": 1}',
+        '{"at_ms": 1, "rule": 5, "k": 1}',
+        '{"at_ms": 1, "rule": "r", "k": 99999}',
+        '{"at_ms": 1, "rule": "r", "k": 1, "x": 1}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_is_no_step_is_named(line: str) -> None:
+    with pytest.raises(StepLogError, match="line 3 is no step"):
+        StepLog.load(f'{{"at_ms": 1, "rule": "r", "k": 1}}\n\n{line}\n')
+
+
+def test_steps_are_added_to_their_file_as_they_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    file = StepFile(path)
+    assert not path.exists()
+    file.write(Step(1, "соль", 4))
+    assert list(read_step_log(path)) == [Step(1, "соль", 4)]
+    file.close()
+    file.close()
+    file.write(Step(2, "соль", 5))
+    assert list(read_step_log(path)) == [Step(1, "соль", 4), Step(2, "соль", 5)]
+    file.close()
+
+
+@pytest.mark.parametrize("torn", [b'{"at_ms": 2, "rule"', b"\xd1", b'{"at_ms": 2, "rule": "r", "k": 8}'])
+def test_a_last_line_that_was_cut_short_is_passed_over_and_cut_off(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "steps.jsonl"
+    whole = b'{"at_ms": 1, "rule": "r", "k": 4}\n'
+    path.write_bytes(whole + torn)
+    assert list(read_step_log(path, may_be_torn=True)) == [Step(1, "r", 4)]
+    assert path.read_bytes() == whole + torn, "reading changes nothing"
+    file = StepFile(path)
+    file.write(Step(3, "r", 5))
+    file.close()
+    assert list(read_step_log(path)) == [Step(1, "r", 4), Step(3, "r", 5)]
+
+
+def test_a_file_with_nothing_but_a_torn_line_is_an_empty_log(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b'{"at_ms"')
+    assert list(read_step_log(path, may_be_torn=True)) == []
+
+
+def test_other_lines_are_not_excused(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b'{"at_ms"\n{"at_ms": 1, "rule": "r", "k": 4}\n{')
+    with pytest.raises(StepLogError, match="line 1 is no step"):
+        read_step_log(path, may_be_torn=True)
+
+
+def test_a_file_that_cannot_be_read_or_written_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(StepLogError, match="no such file"):
+        read_step_log(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(StepLogError, match="not UTF-8"):
+        read_step_log(tmp_path / "binary")
+    with pytest.raises(StageError, match=r"sampling\.step_log: .* cannot be written"):
+        StepFile(tmp_path / "no" / "such").write(Step(1, "r", 1))

@@ -1,0 +1,298 @@
+"""The sampler when the broker does not do as it is told, and what records are counted under then."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from prometheus_client import CollectorRegistry
+
+from benchmarks import bench_sampler
+from sinks.base import Headers, Message
+from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
+from stream.config import Config
+from stream.errors import PublishAborted
+from stream.kafka.offsets import Partition
+from stream.sampler import stage
+from stream.sampler.stage import Sampler
+
+PARTITION = Partition("rag.interactions", 0)
+
+
+class Record:
+    """A record in the client's form, as far as the sampler looks at it."""
+
+    def __init__(self, offset: int = 0, value: bytes | None = None, headers: Headers = ()) -> None:
+        self._offset, self._value, self._headers = offset, value, headers
+
+    def key(self) -> bytes:
+        return b"id-%d" % self._offset
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def headers(self) -> Headers:
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_790_000_000_000
+
+    def offset(self) -> int:
+        return self._offset
+
+    def topic(self) -> str:
+        return PARTITION.topic
+
+    def partition(self) -> int:
+        return PARTITION.number
+
+
+class BrokenExchange:
+    """Takes nothing while it is away, and like the client keeps a pause over a loss of the partition."""
+
+    def __init__(self) -> None:
+        self.assignment = frozenset({PARTITION})
+        self.paused: set[Partition] = set()
+        self.away = True
+        self.published: list[Mapping[Partition, int]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.waiting: list[Record] = []
+        self.partitions: list[int | KafkaException] = []
+        self.largest = 10**6
+        self._at = 0
+
+    def fetch(self, _limit: int, _seconds: float) -> Sequence[Record]:
+        self.meanwhile()
+        if not self.assignment - self.paused:
+            return []
+        self._at += 1
+        waiting, self.waiting = self.waiting, []
+        return waiting or [Record()]
+
+    def partition_count(self) -> int:
+        found = self.partitions.pop(0)
+        if isinstance(found, KafkaException):
+            raise found
+        return found
+
+    def positions(self) -> dict[Partition, int]:
+        return dict.fromkeys(self.assignment, self._at)
+
+    def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
+        for message in messages:
+            if message.instead is not None and len(message.value or b"") > self.largest:
+                message.instead()
+        if self.away:
+            raise PublishAborted("the broker is away")
+        self.published.append(offsets)
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        self.paused -= set(partitions)
+
+    def lag(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def exchange(monkeypatch: pytest.MonkeyPatch) -> BrokenExchange:
+    broken = BrokenExchange()
+    monkeypatch.setattr(stage, "Exchange", lambda *_args, **_options: broken)
+    monkeypatch.setattr(stage, "_RETRY_SECONDS", 0.0)
+    return broken
+
+
+@pytest.fixture
+def subject(exchange: BrokenExchange) -> Sampler:
+    registry = CollectorRegistry()
+    # Nothing is chosen: what is read is only committed.
+    config: dict[str, Any] = {"sampling": {"rate": 0.0}}
+    return Sampler(Config.model_validate(config), PipelineMetrics(registry), SamplingMetrics(registry))
+
+
+def at_the_next_fetch(exchange: BrokenExchange, change: Callable[[Collection[Partition]], None], held: bool) -> None:
+    def happen() -> None:
+        exchange.meanwhile = lambda: None
+        exchange.assignment = frozenset({PARTITION}) if held else frozenset()
+        change({PARTITION})
+
+    exchange.meanwhile = happen
+
+
+def test_nothing_is_read_while_a_batch_is_held_up_and_all_goes_on_after(
+    subject: Sampler, exchange: BrokenExchange
+) -> None:
+    subject.step()
+    subject.step()
+    assert exchange.paused == {PARTITION}
+    exchange.away = False
+    subject.step()
+    subject.step()
+    assert (exchange.paused, [offsets[PARTITION] for offsets in exchange.published]) == (set(), [1, 2])
+
+
+def test_a_partition_that_was_lost_while_it_was_paused_is_read_again_when_it_comes_back(
+    subject: Sampler, exchange: BrokenExchange
+) -> None:
+    subject.step()
+    subject.step()
+    at_the_next_fetch(exchange, subject.on_lost, held=False)
+    subject.step()
+    exchange.away = False
+    at_the_next_fetch(exchange, subject.on_assigned, held=True)
+    subject.step()
+    subject.step()
+    assert exchange.paused == set()
+    assert exchange.published, "it reads and commits again"
+
+
+# What records are counted under
+
+
+class Counted:
+    """A sampler on an exchange that works, and its counts."""
+
+    def __init__(self, **sampling: Any) -> None:
+        self.registry = CollectorRegistry()
+        config = Config.model_validate({"sampling": sampling})
+        self.metrics = PipelineMetrics(self.registry)
+        self.sampler = Sampler(config, self.metrics, SamplingMetrics(self.registry))
+
+    def by_rule(self, rule: str, app: str, outcome: str) -> float:
+        labels = {"rule": rule, "app": app, "outcome": outcome}
+        return self.registry.get_sample_value("streamjury_sampling_total", labels) or 0.0
+
+    def records(self, outcome: str) -> float:
+        return self.metrics.counted(Stage.SAMPLER, Outcome(outcome))
+
+    def dead_letters(self, reason: str) -> float:
+        labels = {"stage": "sampler", "outcome": "deadletter", "reason": reason}
+        return self.registry.get_sample_value("streamjury_records_total", labels) or 0.0
+
+
+class BadHeaders(Record):
+    """As the client breaks on a header whose name is not UTF-8."""
+
+    def headers(self) -> Headers:
+        raise SystemError
+
+
+def value(app: str = "shop", size: int = 0) -> bytes:
+    return json.dumps({"id": "x", "app": app, "question": "q", "answer": "a" * size}).encode()
+
+
+SHOP: dict[str, Any] = {"rate": 0.0, "rules": [{"name": "shop", "match": {"app": "shop"}, "rate": 1.0}]}
+
+
+def test_a_record_that_its_topic_refuses_for_its_size_is_counted_as_a_dead_letter_once(
+    exchange: BrokenExchange,
+) -> None:
+    subject = Counted(**SHOP)
+    exchange.waiting = [Record(at, value(size=size)) for at, size in enumerate((1, 5000, 1, 5000))]
+    exchange.largest = 1000
+    subject.sampler.step()
+    subject.sampler.step()
+    assert subject.records("consumed") == 0
+    exchange.away = False
+    subject.sampler.step()
+    assert (subject.records("consumed"), subject.records("sampled"), subject.records("deadletter")) == (4, 2, 2)
+    assert (subject.by_rule("shop", "shop", "sampled"), subject.by_rule("shop", "shop", "invalid")) == (2, 2)
+    assert subject.dead_letters("too_large") == 2
+
+
+def test_a_record_that_was_refused_at_first_and_taken_in_the_end_is_no_dead_letter(exchange: BrokenExchange) -> None:
+    subject = Counted(**SHOP)
+    exchange.waiting = [Record(0, value(size=5000))]
+    exchange.largest = 1000
+    subject.sampler.step()
+    exchange.away, exchange.largest = False, 10_000
+    subject.sampler.step()
+    assert (subject.records("sampled"), subject.records("deadletter")) == (1, 0)
+
+
+def test_a_dead_letter_is_counted_under_the_rule_and_app_that_were_found_for_it(
+    exchange: BrokenExchange,
+) -> None:
+    subject = Counted(**SHOP)
+    exchange.away = False
+    exchange.waiting = [BadHeaders(0, value()), Record(1, b"no json")]
+    subject.sampler.step()
+    assert subject.by_rule("shop", "shop", "invalid") == 1
+    assert subject.by_rule("none", "unknown", "invalid") == 1
+    assert (subject.dead_letters("bad_headers"), subject.dead_letters("bad_json")) == (1, 1)
+    assert subject.records("consumed") == subject.records("deadletter") == 2
+
+
+def test_where_the_key_alone_decides_a_dead_letter_is_the_default_rules(exchange: BrokenExchange) -> None:
+    subject = Counted(rate=1.0)
+    exchange.away = False
+    exchange.waiting = [BadHeaders(0, value())]
+    subject.sampler.step()
+    assert subject.by_rule("default", "unknown", "invalid") == 1
+
+
+# The share of targets and caps
+
+
+def test_a_broker_that_does_not_tell_its_partitions_leaves_the_share_as_it_was_and_is_asked_again(
+    exchange: BrokenExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "_SHARE_SECONDS", 0.0)
+    subject = Counted(rate=0.0, max_per_minute=10).sampler
+    exchange.away = False
+    slow = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    exchange.partitions = [4, slow, 0, 16]
+    shares = []
+    for held in (1, 2, 2, 2, 2):
+        exchange.assignment = frozenset(Partition(PARTITION.topic, number) for number in range(held))
+        subject.step()
+        shares.append(subject._policy.share)
+    assert shares == [0.25, 0.25, 0.25, 0.125, 0.125]
+    assert not exchange.partitions, "it was asked until it told"
+
+
+def test_a_broker_that_is_slow_to_tell_is_not_asked_with_every_batch(exchange: BrokenExchange) -> None:
+    subject = Counted(rate=0.0, max_per_minute=10).sampler
+    exchange.away = False
+    exchange.partitions = [0, 4]
+    subject.step()
+    subject.step()
+    assert exchange.partitions == [4]
+
+
+# What the benchmark says of it
+
+
+def measured(records: float, rss: float = 100.0) -> list[list[bench_sampler.Measurement]]:
+    return [[{"records": records, "began": 0.0, "ended": 1.0, "cpu": 1.0, "rss": rss}]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [
+        ({}, []),
+        ({bench_sampler.KEY: measured(690)}, ["sampler, key only: at least 0.7 times bare consume()"]),
+        ({bench_sampler.BODY: measured(290)}, ["sampler, body rules: at least 0.3 times bare consume()"]),
+        ({bench_sampler.FAUST: measured(36)}, ["sampler, key only: at least 20 times bare Faust agent"]),
+        ({bench_sampler.BODY: measured(310, rss=301)}, ["samplers: at most 300 MiB at their peak"]),
+    ],
+)
+def test_the_benchmark_fails_for_every_promise_that_is_not_kept(
+    changed: dict[str, Any], broken: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {kind: measured(1000) for kind in bench_sampler.KINDS}
+    kept |= {bench_sampler.KEY: measured(700), bench_sampler.BODY: measured(300), bench_sampler.FAUST: measured(30)}
+    rounds = {**kept, bench_sampler.PAIR: [measured(1000)[0] * 2], **changed}
+    if broken:
+        with pytest.raises(SystemExit, match="; ".join(broken).replace("(", r"\(").replace(")", r"\)")):
+            bench_sampler.report(rounds, 2)
+    else:
+        bench_sampler.report(rounds, 2)
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.startswith("NOT MET")] == [
+        line for line in said for each in broken if each in line
+    ]
+    assert sum(line.startswith(("met", "NOT MET")) for line in said) == 4

@@ -1,0 +1,90 @@
+"""The section `budgets`: what it accepts, what it refuses in which words, and what it becomes."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from stream.budgetsconfig import MAX_APPS, BudgetsConfig
+from stream.config import Config
+from stream.configfile.checks import check_config
+from stream.worker.budget import Treasury, shares
+from stream.worker.budget.limits import Budget, Budgets, Span
+from stream.worker.budget.offset_note import MAX_BYTES, longest
+from stream.worker.budget.savings import measures_of
+
+
+def refusal(**data: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        check_config({"budgets": data})
+    return str(caught.value)
+
+
+def budgets(**data: Any) -> Budgets | None:
+    return Budgets.of(check_config({"budgets": data, "sampling": {"safety": {}}}))
+
+
+def test_without_limits_nothing_is_limited() -> None:
+    assert budgets() is None
+    assert not BudgetsConfig().has_limits
+    assert not Treasury(Budgets.of(Config()), topic="t").active
+
+
+def test_limits_of_all_and_of_apps_become_shares() -> None:
+    limits = budgets(per_hour_usd=8, apps={"bot": {"per_day_usd": 16}})
+    assert limits is not None
+    assert limits.apps == {"bot": Budget(per_day_usd=16)}
+    found = shares(limits, 3, 4)
+    assert found[Span.HOUR][""] == (2_000_000_000, 1_600_000_000)
+    assert found[Span.DAY]["bot"].whole == 4_000_000_000
+
+
+def test_a_budget_of_an_app_alone_is_enough() -> None:
+    assert budgets(apps={"bot": {"per_hour_usd": 1}}) is not None
+
+
+@pytest.mark.parametrize("value", [0, -1, 1e10, float("nan"), True, "much"])
+def test_amounts_that_make_no_sense_are_refused(value: object) -> None:
+    assert "per_hour_usd" in refusal(per_hour_usd=value)
+
+
+def test_an_app_must_be_limited_and_by_no_more_than_all() -> None:
+    assert "bot: must limit the hour or the day" in refusal(apps={"bot": {}})
+    said = refusal(per_hour_usd=5, apps={"bot": {"per_hour_usd": 6}})
+    assert "bot.per_hour_usd: must be at most budgets.per_hour_usd (5)" in said
+
+
+def test_a_day_has_at_least_the_budget_of_an_hour() -> None:
+    advice = "must be at least per_hour_usd (10), which could never be spent otherwise; raise it, or lower per_hour_usd"
+    assert advice in refusal(per_hour_usd=10, per_day_usd=9)
+    found = refusal(apps={"bot": {"per_hour_usd": 10, "per_day_usd": 9}})
+    assert "apps.bot.per_day_usd" in found
+    assert advice in found
+    said = refusal(per_day_usd=9, apps={"bot": {"per_hour_usd": 10}})
+    assert "bot.per_hour_usd: must be at most budgets.per_day_usd (9), which all share" in said
+    assert budgets(per_hour_usd=10, per_day_usd=10) is not None
+
+
+def test_steps_come_once_and_in_the_order_of_their_thresholds() -> None:
+    twice = [{"step": "samples", "below": 0.5}, {"step": "samples", "below": 0.4}]
+    assert "[1].step: is there twice" in refusal(degrade=twice)
+    rising = [{"step": "samples", "below": 0.2}, {"step": "reserves", "below": 0.3}]
+    assert "[1].below: must be at most that of the step before (0.2)" in refusal(degrade=rising)
+    assert measures_of(BudgetsConfig.model_validate({"degrade": []})) == ()
+
+
+def test_more_apps_than_fit_beside_an_offset_are_refused() -> None:
+    large = {f"app-{number}": {"per_hour_usd": 1e6, "per_day_usd": 1e7} for number in range(MAX_APPS)}
+    assert f"of {MAX_BYTES} bytes" in refusal(apps=large)
+    small = {name: {"per_hour_usd": 10} for name in large}
+    limits = budgets(per_day_usd=500, apps=small)
+    assert limits is not None
+    assert longest(shares(limits, 0, 1)) <= MAX_BYTES
+
+
+def test_a_judge_without_a_price_is_refused_only_where_there_is_a_budget() -> None:
+    judges = [(("judges", "panel", 0), True), (("judges", "panel", 1), False)]
+    assert list(BudgetsConfig().unpriced(judges)) == []
+    ((loc, words),) = BudgetsConfig(per_hour_usd=1.0).unpriced(judges)
+    assert loc == ("judges", "panel", 1, "price")
+    assert "{prompt: 0, completion: 0}" in words

@@ -1,0 +1,283 @@
+"""The treasury: calls wait for leases, are refused when the money is gone, and what they paid is committed."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from judges.models.errors import ModelOverBudget
+from judges.models.spending import Hold, current_purse, nanodollars, paid, paying_from
+from stream.kafka.offsets import Partition
+from stream.worker.budget import Treasury
+from stream.worker.budget.limits import Budget, Budgets
+from stream.worker.budget.offset_note import read
+
+TOPIC = "rag.sampled"
+FIRST, SECOND = Partition(TOPIC, 0), Partition(TOPIC, 1)
+CENT = nanodollars(0.01)
+HALF_PAST = 1_800_001_800.0
+
+
+def treasury(per_hour_usd: float = 1.0, *, safety_share: float = 0.0, opened: bool = True) -> Treasury:
+    budgets = Budgets(everyone=Budget(per_hour_usd=per_hour_usd), apps={}, safety_share=safety_share)
+    found = Treasury(budgets, topic=TOPIC, clock=lambda: HALF_PAST)
+    found.assigned([FIRST])
+    if opened:
+        found.opened(FIRST, None, "", partitions=1)
+    return found
+
+
+def nothing_started(_partition: Partition) -> int | None:
+    return None
+
+
+def commit(found: Treasury, offset: int = 5) -> str:
+    paper = found.prepare({FIRST: offset}, nothing_started)
+    found.committed(paper)
+    return paper.notes[FIRST]
+
+
+async def held(found: Treasury, nano: int, lane: str = "main", partition: Partition = FIRST) -> Hold | None:
+    purse = found.purse(partition, None, lane)
+    assert purse is not None
+    return await purse.reserve(nano)
+
+
+class TestCalls:
+    def test_a_call_waits_for_its_lease_and_for_no_longer(self) -> None:
+        found = treasury()
+
+        async def call() -> tuple[bool, Hold | None]:
+            waiting = asyncio.create_task(held(found, CENT))
+            await asyncio.sleep(0.01)
+            early = waiting.done()
+            commit(found)
+            return early, await asyncio.wait_for(waiting, 1)
+
+        early, hold = asyncio.run(call())
+        assert not early
+        assert hold is not None
+
+    def test_a_call_is_refused_at_once_when_the_money_is_gone(self) -> None:
+        found = treasury(per_hour_usd=0.005)
+        assert asyncio.run(asyncio.wait_for(held(found, CENT), 1)) is None
+        assert found.refused == 1
+
+    def test_records_on_other_topics_pay_from_the_partition_of_their_number(self) -> None:
+        found = treasury(per_hour_usd=0.005)
+        assert asyncio.run(asyncio.wait_for(held(found, CENT, partition=Partition("rag.retry.1", 0)), 1)) is None
+
+    def test_a_call_that_gave_up_waiting_is_not_leased_for(self) -> None:
+        found = treasury()
+        with pytest.raises(TimeoutError):
+            asyncio.run(asyncio.wait_for(held(found, CENT), 0.02))
+        assert not found.urgent
+
+    def test_a_settled_call_lets_a_waiting_one_go_on_without_a_commit(self) -> None:
+        found = treasury(per_hour_usd=0.015)
+
+        async def calls() -> Hold | None:
+            first = asyncio.create_task(held(found, CENT))
+            await asyncio.sleep(0)
+            commit(found)
+            commit(found)
+            hold = await first
+            assert hold is not None
+            second = asyncio.create_task(held(found, CENT))
+            await asyncio.sleep(0.01)
+            assert not second.done()
+            hold.settle(0)
+            return await asyncio.wait_for(second, 1)
+
+        assert asyncio.run(calls()) is not None
+
+    def test_without_budgets_there_is_no_purse_and_no_note(self) -> None:
+        found = Treasury(None, topic=TOPIC)
+        found.assigned([FIRST])
+        assert found.unread == []
+        assert found.purse(FIRST, None, "main") is None
+        assert found.knows(FIRST)
+        assert not found.urgent
+        paper = found.prepare({FIRST: 3}, nothing_started)
+        assert (paper.offsets, paper.notes) == ({FIRST: 3}, {})
+
+
+class TestCommits:
+    def test_an_urgent_lease_is_committed_with_the_offset_of_the_oldest_record(self) -> None:
+        found = treasury()
+
+        async def ask() -> None:
+            waiting = asyncio.create_task(held(found, CENT))
+            await asyncio.sleep(0)
+            assert found.urgent
+            paper = found.prepare({}, lambda _: 17)
+            assert paper.offsets == {FIRST: 17}
+            assert read(paper.notes[FIRST])
+            found.committed(paper)
+            await waiting
+
+        asyncio.run(ask())
+        assert found.prepare({}, nothing_started).offsets == {}, "there is no hurry any more"
+
+    def test_an_urgent_lease_never_moves_the_committed_offset_ahead(self) -> None:
+        found = treasury()
+        commit(found, offset=40)
+
+        async def ask() -> None:
+            waiting = asyncio.create_task(held(found, CENT))
+            await asyncio.sleep(0)
+            assert found.prepare({}, lambda _: 99).offsets == {FIRST: 40}
+            waiting.cancel()
+
+        asyncio.run(ask())
+
+    def test_an_offset_is_never_committed_without_the_note_that_belongs_to_it(self) -> None:
+        found = treasury(opened=False)
+        assert found.unread == [FIRST]
+        assert not found.knows(FIRST)
+        with pytest.raises(RuntimeError, match="would erase"):
+            found.prepare({FIRST: 3}, nothing_started)
+
+    def test_offsets_of_other_topics_need_no_note(self) -> None:
+        other = Partition("rag.retry.1", 0)
+        paper = treasury().prepare({other: 3}, nothing_started)
+        assert (paper.offsets, paper.notes) == ({other: 3}, {})
+
+    def test_a_partition_that_is_let_go_gives_back_what_it_does_not_need(self) -> None:
+        found = treasury()
+
+        async def ask() -> None:
+            waiting = asyncio.create_task(held(found, 10 * CENT))
+            await asyncio.sleep(0)
+            commit(found)
+            hold = await waiting
+            assert hold is not None
+            hold.settle(CENT)
+
+        asyncio.run(ask())
+        found.closing([FIRST])
+        assert found.urgent
+        note = found.prepare({}, nothing_started).notes[FIRST]
+        assert [caps.whole for scopes in read(note).values() for caps in scopes.values()] == [CENT]
+        found.forget([FIRST])
+        assert not found.urgent
+        assert not found.knows(FIRST)
+
+    def test_the_next_owner_goes_on_where_the_last_one_was(self) -> None:
+        first = treasury()
+
+        async def spend(found: Treasury, nano: int) -> None:
+            waiting = asyncio.create_task(held(found, nano))
+            await asyncio.sleep(0)
+            commit(found)
+            hold = await waiting
+            assert hold is not None
+            hold.settle(nano)
+
+        asyncio.run(spend(first, 30 * CENT))
+        first.closing([FIRST])
+        note = commit(first)
+        second = treasury(opened=False)
+        second.opened(FIRST, 5, note, partitions=1)
+        assert second.left(FIRST, None) == pytest.approx(0.7)
+
+    def test_a_strange_note_is_told_and_nothing_more_is_spent(self, caplog: pytest.LogCaptureFixture) -> None:
+        found = treasury(opened=False)
+        found.opened(FIRST, 5, "not ours", partitions=1)
+        assert "is not spent" in caplog.text
+        assert asyncio.run(asyncio.wait_for(held(found, 1), 1)) is None
+
+
+def test_calls_in_one_thread_and_commits_in_another_spend_all_and_no_more() -> None:
+    """As in a worker: the judges' loop reserves and settles, the committing thread leases."""
+    found = treasury(per_hour_usd=0.2)
+    spent, refused, stop = [0], [0], threading.Event()
+
+    async def caller() -> None:
+        while not refused[0]:
+            hold = await held(found, CENT // 10)
+            if hold is None:
+                refused[0] += 1
+                return
+            await asyncio.sleep(0)
+            spent[0] += CENT // 15
+            hold.settle(CENT // 15)
+
+    async def calls() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(32):
+                group.create_task(caller())
+
+    def commits() -> None:
+        while not stop.is_set():
+            commit(found)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=commits)
+    thread.start()
+    try:
+        asyncio.run(asyncio.wait_for(calls(), 30))
+    finally:
+        stop.set()
+        thread.join()
+    assert 0.98 * 20 * CENT <= spent[0] <= 20 * CENT
+
+
+class TestPaying:
+    """What a model does around each of its requests."""
+
+    def run(self, found: Treasury, request: Callable[[Hold], object]) -> str:
+        """Pays for one request from a bound purse; gives the note that is committed afterwards."""
+
+        async def call() -> str:
+            async with paid(10 * CENT) as hold:
+                request(hold)
+            return "done"
+
+        async def work() -> str:
+            with paying_from(found.purse(FIRST, None, "main")):
+                task = asyncio.create_task(call())
+            await asyncio.sleep(0)
+            commit(found)
+            with contextlib.suppress(ConnectionError):
+                await task
+            found.closing([FIRST])
+            return commit(found)
+
+        return asyncio.run(work())
+
+    def spent(self, note: str) -> list[int]:
+        return [caps.whole for scopes in read(note).values() for caps in scopes.values()]
+
+    def test_a_request_counts_with_what_it_cost(self) -> None:
+        assert self.spent(self.run(treasury(), lambda hold: hold.settle(2 * CENT))) == [2 * CENT]
+
+    def test_a_request_that_breaks_off_counts_in_full(self) -> None:
+        def break_off(_hold: Hold) -> None:
+            raise ConnectionError
+
+        assert self.spent(self.run(treasury(), break_off)) == [10 * CENT]
+
+    def test_a_request_that_was_never_sent_costs_nothing(self) -> None:
+        assert self.spent(self.run(treasury(), lambda hold: hold.settle(0))) == []
+
+    def test_over_the_budget_nothing_is_asked(self) -> None:
+        with pytest.raises(ModelOverBudget, match=r"less left than the 0\.100000 USD"):
+            self.run(treasury(per_hour_usd=0.05), lambda hold: hold.settle(0))
+
+    def test_without_a_purse_everything_is_paid(self) -> None:
+        async def call() -> None:
+            async with paid(10**18) as hold:
+                hold.settle(5)
+
+        assert current_purse() is None
+        asyncio.run(call())
+
+    def test_dollars_are_read_as_they_are_written(self) -> None:
+        assert nanodollars(0.1 + 0.2) == 300_000_001, "what a float holds beyond what was meant costs a nanodollar"
+        assert nanodollars(0.3) == nanodollars(0.3, up=False) == 300_000_000
+        assert nanodollars(1e-10) == 1
+        assert nanodollars(1e-10, up=False) == 0

@@ -1,0 +1,86 @@
+"""Retries: a parked record keeps what it was, waits on the topic of its attempt, and is given up after the last."""
+
+import time
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.base import Headers, Message
+from stream.config import Config
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
+from stream.worker.retries import Arrival, Retries
+
+RETRIES = Retries(Config.model_validate({"worker": {"retry_seconds": [60, 300]}}))
+ENVELOPE: Headers = (("sj-probability", b"0.5"), ("sj-rule", b"default"), ("trace", None))
+RECORD = Record(partition=Partition("rag.sampled", 3), offset=41, key=b"id", value=b"{}", headers=ENVELOPE)
+
+
+def read_again(message: Message) -> Record:
+    """A record that was sent, as a worker reads it from its new topic."""
+    place = Partition(message.topic, 0)
+    return Record(partition=place, offset=7, key=message.key, value=message.value, headers=message.headers)
+
+
+def test_a_record_of_the_work_queue_may_be_judged_at_once() -> None:
+    assert RETRIES.arrived(RECORD) == Arrival(RECORD, RECORD, 0, 0.0)
+
+
+def test_headers_that_only_our_topics_have_mean_nothing_on_the_work_queue_nor_later() -> None:
+    forged = RECORD._replace(headers=(("sj-attempts", b"9"), ("sj-retry-at", b"2999-01-01T00:00:00Z")))
+    assert RETRIES.arrived(forged) == Arrival(forged, forged, 0, 0.0)
+    arrival = RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged))))
+    assert (arrival.attempts, arrival.due_at, arrival.origin.headers) == (0, 0.0, ())
+
+
+def test_a_record_is_moved_to_the_partition_of_the_number_it_has() -> None:
+    """Whoever has one of these partitions has the others, and so all records of an interaction."""
+    parked = RETRIES.parked(RETRIES.arrived(RECORD), error="x", message="")
+    assert parked is not None
+    assert (parked.partition, RETRIES.deferred(RETRIES.arrived(RECORD)).partition) == (3, 3)
+
+
+def test_a_parked_record_waits_longer_each_time_and_then_no_more() -> None:
+    arrival, topics = RETRIES.arrived(RECORD), []
+    for seconds in (60, 300):
+        message = RETRIES.parked(arrival, error="unscored_timeout", message="slow")
+        assert message is not None
+        topics.append(message.topic)
+        arrival = RETRIES.arrived(read_again(message))
+        assert abs(arrival.due_at - time.time() - seconds) < 5
+        assert arrival.origin == RECORD
+    assert topics == ["rag.retry.1", "rag.retry.2"]
+    assert arrival.attempts == 2
+    assert RETRIES.parked(arrival, error="unscored_timeout", message="slow") is None
+
+
+def test_a_parked_record_says_why_and_where_it_comes_from() -> None:
+    message = RETRIES.parked(RETRIES.arrived(RECORD), error="unscored_timeout", message="slow " * 1000)
+    assert message is not None
+    assert (message.key, message.value, message.headers[: len(ENVELOPE)]) == (b"id", b"{}", ENVELOPE)
+    said = dict(message.headers)
+    assert datetime.fromisoformat((said["sj-retry-at"] or b"").decode()) > datetime.now(UTC)
+    assert (said["sj-attempts"], said["sj-error-type"]) == (b"1", b"unscored_timeout")
+    assert len(said["sj-error-message"] or b"") == 1000
+    source = [said[f"sj-source-{part}"] for part in ("topic", "partition", "offset")]
+    assert source == [b"rag.sampled", b"3", b"41"]
+
+
+def test_a_deferred_record_is_what_it_was_after_its_detour() -> None:
+    message = RETRIES.deferred(RETRIES.arrived(RECORD))
+    assert message.topic == "rag.overflow"
+    arrival = RETRIES.arrived(read_again(message))
+    assert (arrival.origin, arrival.attempts, arrival.due_at) == (RECORD, 0, 0.0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["sj-attempts", "sj-retry-at", "sj-source-offset"]), st.binary() | st.none()))
+)
+def test_whatever_stands_in_our_headers_a_record_arrives(headers: list[tuple[str, bytes | None]]) -> None:
+    record = Record(partition=Partition("rag.retry.1", 0), offset=1, key=None, value=None, headers=tuple(headers))
+    arrival = RETRIES.arrived(record)
+    assert arrival.record == record
+    assert arrival.attempts >= 0
+    assert arrival.origin.offset >= 0
+    RETRIES.parked(arrival, error="x", message="\ud800")

@@ -26,8 +26,8 @@ from judges.composite import MultiCriteria
 from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.composition import composed
-from stream.config import Config
+from stream.config.criteria import composed
+from stream.config.model import Config
 from stream.criteria_files import chosen_criteria
 from stream.service import relax_collector
 from stream.worker.stage import Worker

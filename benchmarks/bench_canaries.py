@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser
 from judges.evaluation import evaluation_id
-from stream.config import Config
+from stream.config.model import Config
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.watch.canaries import CanaryWatch

@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.common import argument_parser, read_memory
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.reports import write_reports
-from stream.config import Config
+from stream.config.model import Config
 from stream.offline import Request, evaluate
 from stream.offline.run import cores
 

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser, create_topics, read_memory, skip_without, write_records
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.sampler.stage import Sampler
 from stream.service import relax_collector
 from tests.parts.kafka import KafkaBroker, why_unavailable

@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.common import argument_parser, create_topics, write_records
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.metrics import Outcome, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 

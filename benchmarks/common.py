@@ -13,7 +13,7 @@ from typing import Literal
 
 from confluent_kafka import Producer
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from tests.parts.kafka import KafkaBroker

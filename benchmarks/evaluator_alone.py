@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from judges import Submission
 from judges.evaluation import Sampling
 from stream.assembly import build_evaluator
-from stream.config import Config
+from stream.config.model import Config
 from stream.records.reading import InteractionReader
 from stream.traffic import generate, load_corpus, plan
 

@@ -13,12 +13,12 @@ from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.problems import InconsistentError, Loc
-from stream.composition import composed
-from stream.config import Config
+from stream.config.criteria import composed
+from stream.config.judge_kinds.base import SharedParts
+from stream.config.model import Config
+from stream.config.sections.judges import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
 from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
-from stream.judgekinds.base import SharedParts
-from stream.judgesconfig import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
 
 VERSION = metadata.version("streamjury")
 

@@ -21,14 +21,15 @@ from pydantic import ValidationError
 from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
 from sinks.headers import ERROR_TYPE
-from stream.config import Config, SamplingConfig, SamplingRule
+from stream.config.model import Config
+from stream.config.names import CANARY
+from stream.config.rate_scale import DEFAULT_MIN_RATE
+from stream.config.sections.sampling import SamplingConfig, SamplingRule
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan, committed_offsets
 from stream.ledger import MISSING, Balance, Fate, Kind, Ledger
-from stream.names import CANARY
-from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.records.decision import Verdict
 from stream.records.envelope import is_backfilled, is_canary, read_sampling
 from stream.records.facts import Facts, Incoming

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from judges.catalogue import CriteriaError, load_criteria
 from judges.criteria import Criterion
 from judges.problems import InconsistentError, Loc
-from stream.composition import choose_criteria
-from stream.config import CriteriaConfig
+from stream.config.criteria import choose_criteria
+from stream.config.sections.criteria import CriteriaConfig
 
 
 def chosen_criteria(config: CriteriaConfig) -> Mapping[str, Criterion]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import count as count_up
 from threading import Event
 
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.producers.counting import CountingProducer
 from stream.traffic import Traffic, TrafficRecord

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from sinks.trace import parse_traceparent
-from stream.config import LoggingConfig
+from stream.config.sections.stages import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
 TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.monitor.faust_app.read_committed")

@@ -29,7 +29,7 @@ from sinks.headers import (
     SOURCE_PREFIX,
     VALUE_TRUNCATED_FROM,
 )
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.kafka.producers.exclusive import RefusedError, SoleWriter
 from stream.kafka.record import Record, read_record

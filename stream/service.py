@@ -22,7 +22,9 @@ from sinks.web.metrics import metrics_routes
 from sinks.web.server import WebServer
 from sinks.web.tls import CertificateError, server_tls
 from stream.assembly import build_evaluator, open_verdicts
-from stream.config import Config, HttpConfig, KafkaConfig
+from stream.config.model import Config
+from stream.config.sections.kafka import KafkaConfig
+from stream.config.sections.stages import HttpConfig
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.logs import log_context
 from stream.monitor.stage import MonitorStage

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from judges.evaluation import CompositeStatus, Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.names import CANARY
+from stream.config.names import CANARY
 
 REGIME_TAG = "regime"
 

@@ -8,9 +8,9 @@ from judges.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from stream.assembly import VERSION
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.judges import JudgesConfig
 from stream.errors import StageError
-from stream.judgesconfig import JudgesConfig
 
 _PORTS = {"http": 80, "https": 443}
 

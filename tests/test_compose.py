@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from stream.cli import main
-from stream.config import Config
+from stream.config.judge_kinds.openai import OpenAIJudgeConfig
+from stream.config.model import Config
 from stream.configfile import load
-from stream.judgekinds.openai import OpenAIJudgeConfig
 from stream.notices import PATHS
 from tests.parts.required import unavailable
 

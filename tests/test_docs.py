@@ -11,7 +11,7 @@ import pytest
 
 from docs.generate.pages import DOCS, PAGES
 from sinks.headers import HEADERS
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.topics import plan_topics
 from tests.parts.chromium import browser
 from tests.parts.pages import ROOT, Link, anchors, links, pages, prose, runbooks

@@ -23,7 +23,8 @@ import yaml
 
 from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
 from judges.evaluation import Evaluation
-from stream.config import Config, TopicsConfig
+from stream.config.model import Config
+from stream.config.sections.kafka import TopicsConfig
 from stream.configfile import load
 from stream.kafka.embedded import EmbeddedBroker
 from tests.parts import promtool

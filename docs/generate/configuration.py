@@ -8,9 +8,9 @@ from typing import NamedTuple
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from stream.config import Config
-from stream.configdocs import plain_default, takes
-from stream.configwalk import DISCRIMINATOR, alternatives, below, is_section, kind_of
+from stream.config.model import Config
+from stream.config.reference import plain_default, takes
+from stream.config.walk import DISCRIMINATOR, alternatives, below, is_section, kind_of
 
 _PAGE = Path(__file__).parents[1] / "configuration.md"
 _BEGIN = "<!-- The rest is written by `make reference`. -->"

@@ -5,7 +5,7 @@ from typing import Any
 
 from sinks.headers import HEADERS
 from stream.commands.schema import wire_schema
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.topics import TOPICS, TopicPlan, plan_topics
 
 _HEAD = """\

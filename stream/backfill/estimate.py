@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from judges.interaction import Interaction, case_of
 from judges.models.prices import ModelPrice
 from judges.models.spending import dollars
-from stream.config import Config
+from stream.config.judge_kinds.base import ExpectedCalls
+from stream.config.model import Config
+from stream.config.sections.judges import JudgeConfig
 from stream.criteria_files import chosen_criteria
-from stream.judgekinds.base import ExpectedCalls
-from stream.judgesconfig import JudgeConfig
 
 # What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
 _BYTES_PER_TOKEN = 4

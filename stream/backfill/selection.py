@@ -10,11 +10,11 @@ from confluent_kafka import Message as KafkaMessage
 from judges.evaluation import Sampling, evaluation_id
 from judges.evaluator import Submission
 from stream.audit import Recalled
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.kafka.offsets import Place
 from stream.kafka.record import Record, readable
-from stream.names import BACKFILL
 from stream.records.decision import Cohort
 from stream.records.facts import Incoming
 from stream.records.reading import InteractionReader

@@ -30,13 +30,13 @@ from sinks.headers import LANE
 from sinks.topics import EvaluationTopic
 from stream.backfill.estimate import Estimate, Paid, Sample, estimate
 from stream.backfill.selection import Counts, Selection
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.names import BACKFILL
 from stream.errors import StageError
 from stream.kafka.offsets import Ticket
 from stream.kafka.producers.exclusive import RefusedError, SoleWriter
 from stream.kafka.record import partition_of
 from stream.kafka.topic_scan import TopicScan
-from stream.names import BACKFILL
 from stream.patience import GIVE_UP_AFTER, Bill, evaluate_patiently
 from stream.worker.pool import JudgePool
 

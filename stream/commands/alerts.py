@@ -18,8 +18,8 @@ from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
 from stream.comparison.rendering import draw
 from stream.comparison.sheets import Sheet
-from stream.composition import composed
-from stream.config import Config
+from stream.config.criteria import composed
+from stream.config.model import Config
 from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
 from stream.kafka.topic_scan import TopicScan

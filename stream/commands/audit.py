@@ -14,7 +14,7 @@ from stream.commands.cluster import Cluster, reach
 from stream.commands.moment import Moment
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.ledger import Balance
 from stream.printable import printable

@@ -17,7 +17,7 @@ from stream.commands.interruption import Interruption
 from stream.commands.moment import Moment
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import INTERRUPTED, StageError
 from stream.printable import printable, shortened
 

@@ -9,7 +9,7 @@ import click
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.embedded import is_embedded
 
 _ANSWER_SECONDS = 6.0

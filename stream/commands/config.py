@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from stream.commands.options import config_option, read_config, source
-from stream.config import Config, SamplingConfig
-from stream.configdocs import schema, starter
+from stream.config.model import Config
+from stream.config.reference import schema, starter
+from stream.config.sections.judges import JudgeConfig
+from stream.config.sections.sampling import SamplingConfig
 from stream.configfile import DEFAULT_FILE, dump, find
-from stream.judgesconfig import JudgeConfig
 
 
 @click.group()

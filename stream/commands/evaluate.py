@@ -18,7 +18,7 @@ from stream import offline
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
 from stream.commands.progress import Meter
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile import ConfigError
 from stream.errors import INTERRUPTED, StreamjuryError
 from stream.logs import configure_logging

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile import ConfigError, find, load
 
 config_option = click.option(

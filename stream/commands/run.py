@@ -18,7 +18,7 @@ from sinks.metrics import Outcome, Stage
 from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption
 from stream.commands.options import config_option, read_config
-from stream.config import Config
+from stream.config.model import Config
 from stream.demo_generator import TrafficGenerator
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.kafka.embedded import EmbeddedBroker

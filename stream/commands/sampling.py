@@ -11,7 +11,7 @@ import click
 
 from sinks.base import Headers
 from stream.commands.options import config_option, read_config
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.records.decision import DECISION_VERSION, Verdict
 from stream.records.facts import Facts

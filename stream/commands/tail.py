@@ -34,7 +34,7 @@ from sinks.headers import (
 from stream.commands.cluster import reach
 from stream.commands.interruption import Interruption, until_reader_leaves
 from stream.commands.options import config_option, read_config
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.monitor.state import finding_of, reason_of
 from stream.printable import printable, shortened
 from stream.records.headers import is_mark

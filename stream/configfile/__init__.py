@@ -5,7 +5,7 @@ from pathlib import Path
 
 from judges.problems import Problem
 from judges.strictyaml import UnreadableError, read_file, to_yaml
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile.draft import Draft
 from stream.configfile.overrides import lay_overrides
 from stream.configfile.problems import ConfigError

@@ -12,16 +12,17 @@ from typing import Any
 
 from judges.criteria import Criterion
 from judges.problems import InconsistentError, Loc
-from stream.budgetsconfig import AppBudgetConfig
-from stream.composition import choose_criteria, composed
-from stream.config import CompositeConfig, Config
+from stream.config.criteria import choose_criteria, composed
+from stream.config.model import Config
+from stream.config.section import Check
+from stream.config.sections.budgets import AppBudgetConfig
+from stream.config.sections.criteria import CompositeConfig
+from stream.config.sections.detection import DetectionConfig
+from stream.config.sections.judges import JudgesConfig
+from stream.config.sections.observability import ObjectivesConfig
 from stream.criteria_files import read_criteria_files
-from stream.detectionconfig import DetectionConfig
-from stream.judgesconfig import JudgesConfig
-from stream.observability import ObjectivesConfig
 from stream.records.canaries import read_canaries
 from stream.sampler.step_log import StepLogError, read_step_log
-from stream.section import Check
 from stream.worker.budget.limits import Budget, Budgets, shares
 from stream.worker.budget.offset_note import MAX_BYTES, longest
 

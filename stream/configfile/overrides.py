@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from judges.problems import Loc
 from judges.strictyaml import UnreadableError, read_yaml
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.walk import DISCRIMINATOR, below, is_container, of_shape
 from stream.configfile.draft import Draft
-from stream.configwalk import DISCRIMINATOR, below, is_container, of_shape
 
 _PREFIX = "STREAMJURY__"
 

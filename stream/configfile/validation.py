@@ -10,16 +10,17 @@ from pydantic_core import ErrorDetails
 
 from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
 from stream.assembly import build_evaluator
-from stream.config import Config, is_secret
+from stream.config.judge_kinds import default_name
+from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.model import Config
+from stream.config.patterns import PATTERN_WORDS
+from stream.config.section import MASK
+from stream.config.sections.kafka import is_secret
+from stream.config.walk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
 from stream.configfile.checks import check_config
 from stream.configfile.draft import Draft, within
-from stream.configwalk import DISCRIMINATOR, below, is_container, is_section, kind_of, names_in, of_shape
-from stream.judgekinds import default_name
-from stream.judgekinds.local import LocalJudgeConfig
-from stream.patterns import PATTERN_WORDS
 from stream.records.adapters import make_adapter
 from stream.sampler.policy import find_unreadable
-from stream.section import MASK
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
 """The sections that have to go together."""

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import PublishAborted, StageError, no_broker
 from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import repeated

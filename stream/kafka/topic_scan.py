@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.offsets import Partition
 

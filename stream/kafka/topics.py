@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stream.config import Config
+from stream.config.model import Config
 
 _HOUR_MS = 3_600_000
 # Services log larger records than are judged; the dead letters keep them whole.

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.names import CANARY
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
-from stream.names import CANARY
 from stream.records.canaries import Canary, read_canaries
 from stream.records.decision import Decision, Verdict
 from stream.records.envelope import decision_headers

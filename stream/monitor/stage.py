@@ -22,7 +22,8 @@ from faust.types.events import EventT
 from judges.evaluation import Evaluation
 from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics, Stage
-from stream.config import Config, KafkaConfig
+from stream.config.model import Config
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError, no_broker
 from stream.kafka.embedded import is_embedded
 from stream.monitor.alerts.agent import AlarmAgent

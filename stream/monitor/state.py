@@ -17,12 +17,12 @@ from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, St
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE, UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
-from stream.config import MonitorConfig
+from stream.config.names import BACKFILL, CANARY
+from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
 from stream.feeding import feed
 from stream.kafka.record import check_version
 from stream.monitor.rolling_means import RollingScores, SeriesMean
-from stream.names import BACKFILL, CANARY
 
 log = logging.getLogger(__name__)
 

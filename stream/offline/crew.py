@@ -13,7 +13,8 @@ from multiprocessing.process import BaseProcess
 from typing import NamedTuple, Self
 
 from stream.assembly import build_evaluator
-from stream.config import Config, InputConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
 from stream.errors import StageError
 from stream.offline.judging import Judged, RowJudge, Sample
 from stream.offline.rows import Row

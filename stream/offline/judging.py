@@ -15,7 +15,8 @@ from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
-from stream.config import Config, InputConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import SHOWN_CHARS, Row
 from stream.patience import Bill, evaluate_patiently

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.problems import InconsistentError, Problem, unknown
-from stream.composition import choose_criteria
-from stream.config import Config
+from stream.config.criteria import choose_criteria
+from stream.config.model import Config
 from stream.configfile.draft import Draft
 from stream.configfile.problems import ConfigError
 from stream.configfile.validation import validated

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any, NamedTuple, Protocol
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import StreamjuryError
 
 SHOWN_CHARS = 2_000

@@ -21,10 +21,10 @@ from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
 from sinks.reports.reading import RESULTS_NAME
 from sinks.reports.results import CriterionInfo, End, Run
 from stream.assembly import build_evaluator, open_verdicts
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.judges import JudgeConfig
 from stream.criteria_files import chosen_criteria
 from stream.errors import StageError
-from stream.judgesconfig import JudgeConfig
 from stream.offline.crew import Brief, Crew
 from stream.offline.feed import Feed, Item, begun
 from stream.offline.formats import STDIN, Format, open_rows

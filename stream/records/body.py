@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.records.adapters import make_adapter
 from stream.records.adapters.base import Lookup, Path, follow
 from stream.records.reading import read_document

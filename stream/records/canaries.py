@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.problems import InconsistentError
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.reading import InteractionReader, Reading, read_document
 

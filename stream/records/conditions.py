@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from stream.config import ConditionConfig, TextConditionConfig
+from stream.config.sections.sampling import ConditionConfig, TextConditionConfig
 
 Scalar = bool | int | float | str
 

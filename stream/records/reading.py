@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from judges.interaction import Interaction
 from judges.problems import path_text
-from stream.config import InputConfig, LimitsConfig
+from stream.config.sections.input import InputConfig, LimitsConfig
 from stream.errors import RecordError
 from stream.records.adapters import make_adapter
 

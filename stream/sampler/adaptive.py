@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from stream.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF, rate_of, steps_within
+from stream.config.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF, rate_of, steps_within
 from stream.sampler.step_log import Step, StepLog
 
 _BUCKET_MS = 2000

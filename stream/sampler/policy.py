@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from judges.problems import Loc
-from stream.config import InputConfig, SafetyConfig, SamplingConfig, SamplingRule
+from stream.config.names import DEFAULT_RULE, SAFETY_RULE
+from stream.config.rate_scale import DEFAULT_MIN_RATE
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import SafetyConfig, SamplingConfig, SamplingRule
 from stream.errors import StageError
-from stream.names import DEFAULT_RULE, SAFETY_RULE
-from stream.rate_scale import DEFAULT_MIN_RATE
 from stream.records.adapters.base import Adapter
 from stream.records.body import BodyReader, app_getter
 from stream.records.decision import Cohort, Decision, Verdict, threshold

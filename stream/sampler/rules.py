@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from stream.config import RuleMatch
+from stream.config.sections.sampling import RuleMatch
 from stream.records.adapters.base import Path
 from stream.records.body import BodyReader, Getter
 from stream.records.conditions import Asked, Condition, condition

@@ -10,7 +10,7 @@ from judges.llm.completion import is_refusal, visible
 from judges.local.harm import HarmLexicon
 from judges.local.lexicon import Lexicon, plain
 from judges.local.phrases import Phrases
-from stream.config import SafetyConfig
+from stream.config.sections.sampling import SafetyConfig
 from stream.records.adapters.base import Path
 from stream.records.body import BodyReader, Getter
 from stream.records.conditions import Condition, condition

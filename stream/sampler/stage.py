@@ -17,7 +17,7 @@ from sinks.base import Headers, Message
 from sinks.deadletter import DeadLetterTopic
 from sinks.headers import PREFIX
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import PublishAborted, RecordError
 from stream.kafka.consume_produce import Exchange
 from stream.kafka.offsets import Partition

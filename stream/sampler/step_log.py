@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from stream.config.rate_scale import LAST_STEP
 from stream.errors import StageError
-from stream.rate_scale import LAST_STEP
 
 
 class StepLogError(ValueError):

@@ -16,12 +16,12 @@ from sinks.base import Message, Sink
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
 from sinks.topics import EvaluationTopic
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.names import CANARY
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import dead_letter, readable
 from stream.logs import add_log_context, log_context, trace_fields
-from stream.names import CANARY
 from stream.records.canaries import CanaryReader
 from stream.records.envelope import is_canary, read_sampling
 from stream.records.reading import InteractionReader

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Self
 from uuid import UUID
 
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.topic_scan import TopicScan
 from stream.records.envelope import is_backfilled
 

@@ -16,7 +16,7 @@ from sinks.headers import (
     SOURCE_PARTITION,
     SOURCE_TOPIC,
 )
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.worker.budget.savings import MIN_KEEP

@@ -19,7 +19,7 @@ from judges.evaluator import Evaluator
 from sinks.base import Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import CriticalTopic
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import PublishAborted
 from stream.feeding import feed
 from stream.kafka.consume_produce import Exchange

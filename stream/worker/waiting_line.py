@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record

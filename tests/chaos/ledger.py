@@ -8,7 +8,7 @@ from typing import Self, cast
 from confluent_kafka import ConsumerGroupTopicPartitions, Message
 from confluent_kafka.admin import AdminClient
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.topic_scan import TopicScan
 from stream.records.decision import Cohort
 from tests.chaos.traffic import Logged

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from stream.config import Config
+from stream.config.model import Config
 from tests.chaos.endpoint import Endpoint
 from tests.chaos.ledger import Ledger, chosen_ids
 from tests.chaos.plan import SAMPLERS, WORKERS, Event, Kind, Plan, schedule

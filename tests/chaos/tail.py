@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
-from stream.config import Config
+from stream.config.model import Config
 
 _CALL_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0

@@ -20,7 +20,7 @@ from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, subst
 from dashboards.units import written
 from dashboards.windowed import FAILED, ScoreQueries
 from sinks.metrics.promql import shares
-from stream.config import Config
+from stream.config.model import Config
 from stream.monitor.prometheus.windows import BURN_PAIRS
 from tests.parts.promtool import Check, differences, problems_of_expressions
 from tests.parts.required import unavailable

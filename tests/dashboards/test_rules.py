@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.config import Config
-from stream.configwalk import below
+from stream.config.model import Config
+from stream.config.walk import below
 from tests.parts.promtool import failures_of, problems_of_expressions, problems_of_rules, run
 from tests.parts.rules import rules_of
 from tests.parts.shell import check_streamjury

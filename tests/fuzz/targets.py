@@ -30,7 +30,10 @@ from sinks.topics import CriticalTopic, EvaluationTopic
 from stream.assembly import build_evaluator
 from stream.commands.send import key_of
 from stream.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
-from stream.config import Config, InputConfig, MonitorConfig, SamplingConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import SamplingConfig
+from stream.config.sections.stages import MonitorConfig
 from stream.configfile import ConfigError, dump, load
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition

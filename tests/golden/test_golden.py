@@ -17,7 +17,7 @@ from judges.evaluator import Evaluator, Submission
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import EvaluationTopic
 from stream.assembly import build_evaluator
-from stream.config import Config
+from stream.config.model import Config
 from stream.records.reading import InteractionReader
 from stream.service import score_metrics
 from tests.parts.rules import rules_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from tests.parts import kafka, llama

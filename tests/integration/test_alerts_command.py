@@ -14,10 +14,10 @@ from judges.evaluation import Evaluation
 from sinks.topics import EvaluationTopic
 from stream.cli import main
 from stream.commands import cluster
+from stream.config.names import CANARY
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.detection import Kind
-from stream.names import CANARY
 from tests.integration.pipeline import produce_all
 from tests.parts.kafka import KafkaBroker
 from tests.parts.pages import ROOT, blocks

@@ -25,7 +25,7 @@ from judges.evaluation import (
     evaluation_id,
 )
 from stream.cli import main
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import FencedError
 from stream.records.decision import Cohort
 from stream.replay import Replay, Wanted

@@ -34,7 +34,8 @@ from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.backfill import Backfill, Wanted, work
 from stream.cli import main
-from stream.config import Config, MonitorConfig
+from stream.config.model import Config
+from stream.config.sections.stages import MonitorConfig
 from stream.errors import FencedError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition

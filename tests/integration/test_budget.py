@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from stream.audit import audit
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts import kafka

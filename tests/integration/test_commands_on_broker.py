@@ -25,7 +25,7 @@ from stream.commands.send import send
 from stream.commands.tail import tail
 from stream.commands.topics import topics
 from stream.commands.traffic import traffic
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.demo_generator import TrafficGenerator
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker

@@ -22,7 +22,7 @@ from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.metrics import DetectionMetrics, PipelineMetrics
 from sinks.topics import EvaluationTopic
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.agent import AlarmAgent

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from sinks.metrics import Outcome, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.integration.pipeline import (

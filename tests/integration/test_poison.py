@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sinks.metrics import Outcome, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service
 from tests.integration.pipeline import (

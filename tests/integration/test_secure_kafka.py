@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sinks.metrics import Outcome, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until

@@ -1,6 +1,6 @@
 """The rules for Prometheus that a configuration asks for."""
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.criteria_files import chosen_criteria
 from stream.monitor.prometheus import generate
 from stream.monitor.prometheus.rule_file import RuleFile

@@ -20,7 +20,7 @@ from sinks.metrics import PipelineMetrics
 from sinks.topics import EvaluationTopic
 from stream.assembly import build_evaluator
 from stream.commands.schema import wire_schema
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile import load
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, error_response, verdict_response
 

@@ -13,9 +13,9 @@ from judges.interaction import Interaction
 from judges.llm.base import ModelJudge
 from judges.models.redaction import ALL_KINDS
 from stream.assembly import build_evaluator, open_verdicts
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.judges import CacheConfig, RedactedKind
 from stream.errors import StageError
-from stream.judgesconfig import CacheConfig, RedactedKind
 from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, error_response
 
 ANSWER = "Write to ann@example.com or to ann@example.com; the key is sk-proj-Zk3J9x2mQ8vT5wY7bN4c."

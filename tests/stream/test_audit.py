@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.audit import Recalled
-from stream.config import Config
+from stream.config.model import Config
 from stream.ledger import Kind
 from stream.records.facts import Facts
 from stream.sampler.policy import SamplingPolicy, Verdict

@@ -24,7 +24,7 @@ from stream.backfill.work import Pace
 from stream.cli import main
 from stream.commands import cluster
 from stream.commands.backfill import Offsets, done_lines, offsets_text, survey_lines, survey_object
-from stream.config import Config
+from stream.config.model import Config
 from stream.records.decision import Cohort
 
 FINGERPRINT = "0123456789abcdef"

@@ -14,10 +14,10 @@ from jsonschema import Draft202012Validator
 
 from stream.commands.config import config
 from stream.commands.options import config_option, read_config
-from stream.config import Config
-from stream.configdocs import schema, starter
+from stream.config.model import Config
+from stream.config.reference import schema, starter
+from stream.config.walk import is_section
 from stream.configfile import load
-from stream.configwalk import is_section
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECRET = "hunter2-hunter2"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile import ConfigError, load
 
 ROOT = Path(__file__).parents[2]

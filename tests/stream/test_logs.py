@@ -20,7 +20,8 @@ from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
-from stream.config import Config, LoggingConfig
+from stream.config.model import Config
+from stream.config.sections.stages import LoggingConfig
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.logs import (

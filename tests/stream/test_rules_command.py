@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stream.cli import main
-from stream.config import Config
+from stream.config.model import Config
 from tests.parts.rules import rules_of
 
 NOTE = "note: StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set\n"

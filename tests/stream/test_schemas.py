@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from sinks.reports.results import End, Row, Run
 from stream.commands.schema import RECORDS, wire_schema
-from stream.configdocs import schema
+from stream.config.reference import schema
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     **{record: wire_schema(record) for record in RECORDS},

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Service

@@ -18,7 +18,7 @@ from judges.shortfall import Unscored
 from sinks.base import Message
 from sinks.memory import ListSink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.configfile import ConfigError, load
 from stream.service import Service
 from stream.worker.judging import Judged

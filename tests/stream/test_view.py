@@ -32,7 +32,7 @@ from judges.evaluation import (
 from sinks.base import COMPOSITE
 from sinks.estimates import Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
-from stream.config import MonitorConfig
+from stream.config.sections.stages import MonitorConfig
 from stream.monitor.rolling_means import SeriesMean
 from stream.monitor.state import Finding, Monitor, Snapshot
 from stream.printable import printable, shortened

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sinks.metrics import Stage
 from stream import service
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import Pulse, Runnable, Service, Watchdog

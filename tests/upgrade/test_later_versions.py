@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
-from stream.config import MonitorConfig
+from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
 from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling

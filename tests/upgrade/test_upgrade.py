@@ -15,7 +15,9 @@ from judges.evaluation import CompositeStatus, Evaluation, SafetyNotice, Samplin
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
-from stream.config import Config, InputConfig, MonitorConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.config.sections.stages import MonitorConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Place
 from stream.kafka.topics import plan_topics

@@ -7,7 +7,7 @@ from threading import Event
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 
 # A broker that is away for longer is a failure that the user should hear of.
 DELIVERY_SECONDS = 30.0

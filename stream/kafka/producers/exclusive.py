@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import FencedError, StageError, no_broker
 from stream.kafka.errors import FENCED, repeated
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES

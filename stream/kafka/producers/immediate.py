@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import produce

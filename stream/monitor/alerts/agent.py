@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from judges.evaluation import Evaluation
 from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import RecordError, StreamjuryError
 from stream.kafka.record import check_version
 from stream.monitor.alerts.alert import Alert

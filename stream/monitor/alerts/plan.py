@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
-from stream.config import Config, SamplingConfig, SamplingRule, lowest_rate
-from stream.detectionconfig import VersionsConfig
+from stream.config.model import Config
+from stream.config.sections.detection import VersionsConfig
+from stream.config.sections.sampling import SamplingConfig, SamplingRule, lowest_rate
 from stream.monitor.alerts.alert import Series
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.detection import Settings, Side, VersionSettings, canary_settings

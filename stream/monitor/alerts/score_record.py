@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 from judges.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
-from stream.names import BACKFILL, CANARY
+from stream.config.names import BACKFILL, CANARY
 from stream.records.canaries import CANARY_TAG
 
 

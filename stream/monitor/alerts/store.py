@@ -11,7 +11,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from sinks.topics import json_message
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import produce

@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from judges.evaluation import Evaluation
+from stream.config.names import CANARY
 from stream.monitor.alerts.score_record import verdicts
 from stream.monitor.explain.sums import Period
 from stream.monitor.explain.tally import Split
-from stream.names import CANARY
 from stream.records.canaries import CANARY_TAG
 
 

@@ -9,11 +9,11 @@ from judges.evaluation import Evaluation
 from judges.interaction import TagValue
 from sinks.base import COMPOSITE, UNKNOWN
 from sinks.metrics.detection import GOOD_SHARE
+from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.alert import Series
 from stream.monitor.explain.criterion_parts import PartSums
 from stream.monitor.explain.slices import Slices
 from stream.monitor.explain.sums import Pair, Period
-from stream.names import BACKFILL, CANARY
 
 Split = Callable[[Evaluation], Period | None]
 """Which of the two sides an evaluation is on; None: neither."""

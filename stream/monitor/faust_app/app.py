@@ -3,7 +3,8 @@
 import faust
 from faust.types.auth import CredentialsT
 
-from stream.config import Config, KafkaConfig
+from stream.config.model import Config
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.monitor.faust_app.read_committed import read_committed_only
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import faust
 from faust.types.auth import CredentialsT
 
-from stream.config import OptionValue
+from stream.config.sections.kafka import OptionValue
 from stream.errors import StageError
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 
 from sinks.metrics import names
 from sinks.metrics.promql import fraction, increase, is_none_of, quoted, series, total
+from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.drop_alerts import Drops
 from stream.monitor.prometheus.recording_rules import MEMORY, RECENT, Scope, comparison_count, scopes, verdict_count
 from stream.monitor.prometheus.rule_file import Alert
 from stream.monitor.prometheus.templates import Words, as_it_is, asked, if_one, number, percent
 from stream.monitor.prometheus.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
-from stream.observability import AlertsConfig, ObjectivesConfig
 
 _JOB = f"job={quoted('streamjury')}"
 _UNKNOWN_SHARE = 0.01

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sinks.metrics import names
 from sinks.metrics.promql import is_none_of, is_one_of, series
-from stream.detectionconfig import DetectionConfig
+from stream.config.sections.detection import DetectionConfig
 from stream.monitor.prometheus.templates import Words, asked_of, first_value, if_one
 from stream.monitor.prometheus.windows import TimeScale
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from sinks.metrics import names
 from sinks.metrics.promql import fraction, increase, is_none_of, is_one_of, or_zero, quoted, series, total, wilson_end
+from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.rule_file import Recording
 from stream.monitor.prometheus.windows import ALL_WINDOWS, LONG_WINDOWS, TimeScale
-from stream.observability import AlertsConfig, ObjectivesConfig
 
 # How long ago something must have been there, and how far back it is looked for, before what is there now is new.
 RECENT, MEMORY = "15m", "1d"

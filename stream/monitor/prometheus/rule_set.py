@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from sinks.base import COMPOSITE
-from stream.config import Config
+from stream.config.model import Config
 from stream.monitor.prometheus.alerts import Alerts
 from stream.monitor.prometheus.drop_alerts import Drops
 from stream.monitor.prometheus.recording_rules import (

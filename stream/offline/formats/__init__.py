@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.offline.formats.csv import CsvRows
 from stream.offline.formats.jsonl import JsonRows
 from stream.offline.formats.parquet import ParquetRows

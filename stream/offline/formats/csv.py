@@ -9,7 +9,7 @@ from itertools import chain
 
 import msgspec
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.offline.rows import Fault, FileError, Opening, Row
 from stream.records.adapters import make_adapter

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.offline.rows import SHOWN_CHARS, Fault, Opening, Row
 
 _BOM = b"\xef\xbb\xbf"

@@ -9,7 +9,7 @@ takes.
 
 from collections.abc import Callable, Mapping
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.records.adapters.base import Adapter
 from stream.records.adapters.csv import CsvAdapter
 from stream.records.adapters.mapping import MappingAdapter

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import NamedTuple, Self
 
 from judges.models.spending import nanodollars
-from stream.budgetsconfig import AppBudgetConfig, BudgetsConfig
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.budgets import AppBudgetConfig, BudgetsConfig
 
 MICRODOLLAR = 1000
 """In nanodollars. Limits and leases are whole microdollars, so that notes stay short."""

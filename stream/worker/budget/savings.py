@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from judges.thrift import NO_THRIFT, Thrift
-from stream.budgetsconfig import BudgetsConfig
+from stream.config.sections.budgets import BudgetsConfig
 from stream.records.decision import Cohort
 
 # Below this little would be learned from what is kept.

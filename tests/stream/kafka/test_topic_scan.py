@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import stream.kafka.topic_scan as scan_module
-from stream.config import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.topic_scan import TopicScan, committed_offsets

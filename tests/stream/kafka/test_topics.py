@@ -2,7 +2,8 @@
 
 import pytest
 
-from stream.config import Config, TopicsConfig
+from stream.config.model import Config
+from stream.config.sections.kafka import TopicsConfig
 from stream.kafka.topics import TOPICS, plan_topics
 
 

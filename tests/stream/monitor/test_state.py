@@ -29,7 +29,7 @@ from judges.evaluation import (
 from sinks.base import Message
 from sinks.memory import ListSink
 from sinks.metrics import PipelineMetrics, ScoreMetrics
-from stream.config import MonitorConfig
+from stream.config.sections.stages import MonitorConfig
 from stream.monitor.rolling_means import SeriesMean
 from stream.monitor.state import Monitor, finding_of
 

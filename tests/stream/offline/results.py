@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from stream.config import Config
+from stream.config.model import Config
 from stream.offline import Outcome, Request, evaluate
 
 QUESTION = "How long is the return period?"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.interaction import Interaction
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.adapters.csv import split_fragments, split_turns
 from stream.records.reading import InteractionReader

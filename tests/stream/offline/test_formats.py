@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.offline.formats import Format, format_of, open_rows
 from stream.offline.rows import FileError, Row
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from stream.assembly import build_evaluator
-from stream.config import Config
+from stream.config.judge_kinds.model import ModelJudgeConfig
+from stream.config.model import Config
 from stream.configfile import ConfigError
-from stream.judgekinds.model import ModelJudgeConfig
 from stream.offline import narrowed
 
 

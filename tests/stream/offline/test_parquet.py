@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from stream.config import Config, InputConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
 from stream.offline import Request, evaluate
 from stream.offline.formats import open_rows
 from stream.offline.rows import FileError, Row

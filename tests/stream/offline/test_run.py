@@ -11,7 +11,7 @@ import pytest
 
 from judges.evaluation import MIN_PROBABILITY
 from sinks.reports.reading import read_results
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import StageError
 from stream.offline import FileError, JournalError, Progress, Request, evaluate
 from stream.offline.judging import made_up_id

@@ -30,13 +30,13 @@ from judges.scripted import Answer, ScriptedJudge
 from judges.thrift import NO_THRIFT, Thrift, current_thrift
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.names import CANARY
 from stream.configfile import ConfigError, load
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.monitor import canary_sender
 from stream.monitor.canary_sender import CanarySender, Schedule
-from stream.names import CANARY
 from stream.records.canaries import Canary, CanaryReader, read_canaries
 from stream.records.decision import Decision, Verdict
 from stream.records.envelope import decision_headers, read_sampling

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream.config import SamplingConfig
+from stream.config.sections.sampling import SamplingConfig
 from stream.records.decision import Cohort, id_bytes, salt_key, threshold
 
 MODULE = Path(__file__).parents[3] / "stream" / "sampling.py"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judges.interaction import Interaction
 from judges.problems import path_text
-from stream.config import InputConfig
+from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.reading import InteractionReader, Reading, strict_json
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream.config.rate_scale import rate_of, steps_within
 from stream.errors import StageError
-from stream.rate_scale import rate_of, steps_within
 from stream.sampler.adaptive import AdaptiveRate, Goal, ReplayedRate
 from stream.sampler.step_log import Step, StepFile, StepLog, StepLogError, read_step_log
 

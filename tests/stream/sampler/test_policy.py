@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from stream.config import InputConfig, SamplingConfig
+from stream.config.names import DEFAULT_RULE
+from stream.config.rate_scale import rate_of
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import SamplingConfig
 from stream.errors import RecordError, StageError
-from stream.names import DEFAULT_RULE
-from stream.rate_scale import rate_of
 from stream.records.decision import Cohort
 from stream.records.facts import Facts
 from stream.sampler.policy import Cap, Decision, SamplingPolicy, Verdict

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from stream.config import ConditionConfig, InputConfig, RuleMatch
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import ConditionConfig, RuleMatch
 from stream.errors import RecordError
 from stream.records.adapters import make_adapter
 from stream.records.adapters.base import Path

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config import InputConfig, SafetyConfig
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import SafetyConfig
 from stream.records.body import BodyReader
 from stream.records.facts import Facts
 from stream.sampler.safety_triggers import Triggers, WordList

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks import bench_sampler
 from sinks.base import Headers, Message
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import PublishAborted
 from stream.kafka.offsets import Partition
 from stream.sampler import stage

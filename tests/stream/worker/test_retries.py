@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers, Message
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.worker.retries import Arrival, Retries

@@ -15,7 +15,7 @@ from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.consume_produce import Mark
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from stream.config import Config
+from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.worker.retries import Retries

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
-from stream.detectionconfig import VersionsConfig
+from stream.config.sections.detection import VersionsConfig
 from stream.monitor.alerts.alert import Alert, Cause, Series, Suspect
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from judges.evaluation import Evaluation, Sampling
+from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.score_record import ScoreRecord, Source
-from stream.names import BACKFILL, CANARY
 from tests.stream.test_summary import evaluation as invented
 
 SOURCE = Source(partition=2, offset=7)

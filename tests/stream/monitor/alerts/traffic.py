@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 
 from judges.evaluation import evaluation_id
-from stream.config import Config
+from stream.config.model import Config
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source

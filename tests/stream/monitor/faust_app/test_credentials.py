@@ -9,7 +9,7 @@ from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config import KafkaConfig, is_secret
+from stream.config.sections.kafka import KafkaConfig, is_secret
 from stream.errors import StageError
 from stream.monitor.faust_app.credentials import broker_credentials
 from tests.parts import certificates

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
-from stream.config import Config
+from stream.config.model import Config
 from stream.monitor.prometheus.rule_file import Alert, RuleFile
 from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from tests.parts.promtool import problems_of_rules

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.interaction import Interaction
-from stream.config import InputConfig, SamplingConfig
+from stream.config.sections.input import InputConfig
+from stream.config.sections.sampling import SamplingConfig
 from stream.records.adapters import ADAPTERS, make_adapter
 from stream.records.adapters.base import Adapter, Document, Lookup, Path
 from stream.records.body import BodyReader, Getter

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.audit import Recalled
-from stream.config import Config
+from stream.config.model import Config
 from stream.errors import RecordError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.budgetsconfig import BudgetsConfig
+from stream.config.sections.budgets import BudgetsConfig
 from stream.records.decision import Cohort
 from stream.worker.budget.savings import MIN_KEEP, NONE, Measure, Step, Thinning, economy, measures_of
 

@@ -8,7 +8,7 @@ from judges.models.endpoint import EndpointModel, ModelOptions
 from judges.models.ollama import OLLAMA_URL, OllamaModel
 from judges.models.wire.base import Wire
 from judges.models.wire.ollama import OllamaWire
-from stream.judgekinds.model import ModelJudgeConfig
+from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class OllamaJudgeConfig(ModelJudgeConfig):

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stream.budgetsconfig import MAX_APPS, BudgetsConfig
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.budgets import MAX_APPS, BudgetsConfig
 from stream.configfile.checks import check_config
 from stream.worker.budget import Treasury, shares
 from stream.worker.budget.limits import Budget, Budgets, Span

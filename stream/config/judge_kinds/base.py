@@ -20,10 +20,10 @@ from judges.models.base import Message
 from judges.models.flow import Flow, FlowLimits
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
-from stream.configwalk import DISCRIMINATOR
-from stream.judgekinds.limits import EndpointLimitsConfig
-from stream.patterns import JUDGE
-from stream.section import Section
+from stream.config.judge_kinds.limits import EndpointLimitsConfig
+from stream.config.patterns import JUDGE
+from stream.config.section import Section
+from stream.config.walk import DISCRIMINATOR
 
 JudgeName = Annotated[str, Field(pattern=JUDGE)]
 

@@ -13,9 +13,9 @@ from judges.evaluator import Submission
 from judges.interaction import Interaction
 from sinks.telemetry import JudgeModel
 from stream.assembly import build_evaluator
-from stream.config import Config
+from stream.config.judge_kinds.model import ModelJudgeConfig
+from stream.config.model import Config
 from stream.configfile import ConfigError, dump, load
-from stream.judgekinds.model import ModelJudgeConfig
 from stream.tracing import _models
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.walk import alternatives, below, is_section, of_shape
 from stream.configfile import to_yaml
-from stream.configwalk import alternatives, below, is_section, of_shape
 
 _HEADER = """\
 # The configuration of Streamjury. Every key stands here with its default; keep only what you change.

@@ -2,7 +2,7 @@
 
 from pydantic import Field, FiniteFloat
 
-from stream.section import Section
+from stream.config.section import Section
 
 
 class PriceConfig(Section):

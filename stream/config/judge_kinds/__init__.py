@@ -15,12 +15,12 @@ A new kind is a new file here and its class in `JUDGE_KINDS`. The rest of the pr
 which kind it is.
 """
 
-from stream.configwalk import kind_of
-from stream.judgekinds.anthropic import AnthropicJudgeConfig
-from stream.judgekinds.base import JudgeSection
-from stream.judgekinds.local import LocalJudgeConfig
-from stream.judgekinds.ollama import OllamaJudgeConfig
-from stream.judgekinds.openai import OpenAIJudgeConfig
+from stream.config.judge_kinds.anthropic import AnthropicJudgeConfig
+from stream.config.judge_kinds.base import JudgeSection
+from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.judge_kinds.ollama import OllamaJudgeConfig
+from stream.config.judge_kinds.openai import OpenAIJudgeConfig
+from stream.config.walk import kind_of
 
 JUDGE_KINDS: tuple[type[JudgeSection], ...] = (
     LocalJudgeConfig,

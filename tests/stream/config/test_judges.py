@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from judges.models.prices import ModelPrice, known_price
-from stream.config import Config
+from stream.config.model import Config
+from stream.config.sections.judges import JudgesConfig
 from stream.configfile import ConfigError, load
-from stream.judgesconfig import JudgesConfig
 from stream.worker.budget.limits import Budgets
 
 GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}

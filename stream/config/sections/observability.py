@@ -9,7 +9,7 @@ from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serial
 from judges.problems import InconsistentError, Loc, unknown
 from sinks.base import OTHER, UNKNOWN
 from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
-from stream.section import MASK, CriterionName, Rate, Section, web_address
+from stream.config.section import MASK, CriterionName, Rate, Section, web_address
 
 AppName = Annotated[str, Field(min_length=1, max_length=256)]
 # Shares that something can be below, and shares that something can be above.

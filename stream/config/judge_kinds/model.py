@@ -12,10 +12,10 @@ from judges.interaction import Case
 from judges.judge import Judge
 from judges.models.endpoint import EndpointModel, ModelOptions
 from judges.models.prices import ModelPrice, known_price
-from stream.judgekinds.base import AskedModel, ExpectedCalls, SharedParts
-from stream.judgekinds.endpoint import EndpointSection
-from stream.judgekinds.limits import EndpointLimitsConfig, PriceConfig
-from stream.judgekinds.method import MethodSection
+from stream.config.judge_kinds.base import AskedModel, ExpectedCalls, SharedParts
+from stream.config.judge_kinds.endpoint import EndpointSection
+from stream.config.judge_kinds.limits import EndpointLimitsConfig, PriceConfig
+from stream.config.judge_kinds.method import MethodSection
 
 # Prompts are several times as long as what is written.
 _PROMPT_TO_COMPLETION = 10

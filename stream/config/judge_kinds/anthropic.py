@@ -8,7 +8,7 @@ from judges.models.anthropic import ANTHROPIC_URL, AnthropicModel
 from judges.models.endpoint import EndpointModel, ModelOptions
 from judges.models.wire.anthropic import AnthropicWire
 from judges.models.wire.base import Wire
-from stream.judgekinds.model import ModelJudgeConfig
+from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class AnthropicJudgeConfig(ModelJudgeConfig):

@@ -19,23 +19,21 @@ from pydantic.fields import FieldInfo
 
 from judges.criteria import RAG_DIMENSIONS
 from judges.interaction import Interaction
-from stream.config import (
-    Config,
-    InputConfig,
-    KafkaConfig,
-    TextConditionConfig,
-)
+from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.judge_kinds.openai import OpenAIJudgeConfig
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.config.sections.kafka import KafkaConfig
+from stream.config.sections.sampling import TextConditionConfig
+from stream.config.walk import alternatives, is_section
 from stream.configfile import ConfigError, Problem, dump, find, load
-from stream.configwalk import alternatives, is_section
-from stream.judgekinds.local import LocalJudgeConfig
-from stream.judgekinds.openai import OpenAIJudgeConfig
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]
 
 SECRET = "hunter2-hunter2"
 
-CANARIES = Path(__file__).parents[2] / "docs" / "examples" / "canaries.jsonl"
+CANARIES = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 
 FULL: dict[str, Any] = {
     "kafka": {"options": {"sasl.password": SECRET, "linger.ms": 5}},

@@ -8,8 +8,8 @@ from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 from judges.problems import Loc, unknown
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
-from stream.observability import AppName
-from stream.section import CriterionName, Label, Section, checked_by_loader, refuse_repeats
+from stream.config.section import CriterionName, Label, Section, checked_by_loader, refuse_repeats
+from stream.config.sections.observability import AppName
 
 # A target is above the margin, and below the best there is.
 Mean = Annotated[FiniteFloat, Field(gt=0.0, le=0.9999)]

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
 from judges.problems import InconsistentError, Loc
-from stream.observability import AppName
-from stream.section import Rate, Section, checked_by_loader
+from stream.config.section import Rate, Section, checked_by_loader
+from stream.config.sections.observability import AppName
 
 MAX_APPS = 64
 MAX_USD = 1e9

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, 
 from pydantic.fields import FieldInfo
 
 from judges.problems import InconsistentError, Loc
-from stream.configwalk import alternatives, is_container
-from stream.patterns import CRITERION, LABEL
+from stream.config.patterns import CRITERION, LABEL
+from stream.config.walk import alternatives, is_container
 
 MASK = "***"
 

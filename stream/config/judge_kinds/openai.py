@@ -9,8 +9,8 @@ from judges.models.openai import OpenAIModel
 from judges.models.presets import PRESETS, PresetName, preset_of
 from judges.models.wire.base import Wire
 from judges.models.wire.openai import OpenAIWire
-from stream.judgekinds.base import JudgeSection
-from stream.judgekinds.model import ModelJudgeConfig
+from stream.config.judge_kinds.base import JudgeSection
+from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class _PresetSection(JudgeSection):

@@ -7,11 +7,11 @@ from pydantic import BeforeValidator, Field, FiniteFloat, ValidationInfo, field_
 
 from judges.models.redaction import Redactor
 from judges.problems import InconsistentError, Loc, unknown
-from stream.configwalk import DISCRIMINATOR
-from stream.judgekinds import JUDGE_KINDS
-from stream.judgekinds.base import AskedModel, JudgeName, JudgeSection
-from stream.judgekinds.local import LocalJudgeConfig
-from stream.section import Rate, Section, no_truth, refuse_repeats
+from stream.config.judge_kinds import JUDGE_KINDS
+from stream.config.judge_kinds.base import AskedModel, JudgeName, JudgeSection
+from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.section import Rate, Section, no_truth, refuse_repeats
+from stream.config.walk import DISCRIMINATOR
 
 if TYPE_CHECKING:
     JudgeConfig = JudgeSection

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from judges.models.redaction import Redactor
-from stream import judgekinds
-from stream.configwalk import kind_of
-from stream.judgekinds import JUDGE_KINDS, default_name
-from stream.judgekinds.base import JudgeSection, SharedParts
-from stream.judgekinds.local import LocalJudgeConfig
-from stream.judgekinds.ollama import OllamaJudgeConfig
-from stream.judgekinds.openai import OpenAIJudgeConfig
+from stream.config import judge_kinds
+from stream.config.judge_kinds import JUDGE_KINDS, default_name
+from stream.config.judge_kinds.base import JudgeSection, SharedParts
+from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.judge_kinds.ollama import OllamaJudgeConfig
+from stream.config.judge_kinds.openai import OpenAIJudgeConfig
+from stream.config.walk import kind_of
 
 REQUIRED: dict[str, Any] = {"name": "one", "model": "some-model", "base_url": "http://127.0.0.1:9"}
 
@@ -29,8 +29,8 @@ def shared() -> SharedParts:
 
 def test_every_kind_of_the_package_is_registered_once_under_a_name_of_its_own() -> None:
     modules = [
-        importlib.import_module(f"{judgekinds.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(judgekinds.__path__)
+        importlib.import_module(f"{judge_kinds.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(judge_kinds.__path__)
     ]
     kinds = {
         value

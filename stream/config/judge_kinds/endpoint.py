@@ -12,8 +12,8 @@ from judges.models.endpoint import ModelOptions
 from judges.models.redaction import is_private
 from judges.models.wire.base import Wire
 from judges.problems import InconsistentError
-from stream.judgekinds.base import JudgeSection
-from stream.section import MASK, web_address
+from stream.config.judge_kinds.base import JudgeSection
+from stream.config.section import MASK, web_address
 
 # Longer than any key; a file of that size is not one.
 _MAX_KEY_BYTES = 64 * 1024

@@ -12,8 +12,8 @@ from judges.judge import Judge
 from judges.models.base import Message
 from judges.models.prices import ModelPrice
 from judges.scripted import ScriptedJudge
-from stream.judgekinds.base import AskedModel, ExpectedCalls, JudgeSection, SharedParts
-from stream.judgekinds.limits import EndpointLimitsConfig, PriceConfig
+from stream.config.judge_kinds.base import AskedModel, ExpectedCalls, JudgeSection, SharedParts
+from stream.config.judge_kinds.limits import EndpointLimitsConfig, PriceConfig
 
 ADDRESS = "http://oracle.example:8443/v1"
 PROMPT = "x" * 4000

@@ -20,8 +20,8 @@ from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
 from judges.llm.rubric import RubricJudge
 from judges.models.base import ChatModel, Message
-from stream.judgekinds.base import JudgeSection
-from stream.section import CriterionName, Label
+from stream.config.judge_kinds.base import JudgeSection
+from stream.config.section import CriterionName, Label
 
 _RUBRIC_LEVELS = 5
 

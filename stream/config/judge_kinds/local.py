@@ -6,7 +6,7 @@ from pydantic import Field
 
 from judges.judge import Judge
 from judges.local import LocalJudge
-from stream.judgekinds.base import JudgeName, JudgeSection, SharedParts
+from stream.config.judge_kinds.base import JudgeName, JudgeSection, SharedParts
 
 
 class LocalJudgeConfig(JudgeSection):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FEE = {"prompt": 1000, "completion": 500000}
 
 ROWS = [
@@ -21,7 +21,7 @@ ROWS = [
 FACTS = """
 import json, sys
 from pathlib import Path
-import tests.stream.judgekinds.with_oracle
+import tests.stream.config.judge_kinds.with_oracle
 from judges.interaction import Interaction
 from stream.assembly import build_evaluator
 from stream.backfill.estimate import Paid, Sample, estimate
@@ -45,7 +45,7 @@ print(json.dumps({
 
 
 def streamjury(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    return python("-m", "tests.stream.judgekinds.with_oracle", *arguments)
+    return python("-m", "tests.stream.config.judge_kinds.with_oracle", *arguments)
 
 
 def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":

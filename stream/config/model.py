@@ -1,0 +1,72 @@
+"""The configuration as one typed model: the single source of defaults, validation, schema, starter file and docs."""
+
+from pydantic import (
+    Field,
+    ValidationInfo,
+    field_validator,
+)
+
+from judges.problems import InconsistentError
+from stream.config.section import Section, checked_by_loader, problems_found_by_loader
+from stream.config.sections.budgets import BudgetsConfig
+from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
+from stream.config.sections.detection import DetectionConfig
+from stream.config.sections.input import InputConfig
+from stream.config.sections.judges import JudgesConfig
+from stream.config.sections.kafka import KafkaConfig, TopicsConfig
+from stream.config.sections.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.config.sections.sampling import SamplingConfig
+from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConfig, SamplerConfig, WorkerConfig
+
+
+class Config(Section):
+    """The configuration of Streamjury. Everything has a default."""
+
+    kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The Kafka cluster.")
+    topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topics and how they are made.")
+    input: InputConfig = Field(default_factory=InputConfig, description="The shape of the records that are read.")
+    sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
+    criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="What is judged.")
+    # Before the judges, which need prices where there is one.
+    budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="What judging may cost.")
+    judges: JudgesConfig = Field(default_factory=JudgesConfig, description="Who judges.")
+    composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How criteria become one score.")
+    sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
+    worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
+    monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
+    objectives: ObjectivesConfig = Field(default_factory=ObjectivesConfig, description="How good answers have to be.")
+    detection: DetectionConfig = Field(default_factory=DetectionConfig, description="When quality has surely dropped.")
+    alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="When somebody is called.")
+    metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What scores are told apart by.")
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
+    http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
+    logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
+
+    @property
+    def retry_topics(self) -> tuple[str, ...]:
+        """Where records wait to be judged again, by how often they have been already."""
+        return self.topics.retry_topics(len(self.worker.retry_seconds))
+
+    @field_validator("judges")
+    @classmethod
+    def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
+        problems, budgets = problems_found_by_loader("judges", value, info), info.data.get("budgets")
+        if budgets is not None:
+            problems += budgets.unpriced((loc, model.price is not None) for loc, model in value.asked_models())
+        if problems:
+            raise InconsistentError(problems)
+        return value
+
+    _composite_of_criteria = field_validator("composite")(checked_by_loader("composite"))
+    _objectives_of_criteria = field_validator("objectives")(checked_by_loader("objectives"))
+    _detection_of_criteria = field_validator("detection")(checked_by_loader("detection"))
+
+    @field_validator("worker", "monitor")
+    @classmethod
+    def _own_group(cls, value: WorkerConfig | MonitorConfig, info: ValidationInfo) -> WorkerConfig | MonitorConfig:
+        """Stages that shared a group would take each other's partitions away."""
+        for name in ("sampler", "worker"):
+            other = info.data.get(name)
+            if other is not None and other.group == value.group:
+                raise ValueError(f"group must differ from {name}.group")
+        return value

@@ -1,0 +1,86 @@
+"""The sections `criteria` and `composite`: what is judged, and how the scores are combined."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    FiniteFloat,
+    field_validator,
+)
+
+from judges.criteria import SAFETY_DIMENSION
+from stream.config.section import CriterionName, Rate, Section, checked_by_loader, no_truth, refuse_repeats
+
+
+def _below_the_best(threshold: float) -> float:
+    if threshold >= 1.0:
+        raise ValueError("must be below 1, because no score is above that")
+    return threshold
+
+
+Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_below_the_best)]
+
+
+Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(no_truth)]
+
+
+class CriteriaConfig(Section):
+    """What is judged."""
+
+    files: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
+        default=(),
+        max_length=64,
+        description="Files with criteria of your own, looked for beside this file; see `streamjury criteria --help`.",
+    )
+    use: tuple[CriterionName, ...] = Field(
+        default=("rag",),
+        min_length=1,
+        max_length=256,
+        description="Catalogues (rag) and single criteria (safety.toxicity, or one of your files by its name).",
+        examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
+    )
+
+    _have_criteria = field_validator("files")(checked_by_loader("criteria.files"))
+    _name_criteria = field_validator("use")(checked_by_loader("criteria.use"))
+
+
+class CompositeConfig(Section):
+    """How the criteria become one score."""
+
+    weights: Mapping[CriterionName, Weight] = Field(
+        default={},
+        description="Weight of a criterion in the composite; those not named weigh 1.",
+        examples=[{"groundedness": 2.0, "conciseness": 0.5}],
+    )
+    required: tuple[CriterionName, ...] = Field(
+        default=(),
+        max_length=256,
+        description="Criteria without which there is no composite, and which make it 0 where they are not met.",
+        examples=[["groundedness"]],
+    )
+    thresholds: Mapping[CriterionName, Threshold] = Field(
+        default={},
+        description="Count a criterion as 1 above this score, and as 0 up to it.",
+        examples=[{"clarity": 0.5}],
+    )
+    target_options: Mapping[CriterionName, Annotated[str, Field(min_length=1, max_length=256)]] = Field(
+        default={},
+        description="Count a criterion as 1 when this option won, and as 0 otherwise.",
+        examples=[{"clarity": "very clear"}],
+    )
+    safety: CriterionName = Field(
+        default=SAFETY_DIMENSION,
+        description="The criterion whose worst verdict makes the composite 0, and without which there is none.",
+    )
+    safety_vote: Literal["majority", "any"] = Field(
+        default="majority", description="Judges that must find an answer harmful: more than half, or any one."
+    )
+
+    @field_validator("required")
+    @classmethod
+    def _different_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        refuse_repeats("must name each criterion once", value)
+        return value

@@ -1,0 +1,81 @@
+"""The section `input`: the shape of the records that the RAG service logs."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from judges.interaction import Interaction
+from judges.problems import unknown
+from stream.config.section import Section
+
+
+def _known_field(name: str) -> str:
+    if name not in Interaction.model_fields:
+        raise ValueError(unknown("field of an interaction", name, Interaction.model_fields))
+    return name
+
+
+def _dotted(path: str) -> str:
+    if not all(path.split(".")):
+        raise ValueError("must be a path of names joined by dots, such as request.text")
+    return path
+
+
+FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
+
+
+FieldName = Annotated[
+    str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
+]
+
+
+class LimitsConfig(Section):
+    """How much of a record is read; a record past `record_bytes` or `nesting` goes to the dead letters."""
+
+    record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Largest record, in bytes.")
+    contexts: int = Field(default=64, ge=1, le=10_000, description="Contexts read of one interaction.")
+    nesting: int = Field(default=32, ge=1, le=256, description="Levels of nesting in a record's JSON.")
+    text_chars: int = Field(
+        default=65_536, ge=1, le=10_000_000, description="Characters read of the question, the answer and each turn."
+    )
+    context_chars: int = Field(default=16_384, ge=1, le=10_000_000, description="Characters read of each context.")
+
+
+class InputConfig(Section):
+    """The shape of the records that the RAG service logs."""
+
+    adapter: Literal["streamjury", "mapping", "csv"] = Field(
+        default="streamjury",
+        description="How records are read: in Streamjury's own shape, as `mapping` says, or as table rows.",
+    )
+    mapping: Mapping[FieldName, FieldPath] = Field(
+        default={},
+        description="For the adapter `mapping`: field of the interaction to dotted path in the record.",
+        examples=[
+            {
+                "id": "request.id",
+                "question": "request.text",
+                "answer": "response.text",
+                "contexts": "retrieval.documents",
+            }
+        ],
+    )
+    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="How much of a record is read.")
+
+    @field_validator("mapping")
+    @classmethod
+    def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        adapter = info.data.get("adapter")
+        if adapter not in {"mapping", None} and value:
+            raise ValueError("is only read with 'adapter: mapping'")
+        missing = [name for name in ("id", "question", "answer") if name not in value]
+        if adapter == "mapping" and missing:
+            raise ValueError(f"must say where to find {', '.join(missing)}")
+        return value

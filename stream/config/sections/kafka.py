@@ -1,0 +1,198 @@
+"""The sections `kafka` and `topics`: the cluster and the names of the topics."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    FieldSerializationInfo,
+    FiniteFloat,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+)
+
+from stream.config.patterns import OPTION, TOPIC
+from stream.config.section import (
+    MASK,
+    Section,
+)
+
+_SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
+
+
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
+
+
+_PROGRAM_SETS: Mapping[str, str] = {
+    "auto.offset.reset": "a group without offsets always begins at the earliest record",
+    "bootstrap.servers": "use kafka.bootstrap",
+    "client.id": "it follows from the stage's group and instance",
+    "enable.auto.commit": "offsets travel with the results; use worker.commit_seconds",
+    "enable.idempotence": "it is always on",
+    "group.id": "use sampler.group, worker.group or monitor.group",
+    "group.instance.id": "use sampler.instance or worker.instance",
+    "isolation.level": "only committed records are read",
+    "heartbeat.interval.ms": "how soon a dead process is noticed is part of the stages' guarantees",
+    "message.max.bytes": "what a topic takes is the topic's own max.message.bytes",
+    "message.timeout.ms": "no record is given up after a time",
+    "metadata.broker.list": "use kafka.bootstrap",
+    "partition.assignment.strategy": "assignment is always cooperative",
+    "session.timeout.ms": "how soon a dead process is noticed is part of the stages' guarantees",
+    "transaction.timeout.ms": "how long an orphaned transaction hides results is part of the stages' guarantees",
+    "transactional.id": "it follows from sampler.group and sampler.instance, worker.group and worker.instance",
+}
+
+
+def is_secret(option: str) -> bool:
+    """Whether the value of a librdkafka option must not be shown."""
+    return _SECRET_NAME.search(option) is not None
+
+
+def _not_the_programs(option: str) -> str:
+    if option in _PROGRAM_SETS:
+        raise ValueError(f"the program sets this itself: {_PROGRAM_SETS[option]}")
+    return option
+
+
+TopicName = Annotated[str, Field(pattern=TOPIC)]
+
+
+OptionName = Annotated[str, Field(pattern=OPTION), AfterValidator(_not_the_programs)]
+
+
+OptionValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | str
+
+
+class KafkaOptions(Mapping[str, OptionValue]):
+    """librdkafka options that keep their secrets out of logs: the values are the real ones, the repr is not."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, OptionValue]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> OptionValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self.masked())
+
+    def masked(self) -> dict[str, OptionValue]:
+        return {name: MASK if is_secret(name) else value for name, value in self.items()}
+
+
+def _options(values: Mapping[str, OptionValue]) -> KafkaOptions:
+    # YAML would read an unquoted password 1e5 as a number, and the broker would refuse 100000.0.
+    for name, value in values.items():
+        if is_secret(name) and not isinstance(value, str):
+            raise ValueError(f"the value of {name!r} must be text; put it in quotes")
+    return KafkaOptions(values)
+
+
+class KafkaConfig(Section):
+    """The Kafka cluster."""
+
+    bootstrap: str = Field(
+        default="localhost:9092",
+        min_length=1,
+        max_length=4096,
+        description="Brokers to begin with, as host:port, several joined by commas.",
+    )
+    options: Annotated[Mapping[OptionName, OptionValue], AfterValidator(_options)] = Field(
+        default={},
+        description="Further librdkafka options, such as security.protocol; passwords and keys are never shown.",
+        examples=[
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "streamjury",
+                "sasl.password": "${KAFKA_PASSWORD}",
+            }
+        ],
+    )
+
+    def client_options(self) -> dict[str, OptionValue]:
+        """What every librdkafka client of ours is given, secrets in clear: never to be logged."""
+        return {**self.options, "bootstrap.servers": self.bootstrap}
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _brokers(cls, value: str) -> str:
+        brokers = [broker.strip() for broker in value.split(",")]
+        for broker in brokers:
+            if "://" in broker:
+                raise ValueError("must be host:port without a protocol; see security.protocol in kafka.options")
+            match = _BROKER.fullmatch(broker)
+            if match is None or not 0 < int(match["port"] or 9092) < 65536:
+                raise ValueError("must be host:port, several joined by commas")
+        return ",".join(brokers)
+
+    @field_serializer("options")
+    def _without_secrets(self, value: Mapping[str, OptionValue], info: FieldSerializationInfo) -> Any:
+        options = KafkaOptions(value)
+        return options.masked() if info.mode_is_json() else options
+
+
+class TopicsConfig(Section):
+    """The topics, and how `streamjury topics create` makes them."""
+
+    interactions: TopicName = Field(default="rag.interactions", description="Where the RAG service logs to.")
+    sampled: TopicName = Field(default="rag.sampled", description="Interactions chosen for judging.")
+    retry: TopicName = Field(
+        default="rag.retry",
+        max_length=240,
+        description="Where records wait to be judged again: rag.retry.1 and so on, for each waiting time.",
+    )
+    overflow: TopicName = Field(
+        default="rag.overflow", description="Where records wait of an app that has more than its share of the workers."
+    )
+    evaluations: TopicName = Field(default="rag.evaluations", description="Finished evaluations.")
+    critical: TopicName = Field(default="rag.critical", description="Safety failures, as soon as they are known.")
+    deadletter: TopicName = Field(default="rag.deadletter", description="Records that could not be processed.")
+    scores: TopicName = Field(
+        default="rag.scores", description="What the detectors need of evaluations, all of an app in one partition."
+    )
+    detection: TopicName = Field(default="rag.detection", description="What the detectors know of every app.")
+    alerts: TopicName = Field(default="rag.alerts", description="Alerts about the quality of a series.")
+    labels: TopicName = Field(default="rag.labels", description="Verdicts of people, to calibrate judges with.")
+    partitions: int = Field(default=6, ge=1, le=10_000, description="Partitions of a topic: the most workers it feeds.")
+    replication: int = Field(default=1, ge=1, le=16, description="Copies of each partition; 3 is usual in production.")
+    retention_hours: int = Field(default=168, ge=1, le=87_600, description="How long records are kept, in hours.")
+
+    def retry_topics(self, count: int) -> tuple[str, ...]:
+        """The topics of `count` waiting times, the first first."""
+        return tuple(f"{self.retry}.{number}" for number in range(1, count + 1))
+
+    @field_validator(
+        "interactions",
+        "sampled",
+        "retry",
+        "overflow",
+        "evaluations",
+        "critical",
+        "deadletter",
+        "scores",
+        "detection",
+        "alerts",
+        "labels",
+    )
+    @classmethod
+    def _own_name(cls, value: str, info: ValidationInfo) -> str:
+        if value in {".", ".."}:
+            raise ValueError("must not be '.' or '..'")
+        for other, name in info.data.items():
+            # Brokers refuse names that differ in '.' and '_' only: their metrics would be the same.
+            if isinstance(name, str) and name.replace(".", "_") == value.replace(".", "_"):
+                raise ValueError(f"must differ from topics.{other}, and in more than '.' and '_'")
+            if other == "retry" and isinstance(name, str) and value.startswith(f"{name}."):
+                raise ValueError("must not begin as the topics of topics.retry do")
+        return value

@@ -1,0 +1,369 @@
+"""The section `sampling`: which interactions are judged."""
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from stream.config.names import BACKFILL, CANARY
+from stream.config.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
+from stream.config.section import (
+    Label,
+    Rate,
+    Section,
+    checked_by_loader,
+    refuse_repeats,
+)
+from stream.config.sections.input import FieldPath
+from stream.config.walk import shape_of
+
+
+def _regex(pattern: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what may be read differently one day is read as it is today
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return pattern
+
+
+def _a_word(word: str) -> str:
+    if not re.match(r"[^\W_]", word):
+        raise ValueError("must begin with a letter or digit")
+    return word
+
+
+MatchText = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+MatchValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | MatchText
+
+
+TagName = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+HeaderName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+# What may stand in a rule beside a name: a value, a list of them, or a section that says more.
+_Texts = Annotated[tuple[MatchText, ...], Field(min_length=1, max_length=10_000)]
+
+
+_Values = Annotated[tuple[MatchValue, ...], Field(min_length=1, max_length=10_000)]
+
+
+class TextConditionConfig(Section):
+    """What is asked of a text where no list of texts does: a pattern, or whether there is one."""
+
+    regex: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_regex)] | None = Field(
+        default=None,
+        description="A regular expression that is found somewhere in the text; `^` and `$` bind it to the ends.",
+    )
+    exists: bool | None = Field(default=None, description="Whether there must be a value, or must be none (or a null).")
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if (self.regex is None) == (self.exists is None):
+            raise ValueError("must have one of regex and exists")
+        return self
+
+
+class ConditionConfig(TextConditionConfig):
+    """What is asked of a value where no list of values does: a pattern, a range, or whether there is one."""
+
+    min: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="The lowest number that matches.")
+    max: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="The highest number that matches.")
+
+    @field_validator("max")
+    @classmethod
+    def _not_below_min(cls, value: float | None, info: ValidationInfo) -> float | None:
+        low = info.data.get("min")
+        if value is not None and low is not None and value < low:
+            raise ValueError(f"must be at least min ({low:g})")
+        return value
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        said = [self.regex is not None, self.min is not None or self.max is not None, self.exists is not None]
+        if sum(said) != 1:
+            raise ValueError("must have one of regex, exists, and min or max or both")
+        return self
+
+
+TextCondition = Annotated[
+    Annotated[MatchText, Tag("value")]
+    | Annotated[_Texts, Tag("list")]
+    | Annotated[TextConditionConfig, Tag("section")],
+    Discriminator(shape_of),
+]
+
+
+Condition = Annotated[
+    Annotated[MatchValue, Tag("value")] | Annotated[_Values, Tag("list")] | Annotated[ConditionConfig, Tag("section")],
+    Discriminator(shape_of),
+]
+
+
+class RuleMatch(Section):
+    """Which interactions a rule is for: those that meet every condition."""
+
+    app: TextCondition | None = Field(default=None, description="Condition on `app`.")
+    tenant: TextCondition | None = Field(default=None, description="Condition on `tenant`.")
+    model: TextCondition | None = Field(default=None, description="Condition on `model`.")
+    tags: Mapping[TagName, Condition] = Field(default={}, description="Conditions on tags.")
+    headers: Mapping[HeaderName, Condition] = Field(
+        default={}, description="Conditions on headers of the record, read as text; these need no reading of its value."
+    )
+    body: Mapping[FieldPath, Condition] = Field(
+        default={}, description="Conditions on values in the record, by dotted path; numbers are positions in lists."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any((self.app, self.tenant, self.model, self.tags, self.headers, self.body)):
+            raise ValueError("must have a condition on app, tenant, model, tags, headers or body")
+        return self
+
+
+def _target_stands_for_rate(data: Any) -> Any:
+    """A target takes the place of the rate that was left out."""
+    if isinstance(data, Mapping) and data.get("target_per_minute") not in (None, "") and "rate" not in data:
+        return {**data, "rate": None}
+    return data
+
+
+def _one_of_rate_and_target(target: float | None, info: ValidationInfo) -> float | None:
+    if target is not None and info.data.get("rate") is not None:
+        raise ValueError("takes the place of rate; leave one of them out")
+    if target is None and info.data.get("rate", 0.0) is None:
+        raise ValueError("is required where there is no rate")
+    return target
+
+
+def _of_a_target(bound: float | None, info: ValidationInfo) -> float | None:
+    if bound is not None and info.data.get("target_per_minute", 1.0) is None:
+        raise ValueError("is only read with target_per_minute")
+    return bound
+
+
+def _leaves_a_step(high: float | None, info: ValidationInfo) -> float | None:
+    low = info.data.get("min_rate")
+    low, top = DEFAULT_MIN_RATE if low is None else low, 1.0 if high is None else high
+    if top < low:
+        raise ValueError(f"must be at least min_rate ({low:g})")
+    if not steps_within(low, top):
+        raise ValueError(f"must leave one of the rates 1, 0.84, 0.71, 0.59, 0.5 and so on above min_rate ({low:g})")
+    return high
+
+
+_RESERVED: Mapping[str, str] = {
+    "default": "the name of what no rule matches",
+    "safety": "the name of the safety lane's own rule",
+    "direct": "the name for records that nobody sampled",
+    "none": "the name for records that could not be decided about",
+    BACKFILL: "the name for history that is judged after the fact",
+    CANARY: "the name for records that show whether the judges have changed",
+}
+
+
+_NOT_LIVE: Mapping[str, str] = {
+    BACKFILL: "the lane of history that is judged after the fact",
+    CANARY: "the lane of records that show whether the judges have changed",
+}
+
+
+def _live(lane: str) -> str:
+    """What the monitor leaves out must not be taken by live traffic."""
+    if lane in _NOT_LIVE:
+        raise ValueError(f"must not be {lane!r}, {_NOT_LIVE[lane]}")
+    return lane
+
+
+Lane = Annotated[Label, AfterValidator(_live)]
+
+
+def _without_rate_required(schema: dict[str, Any]) -> None:
+    schema["required"] = [name for name in schema["required"] if name != "rate"]
+
+
+class SamplingRule(Section):
+    """A sampling rate of its own for some of the interactions."""
+
+    model_config = ConfigDict(json_schema_extra=_without_rate_required)
+
+    name: Label = Field(description="The rule's name, published with every evaluation.")
+    match: RuleMatch = Field(description="Which interactions the rule is for.")
+    rate: FiniteFloat | None = Field(
+        ge=0, le=1, description="Share of them to judge; 0 filters them out. Or else target_per_minute."
+    )
+    target_per_minute: FiniteFloat | None = Field(
+        default=None,
+        gt=0,
+        le=1e9,
+        description="Judge about so many a minute; the rate follows the traffic.",
+    )
+    min_rate: FiniteFloat | None = Field(
+        default=None, ge=LOWEST_RATE, le=1, description="Lowest rate for the target; null: 0.001."
+    )
+    max_rate: FiniteFloat | None = Field(
+        default=None, ge=LOWEST_RATE, le=1, description="Highest rate for the target; null: 1."
+    )
+    max_per_minute: int | None = Field(
+        default=None, ge=1, le=10**9, description="Judge no more than so many a minute; the others are shed."
+    )
+    lane: Lane = Field(default="main", description="The lane that evaluations of this rule are counted under.")
+
+    _target_before = model_validator(mode="before")(_target_stands_for_rate)
+    _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
+    _with_target = field_validator("min_rate", "max_rate")(_of_a_target)
+    _with_steps = field_validator("max_rate")(_leaves_a_step)
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value in _RESERVED:
+            raise ValueError(f"must not be {value!r}, {_RESERVED[value]}")
+        return value
+
+
+class SafetyConfig(Section):
+    """A rate of its own for interactions with a sign of trouble; what a rule filters out is not looked at."""
+
+    rate: Rate = Field(default=1.0, description="Share of them to judge, where it is higher than their rule's.")
+    lane: Lane = Field(default="safety", description="The lane that their evaluations are counted under.")
+    triggers: tuple[Literal["lexicon", "thumbs_down", "refusal", "empty_contexts"], ...] = Field(
+        default=("lexicon", "thumbs_down", "refusal", "empty_contexts"),
+        min_length=1,
+        max_length=4,
+        description="The signs: words in question or answer, the user's verdict, a refusal, an empty list of contexts.",
+    )
+    words: tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_a_word)], ...] = Field(
+        default=(),
+        max_length=10_000,
+        description="Words and phrases of your own for the lexicon, in any case; `word*` stands for all that begin so.",
+        examples=[["acme*", "class action"]],
+    )
+    thumbs_down: Mapping[FieldPath, Condition] = Field(
+        default={},
+        description="Where users say no, by dotted path, one is enough; empty: the tags feedback, thumbs and rating.",
+        examples=[{"feedback.stars": {"max": 2}}],
+    )
+
+    @field_validator("triggers")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        refuse_repeats("must name each trigger once", value)
+        return value
+
+    @field_validator("words", "thumbs_down")
+    @classmethod
+    def _of_a_trigger(cls, value: Any, info: ValidationInfo) -> Any:
+        trigger = {"words": "lexicon"}.get(str(info.field_name), str(info.field_name))
+        if value and trigger not in info.data.get("triggers", (trigger,)):
+            raise ValueError(f"is only read with {trigger} among the triggers")
+        return value
+
+
+class SamplingConfig(Section):
+    """Which interactions are judged. The choice depends on an interaction's id, the salt and the rate alone."""
+
+    rate: FiniteFloat | None = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of interactions to judge where no rule matches. Or else target_per_minute.",
+    )
+    target_per_minute: FiniteFloat | None = Field(
+        default=None,
+        gt=0,
+        le=1e9,
+        description="Judge about so many of them a minute; the rate follows the traffic.",
+    )
+    min_rate: FiniteFloat | None = Field(
+        default=None, ge=LOWEST_RATE, le=1, description="Lowest rate for the target; null: 0.001."
+    )
+    max_rate: FiniteFloat | None = Field(
+        default=None, ge=LOWEST_RATE, le=1, description="Highest rate for the target; null: 1."
+    )
+    max_per_minute: int | None = Field(
+        default=None, ge=1, le=10**9, description="Judge no more than so many of them a minute; the others are shed."
+    )
+    salt: str = Field(
+        default="streamjury",
+        min_length=1,
+        max_length=200,
+        description="Changes which ids are chosen; keep it, to keep choices the same.",
+    )
+    id: Literal["key", "body"] = Field(
+        default="key", description="What the choice goes by: the record's key (without one, as `body`), or `id` in it."
+    )
+    safety: SafetyConfig | None = Field(
+        default=None, description="A rate of its own for interactions with a sign of trouble; null: none."
+    )
+    step_log: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="File for the steps of adaptive rates, of this process alone; the last one goes on.",
+    )
+    replay_steps: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="Such a file, to repeat its steps by record time instead of following the traffic.",
+    )
+    rules: tuple[SamplingRule, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="Rates for parts of the traffic; the first rule that matches counts.",
+        examples=[
+            [
+                {"name": "checkout", "match": {"app": "shop", "tenant": ["acme", "globex"]}, "rate": 0.5},
+                {"name": "slow", "match": {"body": {"timing.total_ms": {"min": 5000}}}, "target_per_minute": 60},
+                {"name": "tests", "match": {"headers": {"x-synthetic": {"exists": True}}}, "rate": 0},
+            ]
+        ],
+    )
+
+    _target_before = model_validator(mode="before")(_target_stands_for_rate)
+    _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
+    _with_target = field_validator("min_rate", "max_rate")(_of_a_target)
+    _with_steps = field_validator("max_rate")(_leaves_a_step)
+
+    @property
+    def lowest_rate(self) -> float:
+        return lowest_rate([self, *self.rules])
+
+    @field_validator("rules")
+    @classmethod
+    def _different_names(cls, value: tuple[SamplingRule, ...]) -> tuple[SamplingRule, ...]:
+        refuse_repeats("rules must have different names", (rule.name for rule in value))
+        return value
+
+    @field_validator("replay_steps")
+    @classmethod
+    def _instead_of_a_log(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("step_log") is not None:
+            raise ValueError("takes the place of step_log; leave one of them out")
+        return value
+
+    _can_be_replayed = field_validator("replay_steps")(checked_by_loader("sampling.replay_steps"))
+
+
+def lowest_rate(parts: Iterable[SamplingConfig | SamplingRule]) -> float:
+    """The lowest share of interactions chosen anywhere but where none is meant to be; 0 where that is so."""
+    rates = [(each.min_rate or DEFAULT_MIN_RATE) if each.rate is None else each.rate for each in parts]
+    return min(filter(None, rates), default=0.0)

@@ -28,8 +28,8 @@ from judges.scripted import ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.criteria import composed
 from stream.config.model import Config
-from stream.criteria_files import chosen_criteria
-from stream.service import relax_collector
+from stream.service.service import relax_collector
+from stream.service.setup.criteria_files import chosen_criteria
 from stream.worker.stage import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
 

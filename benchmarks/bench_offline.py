@@ -23,8 +23,8 @@ from benchmarks.common import argument_parser, read_memory
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.reports import write_reports
 from stream.config.model import Config
-from stream.offline import Request, evaluate
-from stream.offline.run import cores
+from stream.jobs.evaluate import Request, evaluate
+from stream.jobs.evaluate.run import cores
 
 SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (100,)
 ALONE_ROWS = 3_000

@@ -30,7 +30,7 @@ from benchmarks.common import argument_parser, create_topics, read_memory, skip_
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config.model import Config
 from stream.sampler.stage import Sampler
-from stream.service import relax_collector
+from stream.service.service import relax_collector
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
 

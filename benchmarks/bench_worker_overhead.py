@@ -17,7 +17,7 @@ from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
-from stream.service import Service
+from stream.service.service import Service
 
 RECORDS, SHORT_RECORDS = 2_000, 200
 

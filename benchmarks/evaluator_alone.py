@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from judges import Submission
 from judges.evaluation import Sampling
-from stream.assembly import build_evaluator
+from stream.cli.demo import generate, load_corpus, plan
 from stream.config.model import Config
 from stream.records.reading import InteractionReader
-from stream.traffic import generate, load_corpus, plan
+from stream.service.setup.evaluator import build_evaluator
 
 DEADLINE_SECONDS = 45.0
 WARM_UP_RECORDS = 100

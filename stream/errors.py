@@ -1,7 +1,7 @@
 """What can go wrong with a record or a stage.
 
 StreamjuryError
-├── ConfigError         the configuration has problems, all of them named (stream/configfile/)
+├── ConfigError         the configuration has problems, all of them named (stream/service/setup/)
 ├── RecordError         one record cannot be used; it becomes a dead letter
 └── StageError          a stage cannot go on; the process ends with a reason
     └── FencedError     another process took over this one's place

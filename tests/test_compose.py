@@ -14,11 +14,11 @@ import click
 import pytest
 import yaml
 
-from stream.cli import main
+from stream.cli.main import main
+from stream.cli.terminal.alertmanager_webhook import PATHS
 from stream.config.judge_kinds.openai import OpenAIJudgeConfig
 from stream.config.model import Config
-from stream.configfile import load
-from stream.notices import PATHS
+from stream.service.setup.config_file import load
 from tests.parts.required import unavailable
 
 ROOT = Path(__file__).parents[1]

@@ -25,8 +25,8 @@ from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
 from judges.evaluation import Evaluation
 from stream.config.model import Config
 from stream.config.sections.kafka import TopicsConfig
-from stream.configfile import load
 from stream.kafka.embedded import EmbeddedBroker
+from stream.service.setup.config_file import load
 from tests.parts import promtool
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, verdict_response
 from tests.parts.pages import ROOT, Block, blocks, code_spans, pages

@@ -20,7 +20,7 @@ PROJECT: dict[str, Any] = PYPROJECT["project"]
 
 
 def test_the_command_is_declared() -> None:
-    assert PROJECT["scripts"] == {"streamjury": "stream.cli:main"}
+    assert PROJECT["scripts"] == {"streamjury": "stream.cli.main:main"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

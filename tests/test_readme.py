@@ -7,7 +7,7 @@ import pytest
 
 from judges import Interaction
 from judges.catalogue import CATALOGUES, load_catalogue
-from stream.configfile import load
+from stream.service.setup.config_file import load
 from tests.parts import pages
 from tests.parts.pages import ROOT
 

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import click
 
-from stream.cli import main
+from stream.cli.main import main
 
 _HEAD = """\
 # Commands

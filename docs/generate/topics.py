@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sinks.headers import HEADERS
-from stream.commands.schema import wire_schema
+from stream.cli.commands.schema import wire_schema
 from stream.config.model import Config
 from stream.kafka.topics import TOPICS, TopicPlan, plan_topics
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from stream.config.model import Config
 from stream.config.walk import alternatives, below, is_section, of_shape
-from stream.configfile import to_yaml
+from stream.service.setup.config_file import to_yaml
 
 _HEADER = """\
 # The configuration of Streamjury. Every key stands here with its default; keep only what you change.

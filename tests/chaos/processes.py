@@ -19,7 +19,7 @@ _URL_WORDS = "metrics and health at http"
 
 
 def command_line(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "stream.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "stream.cli.main", *map(str, arguments)]
 
 
 class Stage:

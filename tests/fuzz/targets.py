@@ -27,14 +27,12 @@ from sinks.base import Headers
 from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from sinks.topics import CriticalTopic, EvaluationTopic
-from stream.assembly import build_evaluator
-from stream.commands.send import key_of
-from stream.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
+from stream.cli.commands.send import key_of
+from stream.cli.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import MonitorConfig
-from stream.configfile import ConfigError, dump, load
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record, dead_letter, readable
@@ -44,6 +42,8 @@ from stream.records.facts import Facts
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
 from stream.sampler.step_log import StepLog, StepLogError, read_step_log
+from stream.service.setup.config_file import ConfigError, dump, load
+from stream.service.setup.evaluator import build_evaluator
 from tests.fuzz import seeds
 from tests.fuzz.mutation import SEPARATOR
 

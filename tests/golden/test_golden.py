@@ -16,10 +16,10 @@ from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics import EvaluationTopic
-from stream.assembly import build_evaluator
 from stream.config.model import Config
 from stream.records.reading import InteractionReader
-from stream.service import score_metrics
+from stream.service.service import score_metrics
+from stream.service.setup.evaluator import build_evaluator
 from tests.parts.rules import rules_of
 
 HERE = Path(__file__).parent

@@ -23,8 +23,8 @@ import httpx
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 
+from stream.cli.demo import load_corpus
 from stream.kafka.embedded import EmbeddedBroker
-from stream.traffic import load_corpus
 from tests.integration.pipeline import StageProcess, headers_of, read_all, wait_until
 from tests.parts.alertmanager import Alertmanager
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, error_response, verdict_response
@@ -141,7 +141,7 @@ class Command:
     """`streamjury COMMAND` in a process of its own: what it prints is in `out`, what it says besides in `log`."""
 
     def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-        self._arguments = [sys.executable, "-m", "stream.cli", *arguments]
+        self._arguments = [sys.executable, "-m", "stream.cli.main", *arguments]
         self._env = os.environ | (env or {})
         self.out, self.log = folder / f"{arguments[0]}.out", folder / f"{arguments[0]}.log"
 
@@ -248,7 +248,7 @@ class Monitored:
     def _scraping(self) -> dict[str, Any]:
         """The configuration of Prometheus that is in the repository, turned to this installation."""
         command = ["rules", "--config", str(self.config), "--output", str(self.folder / "rules.yml")]
-        subprocess.run([sys.executable, "-m", "stream.cli", *command], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "stream.cli.main", *command], check=True, capture_output=True)
         config: dict[str, Any] = yaml.safe_load((ROOT / "dashboards/prometheus/prometheus.yml").read_text())
         [job] = [each for each in config["scrape_configs"] if each["job_name"] == "streamjury"]
         manager = {"static_configs": [{"targets": [self.alertmanager.url.removeprefix("http://")]}]}

@@ -26,7 +26,7 @@ class StageProcess:
             "STREAMJURY__HTTP__PORT": "0",
             **overrides,
         }
-        self._arguments = [sys.executable, "-m", "stream.cli", command]
+        self._arguments = [sys.executable, "-m", "stream.cli.main", command]
         if config is not None:
             self._arguments += ["--config", str(config)]
         self.log = log

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from stream.configfile import load
+from stream.cli.demo import generate, load_corpus, plan
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Subject
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.partition import PartitionWatch
-from stream.traffic import generate, load_corpus, plan
+from stream.service.setup.config_file import load
 from tests.integration.pipeline import (
     StageProcess,
     produce_all,

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from judges.evaluation import Evaluation
 from sinks.topics import EvaluationTopic
-from stream.cli import main
-from stream.commands import cluster
+from stream.cli.main import main
+from stream.cli.support import cluster
 from stream.config.names import CANARY
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject

@@ -24,11 +24,11 @@ from judges.evaluation import (
     Sampling,
     evaluation_id,
 )
-from stream.cli import main
+from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import FencedError
+from stream.jobs.replay import Replay, Wanted
 from stream.records.decision import Cohort
-from stream.replay import Replay, Wanted
 from tests.integration.pipeline import headers_of, produce_all, read_all
 from tests.parts.kafka import KafkaBroker
 
@@ -351,7 +351,7 @@ class TestReplay:
     def test_killed_in_the_middle_it_goes_on_where_it_was(self, topics: Topics) -> None:
         count = 8_000
         self.letters(topics, count)
-        command = [sys.executable, "-m", "stream.cli", "replay"]
+        command = [sys.executable, "-m", "stream.cli.main", "replay"]
         environment = {**os.environ, **topics.environment, "PYTHONPATH": os.pathsep.join(sys.path)}
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
             assert process.stderr is not None

@@ -32,11 +32,12 @@ from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.metrics import PipelineMetrics, ScoreMetrics
-from stream.backfill import Backfill, Wanted, work
-from stream.cli import main
+from stream.cli.main import main
 from stream.config.model import Config
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import FencedError
+from stream.jobs.backfill import Backfill, Wanted
+from stream.jobs.backfill import backfill as work
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.topic_scan import committed_offsets
@@ -119,7 +120,7 @@ class Topics:
         return found
 
     def process(self, *arguments: str, config: Path) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "stream.cli", "backfill", "--config", str(config), *arguments]
+        command = [sys.executable, "-m", "stream.cli.main", "backfill", "--config", str(config), *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(
             command,
@@ -531,7 +532,7 @@ class TestJudgesThatCannotBeReached:
 class TestOnATerminal:
     @pytest.fixture(autouse=True)
     def _terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stream.commands.backfill._is_asked", lambda: True)
+        monkeypatch.setattr("stream.cli.commands.backfill._is_asked", lambda: True)
 
     @pytest.mark.parametrize(("answer", "judged"), [("y", 3), ("n", 0)])
     def test_nothing_is_spent_before_somebody_agreed(self, embedded: Topics, answer: str, judged: int) -> None:

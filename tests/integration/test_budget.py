@@ -15,8 +15,8 @@ import httpx
 import pytest
 import yaml
 
-from stream.audit import audit
 from stream.config.model import Config
+from stream.jobs.audit.audit import audit
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts import kafka

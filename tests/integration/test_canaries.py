@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stream.cli import main
-from stream.configfile import load
+from stream.cli.main import main
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.topic_scan import committed_offsets
 from stream.monitor.canary_sender import CanarySender
+from stream.service.setup.config_file import load
 from tests.integration.pipeline import StageProcess, produce_all, read_all, read_json, wait_until
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, verdict_response
 

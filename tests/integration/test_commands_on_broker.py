@@ -21,16 +21,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from stream.commands.send import send
-from stream.commands.tail import tail
-from stream.commands.topics import topics
-from stream.commands.traffic import traffic
+from stream.cli.commands.send import send
+from stream.cli.commands.tail import tail
+from stream.cli.commands.topics import topics
+from stream.cli.commands.traffic import traffic
+from stream.cli.demo import Traffic, generate, load_corpus, plan
+from stream.cli.demo.generator import TrafficGenerator
 from stream.config.sections.kafka import KafkaConfig
-from stream.demo_generator import TrafficGenerator
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
-from stream.traffic import Traffic, generate, load_corpus, plan
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
 
@@ -70,7 +70,7 @@ class Place:
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """The command in a process of its own, as a shell would start it."""
-        command = [sys.executable, "-m", "stream.cli", name, *arguments]
+        command = [sys.executable, "-m", "stream.cli.main", name, *arguments]
         pipe = subprocess.PIPE
         environment = {**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -25,7 +25,7 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
-from stream.service import Service
+from stream.service.service import Service
 from stream.worker.stage import Worker
 from tests.integration.pipeline import (
     headers_of,

@@ -15,9 +15,9 @@ from stream.monitor.alerts.agent import AlarmAgent
 from stream.monitor.alerts.store import AlarmStore
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
-from stream.service import score_metrics
+from stream.service.service import score_metrics
 from tests.integration.pipeline import produce_all
-from tests.stream.test_summary import evaluation
+from tests.stream.cli.terminal.test_run_summary import evaluation
 
 
 def ended_with(bootstrap: str) -> BaseException | None:

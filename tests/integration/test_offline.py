@@ -24,7 +24,7 @@ ROWS, KILLED_AT, AT_ONCE = 1_000, 500, 16
 
 
 def evaluate(*arguments: str | Path, folder: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "stream.cli", "evaluate", *map(str, arguments), "--output", str(folder)]
+    command = [sys.executable, "-m", "stream.cli.main", "evaluate", *map(str, arguments), "--output", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.producers import transactional
-from stream.service import Service
+from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
 from tests.parts.required import unavailable

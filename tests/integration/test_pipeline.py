@@ -16,7 +16,7 @@ import pytest
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
-from stream.service import Service
+from stream.service.service import Service
 from tests.integration.pipeline import (
     StageProcess,
     headers_of,
@@ -74,7 +74,7 @@ def test_kcat_reads_plain_json_that_fits_the_published_schema(embedded_broker: E
     with service_on(embedded_broker.bootstrap, Stage.SAMPLER, Stage.WORKER) as service:
         wait_for(service, Stage.WORKER, Outcome.SCORED, len(records))
     for topic, name, expected in (("rag.evaluations", "evaluation", len(records)), ("rag.critical", "critical", 1)):
-        schema = subprocess.check_output([sys.executable, "-m", "stream.cli", "schema", name], timeout=30)
+        schema = subprocess.check_output([sys.executable, "-m", "stream.cli.main", "schema", name], timeout=30)
         command = ["kcat", "-C", "-e", "-q", "-b", embedded_broker.bootstrap, "-t", topic]
         lines = subprocess.check_output(command, timeout=30).splitlines()
         assert len(lines) == expected
@@ -164,7 +164,7 @@ def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
     topics: dict[str, object] = {**topic_names("whole"), **others, "partitions": 3}
     environ = {f"STREAMJURY__TOPICS__{name.upper()}": str(value) for name, value in topics.items()}
     created = subprocess.run(
-        [sys.executable, "-m", "stream.cli", "topics", "create"],
+        [sys.executable, "-m", "stream.cli.main", "topics", "create"],
         env={**environ, "STREAMJURY__KAFKA__BOOTSTRAP": real_kafka.bootstrap, "PATH": "/usr/bin"},
         capture_output=True,
         text=True,

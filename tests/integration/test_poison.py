@@ -12,7 +12,7 @@ from typing import Any
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
-from stream.service import Service
+from stream.service.service import Service
 from tests.integration.pipeline import (
     headers_of,
     produce_all,

@@ -27,7 +27,7 @@ class Run:
     """One run of the command, watched on its critical topic while it lasts."""
 
     def __init__(self, log: Path) -> None:
-        command = [sys.executable, "-m", "stream.cli", "run", "--embedded", "--seconds", str(SECONDS), "--json"]
+        command = [sys.executable, "-m", "stream.cli.main", "run", "--embedded", "--seconds", str(SECONDS), "--json"]
         environ = {**os.environ, "STREAMJURY__HTTP__PORT": "0"}
         with log.open("wb") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ)
@@ -115,7 +115,7 @@ def start(folder: Path, endpoint: socket.socket) -> "tuple[subprocess.Popen[byte
     judge = {"kind": "openai", "name": "small", "model": "m", "base_url": url, "timeout_seconds": 50}
     config, log = folder / "streamjury.yaml", folder / "run.log"
     config.write_text(json.dumps({"judges": {"panel": [judge]}, "worker": {"drain_seconds": 1}, "http": {"port": 0}}))
-    command = [sys.executable, "-m", "stream.cli", "run", "--embedded", "--json", "--seconds", "5", "--rate", "5"]
+    command = [sys.executable, "-m", "stream.cli.main", "run", "--embedded", "--json", "--seconds", "5", "--rate", "5"]
     with log.open("wb") as errors:
         return subprocess.Popen([*command, "-c", str(config)], stdout=subprocess.PIPE, stderr=errors), log
 

@@ -13,7 +13,7 @@ import pytest
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.errors import StageError
-from stream.service import Service
+from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import certificates, kafka
 from tests.parts.required import unavailable
@@ -129,7 +129,7 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
     path = tmp_path / "streamjury.yaml"
     path.write_text(json.dumps({"kafka": {"options": options}}))
     environ = {**os.environ, "STREAMJURY__KAFKA__BOOTSTRAP": secure_kafka.sasl_bootstrap}
-    command = [sys.executable, "-m", "stream.cli", stage.value, "--config", str(path)]
+    command = [sys.executable, "-m", "stream.cli.main", stage.value, "--config", str(path)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     said = done.stdout + done.stderr

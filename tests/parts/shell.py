@@ -10,7 +10,7 @@ import click
 import yaml
 from packaging.requirements import Requirement
 
-from stream.cli import main
+from stream.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from judges.evaluation import CompositeStatus, Evaluation, SafetyNotice, Sampling
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
-from stream.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
+from stream.cli.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.config.sections.stages import MonitorConfig
@@ -27,7 +27,7 @@ from stream.records.facts import Facts
 from stream.records.headers import is_mark, source_of
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
-from stream.service import Service
+from stream.service.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 
 V1 = Path(__file__).parent / "v1"

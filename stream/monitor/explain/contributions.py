@@ -23,7 +23,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from math import sqrt
 
-from stream.comparison.difference import student_quantile
+from sinks.statistics.difference import student_quantile
 from stream.monitor.explain.sums import Pair, Sums
 
 CONFIDENCE = 0.95

@@ -18,7 +18,7 @@ from judges.local import LocalJudge
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from sinks.reports.results import CriterionInfo, End, Row, RowError, Run
-from stream.traffic import Regime, load_corpus, make_record
+from stream.cli.demo import Regime, load_corpus, make_record
 
 STARTED = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)
 COLUMNS = ("id", "Current User Question", "Conversation History", "Fragment Texts", "Assistant Answer")

@@ -148,5 +148,5 @@ def _peak_bytes(source: Path, folder: Path) -> int:
 
 def test_the_template_engine_is_loaded_only_to_write_a_page() -> None:
     """Not by `streamjury --help`, which should answer at once."""
-    code = "import sys, sinks.reports, stream.cli; assert not {'jinja2', 'markupsafe'} & set(sys.modules)"
+    code = "import sys, sinks.reports, stream.cli.main; assert not {'jinja2', 'markupsafe'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

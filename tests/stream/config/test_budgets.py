@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from stream.config.model import Config
 from stream.config.sections.budgets import MAX_APPS, BudgetsConfig
-from stream.configfile.checks import check_config
+from stream.service.setup.checks import check_config
 from stream.worker.budget import Treasury, shares
 from stream.worker.budget.limits import Budget, Budgets, Span
 from stream.worker.budget.offset_note import MAX_BYTES, longest

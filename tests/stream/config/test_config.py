@@ -26,7 +26,7 @@ from stream.config.sections.input import InputConfig
 from stream.config.sections.kafka import KafkaConfig
 from stream.config.sections.sampling import TextConditionConfig
 from stream.config.walk import alternatives, is_section
-from stream.configfile import ConfigError, Problem, dump, find, load
+from stream.service.setup.config_file import ConfigError, Problem, dump, find, load
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]

@@ -12,11 +12,11 @@ from judges.evaluation import Evaluation, Sampling, Status
 from judges.evaluator import Submission
 from judges.interaction import Interaction
 from sinks.telemetry import JudgeModel
-from stream.assembly import build_evaluator
 from stream.config.judge_kinds.model import ModelJudgeConfig
 from stream.config.model import Config
-from stream.configfile import ConfigError, dump, load
-from stream.tracing import _models
+from stream.service.setup.config_file import ConfigError, dump, load
+from stream.service.setup.evaluator import build_evaluator
+from stream.service.telemetry import _models
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 
 KEY = "sk-hunter2-hunter2"

@@ -10,7 +10,7 @@ import pytest
 from judges.models.prices import ModelPrice, known_price
 from stream.config.model import Config
 from stream.config.sections.judges import JudgesConfig
-from stream.configfile import ConfigError, load
+from stream.service.setup.config_file import ConfigError, load
 from stream.worker.budget.limits import Budgets
 
 GPT = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.configfile import ConfigError, load
+from stream.service.setup.config_file import ConfigError, load
 
 SECRET = "Bearer hunter2"
 

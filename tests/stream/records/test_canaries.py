@@ -32,7 +32,6 @@ from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
 from stream.config.names import CANARY
-from stream.configfile import ConfigError, load
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.monitor import canary_sender
@@ -40,6 +39,7 @@ from stream.monitor.canary_sender import CanarySender, Schedule
 from stream.records.canaries import Canary, CanaryReader, read_canaries
 from stream.records.decision import Decision, Verdict
 from stream.records.envelope import decision_headers, read_sampling
+from stream.service.setup.config_file import ConfigError, load
 from stream.worker.budget import Economy, Treasury
 from stream.worker.judging import Judged, Judging
 from stream.worker.retries import Retries

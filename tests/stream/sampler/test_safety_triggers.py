@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream.cli.demo import Regime, load_corpus, make_record
 from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.body import BodyReader
 from stream.records.facts import Facts
 from stream.sampler.safety_triggers import Triggers, WordList
-from stream.traffic import Regime, load_corpus, make_record
 
 NATIVE = InputConfig()
 MAPPED = InputConfig.model_validate(

@@ -18,7 +18,7 @@ from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.lookalikes import skeleton, squeezed
 from judges.models.base import Completion
-from stream.traffic.corpus import Group, load_corpus
+from stream.cli.demo.corpus import Group, load_corpus
 from tests.judges.llm.injection.attacks import ATTACKS
 from tests.judges.llm.injection.methods import METHODS, Method, Says, sample
 

@@ -23,10 +23,10 @@ import json, sys
 from pathlib import Path
 import tests.stream.config.judge_kinds.with_oracle
 from judges.interaction import Interaction
-from stream.assembly import build_evaluator
-from stream.backfill.estimate import Paid, Sample, estimate
-from stream.configfile import load
-from stream.tracing import _models
+from stream.service.setup.evaluator import build_evaluator
+from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
+from stream.service.setup.config_file import load
+from stream.service.telemetry import _models
 
 config = load(Path(sys.argv[1]), {})
 sample = Sample()

@@ -8,6 +8,6 @@ from tests.stream.config.judge_kinds.oracle_kind import OracleJudgeConfig
 judge_kinds.JUDGE_KINDS = (*judge_kinds.JUDGE_KINDS, OracleJudgeConfig)
 
 if __name__ == "__main__":
-    from stream.cli import main
+    from stream.cli.main import main
 
     main()

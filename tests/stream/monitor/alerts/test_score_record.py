@@ -7,7 +7,7 @@ import pytest
 from judges.evaluation import Evaluation, Sampling
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.score_record import ScoreRecord, Source
-from tests.stream.test_summary import evaluation as invented
+from tests.stream.cli.terminal.test_run_summary import evaluation as invented
 
 SOURCE = Source(partition=2, offset=7)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -13,9 +13,9 @@ from sinks.metrics.detection import GOOD_SHARE
 from stream.config.criteria import composed
 from stream.config.model import Config
 from stream.config.names import BACKFILL, CANARY
-from stream.criteria_files import chosen_criteria
 from stream.monitor.alerts.alert import Series
 from stream.monitor.explain import OTHERS, RULES, CanaryTally, Explanation, by_model, by_time, explain
+from stream.service.setup.criteria_files import chosen_criteria
 from tests.stream.monitor.explain.invented import FINGERPRINT, ONSET, SINCE, dimension, evaluation, tallied, traffic
 
 COMPOSITION = composed(chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)

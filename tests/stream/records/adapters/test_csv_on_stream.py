@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.audit import Recalled
 from stream.config.model import Config
 from stream.errors import RecordError
+from stream.jobs.audit.account import Kind
+from stream.jobs.audit.audit import Recalled
+from stream.jobs.replay import Replay, Wanted
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
-from stream.ledger import Kind
 from stream.records.decision import SAFETY_RULE
 from stream.records.facts import Facts
 from stream.records.reading import InteractionReader
-from stream.replay import Replay, Wanted
 from stream.sampler.policy import SamplingPolicy
 from stream.worker.retries import Retries
 from stream.worker.waiting_line import WaitingLine

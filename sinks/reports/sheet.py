@@ -1,0 +1,13 @@
+"""A sheet: a titled table of text, as reports and comparisons print it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    words: frozenset[int] = frozenset({0})
+    """Columns that are not numbers."""

@@ -1,0 +1,86 @@
+"""A comparison drawn for the terminal, and written as Markdown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sinks.reports.markdown import inline
+from sinks.reports.sheet import Sheet
+from stream.printable import printable
+
+# Wide enough for the widest table where there is no terminal to fit it to.
+_PLAIN_WIDTH = 200
+_WORDS_WIDTH = 12
+_GAP = 2
+
+
+def draw(sheets: Iterable[Sheet], console: Console) -> None:
+    """One table after the other; words are folded to fit, and numbers are never cut, however narrow the terminal is."""
+    screen = console.width if console.is_terminal else _PLAIN_WIDTH
+    for number, sheet in enumerate(sheets):
+        console.width = max(screen, _least_width(sheet))
+        if number:
+            console.print()
+        console.print(Text(printable(sheet.title), style="bold"))
+        if sheet.rows:
+            console.print(_table(sheet))
+        console.width = screen
+        for note in sheet.notes:
+            console.print(Text(printable(note), style="dim"))
+
+
+def _table(sheet: Sheet) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    for place, heading in enumerate(sheet.headings):
+        justify: Literal["left", "right"] = "left" if place in sheet.words else "right"
+        # Texts of strangers: neither markup of the library nor control characters may steer the terminal.
+        title = Text("\n".join(map(printable, heading.split("\n"))))
+        least, firm = _least(sheet, place), not _foldable(sheet, place)
+        table.add_column(title, justify=justify, overflow="fold", min_width=least, no_wrap=firm)
+    for row in sheet.rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _foldable(sheet: Sheet, place: int) -> bool:
+    """Words that are not the name of their row."""
+    return place in sheet.words and place > 0
+
+
+def _least(sheet: Sheet, place: int) -> int:
+    """How narrow a column may become: one of words as narrow as can be read, others not at all."""
+    widths = [cell_len(row[place]) for row in sheet.rows]
+    longest = max([*widths, *map(cell_len, sheet.headings[place].split("\n"))])
+    return min(longest, _WORDS_WIDTH) if _foldable(sheet, place) else longest
+
+
+def _least_width(sheet: Sheet) -> int:
+    return sum(_least(sheet, place) + _GAP for place in range(len(sheet.headings)))
+
+
+def as_markdown(title: str, sheets: Iterable[Sheet]) -> str:
+    return "\n".join([f"# {inline(title)}", *(line for sheet in sheets for line in _section(sheet))]) + "\n"
+
+
+def _section(sheet: Sheet) -> Iterator[str]:
+    yield ""
+    yield f"## {inline(sheet.title)}"
+    if sheet.rows:
+        yield ""
+        yield _line(sheet.headings)
+        yield (
+            "| " + " | ".join("---" if place in sheet.words else "---:" for place in range(len(sheet.headings))) + " |"
+        )
+        yield from map(_line, sheet.rows)
+    for note in sheet.notes:
+        yield ""
+        yield inline(note)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(inline, cells)) + " |"

@@ -1,0 +1,410 @@
+"""`streamjury alerts`: which alarms are open, and what is behind one of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from judges.evaluation import Evaluation
+from sinks.reports.sheet import Sheet
+from sinks.reports.sheet_rendering import draw
+from sinks.reports.wording import many
+from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.interruption import until_reader_leaves
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.config.criteria import composed
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.kafka.topic_scan import TopicScan
+from stream.monitor.alerts.alert import Alert, Cause, Subject
+from stream.monitor.alerts.summary import name_of
+from stream.monitor.explain import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, text
+from stream.monitor.explain.alert_book import AlertBook
+from stream.monitor.explain.examples import Examples, lines_of
+from stream.monitor.explain.explanation import FEWEST
+from stream.printable import printable
+from stream.service.setup.criteria_files import chosen_criteria
+
+# As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
+_LEAST_BEFORE = timedelta(days=1)
+_TIMES_BEFORE = 3
+# Where the oldest record lies so long before the onset, it is not for what is gone that there is little before it.
+_ENOUGH_BEFORE = timedelta(minutes=10)
+# An evaluation is on the topic some time after it was made.
+_LATE = timedelta(hours=1)
+RUNBOOKS = {
+    Subject.QUALITY: "StreamjuryDropDetected",
+    Subject.JUDGES: "StreamjuryJudgesChanged",
+    Subject.VERSIONS: "StreamjuryModelWorse",
+}
+
+
+class _Listing(click.Group):
+    """Lists where no command is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Listing)
+def alerts() -> None:
+    """Show the alarms of the monitor and explain them; without a command, list those that are open.
+
+    The options of `streamjury alerts list` can be given without `list`, too: --all, --app, --json and -c.
+    """
+
+
+@alerts.command("list")
+@click.option("--all", "cleared", is_flag=True, help="Those that were cleared, too.")
+@click.option("--app", help="Only alarms about this app.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
+@config_option
+def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
+    """List alarms: since when, of what, how low, and how sure that is. Open ones come first, on top the judges'.
+
+    The topic keeps the newest announcement of every series: --all shows how each of them stands, and is no history of
+    all alarms that there were. `streamjury alerts` alone does the same as `streamjury alerts list`.
+
+    \b
+    Example:
+      streamjury alerts list
+      streamjury alerts list --all --app support-bot
+      streamjury alerts list --json | jq -r .alert_id
+    """
+    config = read_config(config_path)
+    book = _read_alerts(config, reach(config.kafka))
+    found = book.newest(app=app, cleared=cleared)
+    with until_reader_leaves():
+        if as_json:
+            for _, value in found:
+                click.echo(value)
+            return
+        if not found:
+            click.echo(_nothing(book, config, app, cleared=cleared))
+        for alert, _ in found:
+            for line in _entry(book, alert, config.detection.alpha):
+                click.echo(printable(line))
+            click.echo()
+
+
+@alerts.command("explain")
+@click.argument("alert_id", required=False)
+@config_option
+def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
+    """Say what is behind an alarm: when it began, what fell most and where, and what to look at next.
+
+    ALERT_ID may be the beginning of one, as the list shows it; without it, the alarm that was raised last and is open.
+    The evaluations around the onset are read from the topic, those of a day before it at least. Slices of the traffic
+    are compared before and since: models, tenants, sampling rules and lanes, and tags with at most 20 values.
+
+    \b
+    Example:
+      streamjury alerts explain
+      streamjury alerts explain 3f9a2c1b
+    """
+    config = read_config(config_path)
+    cluster = reach(config.kafka)
+    book = _read_alerts(config, cluster)
+    alert = _wanted(book, alert_id)
+    if alert is None:
+        click.echo(_nothing(book, config, None, cleared=False))
+        return
+    cluster.require(config.topics.evaluations)
+    case = _Case.of(config, alert, book.raised(alert))
+    oldest = _read_evaluations(config, cluster, case)
+    with until_reader_leaves():
+        _tell(case, book, _Reach(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
+
+
+# Alerts
+
+
+def _read_alerts(config: Config, cluster: Cluster) -> AlertBook:
+    topic, book = config.topics.alerts, AlertBook()
+    cluster.require(topic)
+    if topic not in cluster.partitions:  # an embedded broker makes it with the first alert
+        return book
+    try:
+        with TopicScan(config.kafka, topic) as scan:
+            for message in scan.read():
+                book.take(message.key(), message.value())
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+    if book.unreadable:
+        click.echo(f"left out of {topic}: {many(book.unreadable, 'record')} that cannot be read", err=True)
+    return book
+
+
+def _nothing(book: AlertBook, config: Config, app: str | None, *, cleared: bool) -> str:
+    """Why there is nothing to see, and what else to look at."""
+    about = "" if app is None else f" about {printable(app)}"
+    if not config.detection.enabled:
+        return f"No alarms{about}: detection.enabled is false, so that the monitor does not watch for drops."
+    if not book.newest(cleared=True):
+        return f"No alarms yet{about}. The monitor announces them: `streamjury monitor`, or `streamjury run`."
+    past = len(book.newest(app=app, cleared=True))
+    if cleared or not past:
+        return f"No alarms{about}; alarms exist for: {printable(', '.join(book.apps()))}"
+    return f"No alarm{about} is open; `streamjury alerts list --all` shows {past:,} that {_were(past)} cleared."
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
+    yield f"{book.short(alert)}  {text.headline(alert)}"
+    ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
+    yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
+    raised = book.raised(alert)
+    yield f"  {text.level(alert, raised)}; by chance {text.chance(raised, alpha)}"
+
+
+def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
+    """The alert to explain; None if none was named and none is open."""
+    if alert_id is None:
+        return book.latest()
+    found = book.meant(alert_id)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise click.ClickException(
+            f"{len(found):,} alerts begin with {alert_id!r}: write more of the id\n{_named(book, found)}"
+        )
+    near = book.close_to(alert_id)
+    hint = f"the closest are:\n{_named(book, near)}" if near else "there are no alerts yet"
+    raise click.ClickException(f"there is no alert {alert_id!r}; {hint}")
+
+
+def _named(book: AlertBook, found: Iterable[Alert]) -> str:
+    return "\n".join(f"  {book.short(alert)}  {printable(text.headline(alert))}" for alert in found)
+
+
+# Evaluations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """An alert, and what collects the evaluations that have to do with it."""
+
+    config: Config
+    alert: Alert
+    since: datetime
+    until: datetime | None
+    """None while it is open."""
+    sides: tuple[str, str]
+    """What is compared, in words."""
+    examples: Examples
+    tally: Tally | None
+    canaries: CanaryTally | None
+
+    @classmethod
+    def of(cls, config: Config, alert: Alert, raised: Alert | None) -> "_Case":
+        since = alert.onset_at - max(_LEAST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at))
+        is_judges = alert.subject is Subject.JUDGES
+        # What the judges say now is what is expected of them, once it was said that they had changed.
+        until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at
+        split, sides = _split(config, alert, since, until)
+        named = alert.examples or (raised.examples if raised is not None else ())
+        canaries = CanaryTally(alert.series.dimension, alert.fingerprint, split) if is_judges and split else None
+        return cls(
+            config=config,
+            alert=alert,
+            since=since,
+            until=until,
+            sides=sides,
+            examples=Examples(alert, named, config.composite.safety),
+            tally=_tally(config, alert, split) if split is not None and not is_judges else None,
+            canaries=canaries,
+        )
+
+    @property
+    def takers(self) -> list[Callable[[Evaluation], None]]:
+        return [each.add for each in (self.examples, self.tally, self.canaries) if each is not None]
+
+
+def _split(
+    config: Config, alert: Alert, since: datetime, until: datetime | None
+) -> tuple[Split | None, tuple[str, str]]:
+    """What is compared with what; None for two models that neither the alert nor the configuration names."""
+    if alert.subject is not Subject.VERSIONS:
+        return by_time(since, alert.onset_at, until), text.TIMES
+    known = ((each.a, each.b) for each in config.detection.versions if each.name == alert.series.value)
+    models = alert.models or next(known, ())
+    if not models:
+        return None, ("b", "a")
+    a, b = models
+    return by_model(a, b, since, until), (b, a)
+
+
+def _tally(config: Config, alert: Alert, split: Split) -> Tally:
+    return Tally(
+        alert.series,
+        alert.fingerprint,
+        split,
+        good_score=lambda app: config.objectives.for_app(app)[0],
+        composition=composed(chosen_criteria(config.criteria), config.composite),
+        target=0.5 if alert.subject is Subject.VERSIONS else alert.target,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """How far back the evaluations go."""
+
+    oldest: datetime | None
+    """The time of the oldest record that was read."""
+    embedded: bool
+
+    def why_too_few(self, case: _Case) -> Iterator[str]:
+        """Why there is too little to compare with, and what to do; nothing where that is not for what is gone."""
+        oldest, onset = self.oldest, case.alert.onset_at
+        if oldest is not None and oldest <= onset - _ENOUGH_BEFORE:
+            return
+        topics = case.config.topics
+        remedy = (
+            "The embedded broker keeps some minutes only: explain an alarm while it is fresh."
+            if self.embedded
+            else f"How long they are kept is topics.retention_hours ({topics.retention_hours} in this configuration)."
+        )
+        yield text.gone_before(topics.evaluations, oldest, onset, remedy)
+
+
+def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime | None:
+    """Gives them to the case, and returns the time of the oldest record."""
+    topic, takers = config.topics.evaluations, case.takers
+    oldest: int | None = None
+    if topic not in cluster.partitions:
+        return None
+    # Most of what others judged is left out before it is taken apart.
+    mark = case.alert.fingerprint.encode()
+    try:
+        with TopicScan(config.kafka, topic) as scan, Meter("reading evaluations", 1.0, lines=True) as meter:
+            ranges = _ranges(scan, case, by_time=not cluster.embedded)
+            total = sum(len(held) for held in ranges.values())
+            for number, message in enumerate(scan.read_within(ranges), start=1):
+                value = message.value() or b""
+                oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
+                if mark in value:
+                    _take(value, takers)
+                meter.show(done=number / total, records=number)
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+    return None if oldest is None else datetime.fromtimestamp(oldest / 1000.0, UTC)
+
+
+def _ranges(scan: TopicScan, case: _Case, *, by_time: bool) -> dict[int, range]:
+    """An embedded broker does not find records by their time: there everything is read."""
+    if not by_time:
+        return scan.ranges()
+    until = None if case.until is None else _milliseconds(case.until + _LATE)
+    return scan.ranges(_milliseconds(case.since), until)
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]]) -> None:
+    try:
+        evaluation = Evaluation.model_validate_json(value)
+    except ValidationError:
+        return
+    for take in takers:
+        take(evaluation)
+
+
+# The output
+
+
+def _tell(case: _Case, book: AlertBook, extent: _Reach, console: Console) -> None:
+    alert, detection = case.alert, case.config.detection
+    found = None if case.tally is None else explain(case.tally)
+    console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
+    _lines(console, text.announced(alert, book.raised(alert), detection.alpha))
+    _lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
+    _section(console, "What is behind it", _behind(case, book, found, extent))
+    _draw(console, _sheets(case, found))
+    _examples(console, case)
+    _section(console, "What to do next", text.next_steps(alert, found, _runbook(case)))
+
+
+def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Reach) -> Iterator[str]:
+    alert = case.alert
+    if alert.subject is Subject.JUDGES:
+        yield f"The judges' verdicts on {alert.series.dimension} changed; the canaries are the same as before."
+        withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.withdrawn(alert)]
+        if withdrawn:
+            yield f"Quality alarms withdrawn for it: {', '.join(withdrawn)}."
+        if case.canaries is not None and not case.canaries.count:
+            yield from extent.why_too_few(case)
+        return
+    yield from _judges(alert, book)
+    if found is not None:
+        yield from text.findings(alert, found, case.sides)
+        if found.whole.counts[0] < FEWEST and case.sides == text.TIMES:
+            yield from extent.why_too_few(case)
+    else:
+        yield f"The configuration has no comparison {alert.series.value} any more: the two models are not known."
+
+
+def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
+    """What the judges may have to do with it."""
+    if alert.cause is Cause.JUDGES_CHANGED:
+        yield "It was withdrawn because the judges had changed: what follows may be their doing."
+    # Both models of a comparison are judged by the same judges at the same time.
+    judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
+    if judges is not None:
+        yield (
+            f"The judges changed their verdicts on {judges.series.dimension} at {text.when(judges.onset_at)} "
+            f"(alert {book.short(judges)}): this may be them and not the answers."
+        )
+
+
+def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:
+    if found is not None:
+        yield from text.sheets_of(case.alert, found, case.sides)
+    if case.canaries is not None:
+        yield text.turned_sheet(case.canaries.turned(), case.canaries.count)
+
+
+def _examples(console: Console, case: _Case) -> None:
+    shown = list(case.examples.result(() if case.tally is None else case.tally.lowest))
+    if not shown:
+        return
+    console.print(Text("\nExamples", style="bold"))
+    for each in shown:
+        first, *rest = lines_of(each)
+        _lines(console, [first])
+        _lines(console, rest, indent=4)
+
+
+def _runbook(case: _Case) -> str:
+    observed = case.config.alerts
+    base = observed.runbook_url or f"{observed.grafana_url}/public/runbooks"
+    return f"{base}/{RUNBOOKS[case.alert.subject]}.md"
+
+
+def _section(console: Console, title: str, lines: Iterable[str]) -> None:
+    console.print(Text(f"\n{title}", style="bold"))
+    _lines(console, lines)
+
+
+def _lines(console: Console, lines: Iterable[str], indent: int = 2) -> None:
+    for line in lines:
+        console.print(Text(" " * indent + printable(line)), soft_wrap=True)
+
+
+def _draw(console: Console, sheets: Iterable[Sheet]) -> None:
+    listed = list(sheets)
+    if listed:
+        console.print()
+        draw(listed, console)

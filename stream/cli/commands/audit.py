@@ -1,0 +1,152 @@
+"""`streamjury audit`: the balance of all interactions, from the topics alone."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.cli.support.time_option import Moment
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.jobs.audit.account import Balance
+from stream.jobs.audit.audit import audit as take
+from stream.printable import printable
+
+_SHOWN = 20
+_COUNT_WIDTH = 12
+
+
+@click.command()
+@click.option("--since", type=Moment(), help="Only interactions from this time on, or from so long ago: 90m, 24h, 7d.")
+@click.option("--limit", type=click.IntRange(min=0), help=f"Ids named at most; {_SHOWN} without it, with --json all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@config_option
+def audit(*, config_path: Path | None, since: datetime | None, limit: int | None, as_json: bool) -> None:
+    """Account for every interaction: what became of each, and that none is missing or was judged twice.
+
+    It reads the topics beside the pipeline and takes nothing from them. Every interaction id has one outcome: filtered,
+    sampled_out, shed, scored, unscored, or given up as a dead letter, or it waits somewhere, or it is missing. The exit
+    status is 1 when ids are missing, or evaluations were published twice; they are named.
+
+    Nobody writes down what the sampler leaves out. That is worked out again from the configuration, which must be the
+    one that was in force: after a change of `sampling`, use --since. Under rates that follow the traffic, and under
+    caps, it cannot be known for each record, and the output says how many outcomes rest on that.
+
+    \b
+    Example:
+      streamjury audit
+      streamjury audit --since 24h --limit 100
+      streamjury audit --json | jq '.outcomes'
+    """
+    config = read_config(config_path)
+    cluster = reach(config.kafka)
+    for topic in (
+        config.topics.interactions,
+        config.topics.sampled,
+        config.topics.evaluations,
+        config.topics.deadletter,
+    ):
+        cluster.require(topic)
+    started = time.monotonic()
+    balance = _taken(config, cluster, since)
+    if as_json:
+        click.echo(json.dumps(as_object(balance, limit), ensure_ascii=False))
+    else:
+        for line in lines_of(balance, _SHOWN if limit is None else limit):
+            click.echo(line)
+        click.echo(f"read in {time.monotonic() - started:.1f} s", err=True)
+    if not balance.balanced:
+        raise SystemExit(1)
+
+
+def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
+    """The balance for programs."""
+    return {
+        "interactions": balance.interactions,
+        "direct": balance.direct,
+        "repeats": balance.repeats,
+        "replayed": balance.replayed,
+        "outcomes": dict(balance.outcomes),
+        "waiting": dict(balance.waiting),
+        "estimated": balance.estimated,
+        "judged_again": balance.judged_again,
+        "unreadable": balance.unreadable,
+        "duplicates_total": len(balance.duplicates),
+        "duplicates": list(balance.duplicates[:limit]),
+        "missing_total": len(balance.missing),
+        "missing": list(balance.missing[:limit]),
+        "balanced": balance.balanced,
+    }
+
+
+def lines_of(balance: Balance, limit: int) -> Iterator[str]:
+    """The balance for people."""
+    yield _line(balance.interactions, "interactions")
+    if balance.direct:
+        yield _line(balance.direct, "on the work queue alone")
+    for count, words in ((balance.repeats, "repeats of an id"), (balance.replayed, "given up and moved back")):
+        if count:
+            yield _line(-count, words)
+    yield from _part("final", balance.outcomes)
+    yield from _part("not final", balance.waiting)
+    yield ""
+    yield _line(len(balance.missing), "missing")
+    yield _line(len(balance.duplicates), "evaluated twice")
+    yield from _notes(balance)
+    yield from _named("missing", balance.missing, limit)
+    yield from _named("evaluated twice", balance.duplicates, limit)
+    yield ""
+    yield "the account balances" if balance.balanced else "the account does not balance"
+
+
+def _part(title: str, counts: Mapping[str, int]) -> Iterator[str]:
+    yield ""
+    yield _line(sum(counts.values()), title)
+    for name, count in counts.items():
+        yield _line(count, f"  {printable(name)}")
+
+
+def _notes(balance: Balance) -> Iterator[str]:
+    if balance.judged_again:
+        yield _line(balance.judged_again, "judged again after worker.repeat_seconds")
+    if balance.unreadable:
+        yield _line(balance.unreadable, "records on our topics that are not ours")
+    if balance.estimated:
+        yield _line(
+            balance.estimated,
+            "outcomes not certain: left out by a rate that follows the traffic, or by a cap",
+        )
+
+
+def _named(what: str, ids: Sequence[str], limit: int) -> Iterator[str]:
+    if not ids:
+        return
+    shown = ids[:limit]
+    yield ""
+    yield f"{what}, {len(shown)} of {len(ids)}:"
+    for name in shown:
+        yield f"  {printable(name)}"
+
+
+def _line(count: int, words: str) -> str:
+    return f"{count:{_COUNT_WIDTH},}  {words}"
+
+
+def _taken(config: Config, cluster: Cluster, since: datetime | None) -> Balance:
+    since_ms = None if since is None else int(since.timestamp() * 1000)
+    try:
+        with Meter("reading the topics", 1.0) as meter:
+
+            def show(done: int, total: int) -> None:
+                meter.show(done=done / max(1, total), records=done)
+
+            return take(config, cluster.partitions, since_ms=since_ms, progress=show)
+    except StageError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,310 @@
+"""`streamjury backfill`: a part of the history judged again, with another configuration."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.cli.support.time_option import Moment
+from stream.config.model import Config
+from stream.errors import INTERRUPTED, StageError
+from stream.jobs.backfill import Backfill, Counts, Done, Estimate, Survey, Wanted
+from stream.printable import printable, shortened
+from stream.service.setup.evaluator import build_evaluator, open_verdicts
+
+# History is in no hurry, and its judges are most often those of the live traffic.
+_RATE = 10.0
+_APPS = 20
+_COUNT_WIDTH = 12
+_LINE_CHARS = 200
+# Less is surely a mistake.
+_LEAST_SHARE = 1e-9
+_OFFSETS = re.compile(r"([0-9]{1,9}):([0-9]{0,19})-([0-9]{0,19})", re.ASCII)
+
+
+class Offsets(click.ParamType):
+    """`0:100-200` is partition 0 from offset 100 up to and with 200; either end may be left out."""
+
+    name = "partition:first-last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, range]:
+        if isinstance(value, tuple):
+            return value
+        found = _OFFSETS.fullmatch(str(value))
+        if found is None:
+            self.fail(
+                f"{value!r} is not of the form PARTITION:FIRST-LAST, such as 0:100-200, 0:100- or 0:-200", param, ctx
+            )
+        first, last = int(found[2] or 0), int(found[3]) if found[3] else sys.maxsize - 1
+        if last < first:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return int(found[1]), range(min(first, sys.maxsize - 1), min(last, sys.maxsize - 1) + 1)
+
+
+@click.command()
+@click.option(
+    "--since", type=Moment(), help="From the first interaction at or after this time, or so long ago: 24h, 7d."
+)
+@click.option("--until", type=Moment(), help="Up to the first interaction at or after this time, or so long ago.")
+@click.option(
+    "--offsets",
+    type=Offsets(),
+    metavar="PARTITION:FIRST-LAST",
+    multiple=True,
+    help="These offsets instead of times; may be repeated. Other partitions are left out.",
+)
+@click.option(
+    "--sample",
+    "share",
+    type=click.FloatRange(min=_LEAST_SHARE, max=1.0),
+    default=1.0,
+    show_default=True,
+    help="Share of the interactions to judge, drawn as the sampler draws.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_RATE,
+    show_default=True,
+    help="Interactions a second, at most.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Judge at most so many; another run goes on from there.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be judged, and what that would cost.")
+@click.option(
+    "--yes", "-y", "sure", is_flag=True, help="Do not ask before judging; without a terminal nobody is asked."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@config_option
+def backfill(
+    *,
+    config_path: Path | None,
+    since: datetime | None,
+    until: datetime | None,
+    offsets: tuple[tuple[int, range], ...],
+    share: float,
+    rate: float,
+    limit: int | None,
+    dry_run: bool,
+    sure: bool,
+    as_json: bool,
+) -> None:
+    """Judge a part of topics.interactions again, with the judges and criteria of another configuration.
+
+    The evaluations go to topics.evaluations beside those that are there, under the fingerprint of this configuration
+    and in the lane `backfill`. The live pipeline goes on: its groups and offsets are not touched, the monitor leaves
+    such evaluations out, and nothing is sent to topics.critical.
+
+    An interaction that has an evaluation under the fingerprint is not judged again: after Ctrl-C or a crash, the same
+    command goes on where it was. The exit status is 1 when judges could not be reached for some, 130 after Ctrl-C.
+
+    \b
+    Example:
+      streamjury backfill --config stricter.yaml --since 7d --until 6d --dry-run
+      streamjury backfill --config stricter.yaml --since 7d --until 6d --sample 0.05 --rate 5
+      streamjury backfill --config stricter.yaml --offsets 0:100-200 --offsets 1:0-
+    """
+    wanted = Wanted(since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit)
+    config = read_config(config_path)
+    _require_topics(config, by_time=not offsets)
+    try:
+        work = Backfill(config, build_evaluator(config, open_verdicts(config.judges.cache)), wanted)
+        survey = _surveyed(work)
+        if dry_run and as_json:
+            _tell_object(work, survey, survey_object(survey))
+            return
+        if dry_run or (_is_asked() and not sure):
+            for line in (f"fingerprint {work.fingerprint}", *survey_lines(survey, rate)):
+                click.echo(line, err=as_json)
+            if dry_run or not survey.todo or not click.confirm("Judge them?", err=True):
+                return
+        _judge(work, survey, rate, as_json=as_json)
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _is_asked() -> bool:
+    """Whether there is somebody to answer."""
+    return sys.stdin.isatty()
+
+
+def _checked(
+    offsets: tuple[tuple[int, range], ...], since: datetime | None, until: datetime | None
+) -> Mapping[int, range] | None:
+    """One way of saying which part is meant."""
+    if not offsets:
+        if since is None and until is None:
+            raise click.UsageError("say which part: --since or --until, or --offsets")
+        if since is not None and until is not None and until <= since:
+            raise click.UsageError("--until must be after --since")
+        return None
+    if since is not None or until is not None:
+        raise click.UsageError("--offsets takes the place of --since and --until; leave one of them out")
+    found = dict(offsets)
+    if len(found) < len(offsets):
+        raise click.UsageError("--offsets names a partition twice")
+    return found
+
+
+def _require_topics(config: Config, *, by_time: bool) -> None:
+    cluster = reach(config.kafka)
+    for topic in (config.topics.interactions, config.topics.evaluations):
+        cluster.require(topic)
+    if by_time and cluster.embedded:
+        raise click.ClickException("an embedded broker cannot find records by their time; use --offsets")
+
+
+def _surveyed(work: Backfill) -> Survey:
+    with Meter("looking", 1.0) as meter:
+        return work.survey(lambda done, total: meter.show(done=done / max(1, total), records=done))
+
+
+def _judge(work: Backfill, survey: Survey, rate: float, *, as_json: bool) -> None:
+    with Interruption() as interruption:
+        work.take_over()
+        with Meter("judging", survey.todo, unit="interactions", lines=True) as meter:
+
+            def show(done: Done) -> None:
+                meter.show(done=done.records, records=done.records, cost=done.cost_usd)
+
+            done, counts = work.run(rate, interruption.stop, show)
+    if as_json:
+        _tell_object(work, survey, {**counts_object(counts), **done_object(done)})
+    else:
+        for line in done_lines(done, counts, meter.seconds):
+            click.echo(line)
+    if interruption.stop.is_set():
+        click.echo("interrupted; the same command goes on from here", err=True)
+        raise SystemExit(INTERRUPTED)
+    if done.problem is not None:
+        raise click.ClickException(done.problem)
+    if done.put_off:
+        raise SystemExit(1)
+
+
+def _tell_object(work: Backfill, survey: Survey, rest: Mapping[str, Any]) -> None:
+    about = {"fingerprint": work.fingerprint, "offsets": offsets_text(survey.ranges).split()}
+    click.echo(json.dumps({**about, **rest}, ensure_ascii=False))
+
+
+def survey_lines(survey: Survey, rate: float) -> Iterator[str]:
+    """What there is to be judged, what it costs, and what is left out, for people."""
+    counts, todo = survey.counts, survey.todo
+    yield f"offsets {offsets_text(survey.ranges) or 'none'}"
+    yield _line(counts.records, "records")
+    yield from _left_out(counts)
+    if survey.gone:
+        yield _line(survey.gone, "offsets that are no longer on the topic")
+    yield _line(todo, "to judge" + (f", of {counts.chosen:,}" if todo < counts.chosen else ""))
+    for app, number in survey.apps.most_common(_APPS):
+        yield _line(number, f"  {shortened(app, _LINE_CHARS)}")
+    rest = survey.apps.total() - sum(number for _, number in survey.apps.most_common(_APPS))
+    if rest:
+        yield _line(rest, "  of other apps")
+    if todo:
+        yield f"expected cost {_estimate(survey.estimate)}"
+        yield f"at {rate:g} a second it takes at least {_duration(todo / rate)}"
+
+
+def done_lines(done: Done, counts: Counts, seconds: float) -> Iterator[str]:
+    """What was judged, and what was not, for people."""
+    unscored = f", {_reasons(done.unscored)} unscored" if done.unscored else ""
+    took = f"{_dollars(done.cost_usd)}, {_duration(seconds)}"
+    yield f"judged {done.published:,} ({done.scored:,} scored{unscored}), {took}"
+    if done.put_off:
+        yield _line(done.put_off.total(), f"put off, for the next run: {_reasons(done.put_off)}")
+    if done.failed:
+        yield _line(done.failed.total(), f"judged in vain: {_reasons(done.failed)}")
+    yield from _left_out(counts)
+
+
+def _left_out(counts: Counts) -> Iterator[str]:
+    parts = (
+        (counts.sampled_out, "sampled out"),
+        (counts.judged_before, "judged before, with this fingerprint"),
+        (counts.repeats, "repeats of an id"),
+        (counts.bad.total(), f"that cannot be read: {_reasons(counts.bad)}"),
+    )
+    for number, words in parts:
+        if number:
+            yield _line(number, words)
+    for named in counts.named:
+        yield " " * (_COUNT_WIDTH + 4) + shortened(named, _LINE_CHARS)
+
+
+def survey_object(survey: Survey) -> dict[str, Any]:
+    """The survey for programs."""
+    return {
+        **counts_object(survey.counts),
+        "todo": survey.todo,
+        "apps": dict(survey.apps.most_common()),
+        "gone": survey.gone,
+        "estimate": {
+            "usd": survey.estimate.usd,
+            "basis": survey.estimate.basis,
+            "unpriced": list(survey.estimate.unpriced),
+        },
+    }
+
+
+def counts_object(counts: Counts) -> dict[str, Any]:
+    return {
+        "records": counts.records,
+        "sampled_out": counts.sampled_out,
+        "judged_before": counts.judged_before,
+        "repeats": counts.repeats,
+        "bad": dict(counts.bad),
+    }
+
+
+def done_object(done: Done) -> dict[str, Any]:
+    return {
+        "judged": done.published,
+        "scored": done.scored,
+        "unscored": dict(done.unscored),
+        "put_off": dict(done.put_off),
+        "failed": dict(done.failed),
+        "cost_usd": done.cost_usd,
+    }
+
+
+def offsets_text(ranges: Mapping[int, range]) -> str:
+    """As --offsets takes them, one after the other."""
+    return " ".join(f"{number}:{held.start}-{held.stop - 1}" for number, held in sorted(ranges.items()) if held)
+
+
+def _estimate(estimate: Estimate) -> str:
+    amount = "not known" if estimate.usd is None else f"about {_dollars(estimate.usd)}"
+    unpriced = f"; without {', '.join(estimate.unpriced)}, whose price is not known" if estimate.unpriced else ""
+    return f"{amount} (an estimate: {estimate.basis}{unpriced})"
+
+
+def _dollars(usd: float) -> str:
+    return f"{usd:,.2f} USD" if usd >= 1.0 or not usd else f"{usd:.2g} USD"
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = int(seconds // 3600), int(seconds // 60 % 60)
+    return (
+        f"{hours} h {minutes} min"
+        if hours
+        else f"{minutes} min {seconds % 60:.0f} s"
+        if minutes
+        else f"{seconds:.1f} s"
+    )
+
+
+def _reasons(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {printable(reason)}" for reason, number in reasons.items())
+
+
+def _line(count: int, words: str) -> str:
+    return f"{count:{_COUNT_WIDTH},}  {words}"

@@ -1,0 +1,84 @@
+"""`streamjury config`: write a starter file, check a file, print its schema and what is in effect."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from stream.cli.support.options import config_option, read_config, source
+from stream.config.model import Config
+from stream.config.reference import schema, starter
+from stream.config.sections.judges import JudgeConfig
+from stream.config.sections.sampling import SamplingConfig
+from stream.service.setup.config_file import DEFAULT_FILE, dump, find
+
+
+@click.group()
+def config() -> None:
+    """Write, check and show the configuration."""
+
+
+@config.command("init")
+@click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+def init_command(path: Path, force: bool) -> None:
+    """Write a starter file with every key, its default and what it means."""
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(starter())
+    except FileExistsError:
+        raise click.ClickException(f"{path} is there already; --force overwrites it") from None
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+    click.echo(f"wrote {path}")
+
+
+@config.command("check")
+@config_option
+def check_command(config_path: Path | None) -> None:
+    """Say whether the configuration is right, with all problems if it is not."""
+    settings = read_config(config_path)
+    click.echo(f"ok: {source(find(config_path, os.environ))}")
+    click.echo(_summary(settings))
+
+
+@config.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of the file, for editors."""
+    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
+
+
+@config.command("show")
+@config_option
+def show_command(config_path: Path | None) -> None:
+    """Print the configuration in effect, defaults and overrides included, without secrets."""
+    click.echo(dump(read_config(config_path)), nl=False)
+
+
+def _summary(settings: Config) -> str:
+    topics, rules = settings.topics, settings.sampling.rules
+    lines = {
+        "kafka": settings.kafka.bootstrap,
+        "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
+        "rate": _rate(settings.sampling)
+        + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
+        "criteria": f"{', '.join(settings.criteria.use)}; {settings.composite.safety} decides about safety",
+        "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
+    }
+    if settings.sampling.safety is not None:
+        lines["safety"] = f"{settings.sampling.safety.rate:g} with {', '.join(settings.sampling.safety.triggers)}"
+    if settings.judges.reserves:
+        lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
+    if settings.judges.cascade is not None:
+        lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, and all where in doubt"
+    return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
+
+
+def _rate(sampling: SamplingConfig) -> str:
+    return f"{sampling.rate:g}" if sampling.rate is not None else f"{sampling.target_per_minute:g} per minute"
+
+
+def _judge(judge: JudgeConfig) -> str:
+    model = judge.asked_model
+    return f"{judge.name} ({judge.kind if model is None else f'{model.name} at {model.address}'})"

@@ -1,0 +1,232 @@
+"""`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import Self
+
+import click
+from pydantic import JsonValue
+
+from sinks.reports import Reports, make_reports
+from sinks.reports.reading import ResultsError
+from sinks.reports.statistics import Summary
+from sinks.reports.wording import many, status_name
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.config.model import Config
+from stream.errors import INTERRUPTED, StreamjuryError
+from stream.jobs import evaluate as offline
+from stream.jobs.evaluate import FORMATS, Format, Outcome, Request
+from stream.logs import configure_logging
+from stream.printable import printable
+from stream.service.setup.config_file import ConfigError
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Where to write; without it, FILE-results."
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the file; without it, as its name tells.")
+@click.option("--criteria", metavar="NAMES", help="Only these criteria, with commas between them, and that for safety.")
+@click.option("--judge", "judges", metavar="NAME", multiple=True, help="Only this judge; may be repeated.")
+@click.option("--limit", type=_COUNT, help="Only the first so many rows.")
+@click.option(
+    "--sample",
+    "share",
+    type=click.FloatRange(min=1e-9, max=1.0),
+    default=1.0,
+    metavar="SHARE",
+    help="Only such a share of the rows, chosen by their ids: 0.1 is a tenth.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Seed for all models, and for which rows are in a sample.")
+@click.option("--temperature", type=click.FloatRange(min=0.0, max=2.0), help="Temperature for all models.")
+@click.option("--concurrency", type=_COUNT, help="Rows judged at once; without it, worker.concurrency.")
+@click.option("--processes", type=_COUNT, help="Processes for judges without a model; without it, one for each core.")
+@click.option("--restart", is_flag=True, help="Throw away what an earlier run has written to the same place.")
+@config_option
+def evaluate(
+    *,
+    config_path: Path | None,
+    file: str,
+    output: Path | None,
+    format_: Format | None,
+    criteria: str | None,
+    judges: tuple[str, ...],
+    limit: int | None,
+    share: float,
+    seed: int | None,
+    temperature: float | None,
+    concurrency: int | None,
+    processes: int | None,
+    restart: bool,
+) -> None:
+    """Judge the rows of a file as the stream would, and write reports.
+
+    FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
+    JSONL as the input topic has it, or Parquet; `-` is standard input, as JSONL unless --format says otherwise. Every
+    result is written when it is there: after Ctrl-C or a crash the same command goes on with the rest. A row that
+    cannot be judged is told, and the others are judged. The exit status is 1 if there is such a row, 130 after Ctrl-C.
+
+    \b
+    Example:
+      streamjury evaluate answers.csv
+      streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
+      zcat log.jsonl.gz | streamjury evaluate - --limit 500
+    """
+    names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
+    config = _narrowed(read_config(config_path), names, judges, seed, temperature)
+    options: dict[str, JsonValue] = {"criteria": [*names], "judge": [*judges], "seed": seed, "temperature": temperature}
+    request = Request(
+        file=file,
+        folder=output or Path("stdin-results" if file == "-" else f"{Path(file).stem}-results"),
+        format=format_,
+        limit=limit,
+        share=share,
+        salt=None if seed is None else str(seed),
+        concurrency=concurrency,
+        processes=processes,
+        restart=restart,
+        options={name: value for name, value in options.items() if value not in (None, [])},
+    )
+    judge_file(config, request)
+
+
+def judge_file(config: Config, request: Request) -> None:
+    """Judges, reports and prints, and ends the command with status 1 where some row could not be judged."""
+    configure_logging(config.logging)
+    if config.budgets.has_limits:
+        click.echo("budgets limit the workers of the stream, and not this run", err=True)
+    with Interruption() as interruption:
+        outcome = _judge(config, request, interruption)
+        _tell_problems(outcome)
+        _tell_blanks(outcome)
+        _stop_here(outcome)
+        reports = _report(outcome, request.folder)
+    for line in lines_of(reports.summary, outcome):
+        click.echo(line)
+    click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
+    if outcome.failed or reports.summary.errors:
+        raise SystemExit(1)
+
+
+def lines_of(summary: Summary, outcome: Outcome) -> Iterator[str]:
+    """A run in a few lines."""
+    counts = {
+        "could not be judged": summary.rows - summary.judged,
+        "finished before": outcome.before,
+        "others not in the sample": outcome.left_out,
+    }
+    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if outcome.missed:
+        told.append(f"no judge could be reached for {outcome.missed:,}: the same command tries them again")
+    yield ", ".join([f"rows       {summary.rows:,}", *told])
+    yield f"composite  {_composite(summary)}"
+    statuses = {**{status_name(status): count for status, count in summary.statuses.items()}, **summary.errors}
+    found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
+    yield f"statuses   {found or 'none'}"
+    if summary.cost_usd is not None:
+        yield f"cost       ${summary.cost_usd:,.4f}"
+
+
+def _composite(summary: Summary) -> str:
+    found = summary.composite.estimate
+    if found.mean is None:
+        return "none"
+    known = found.low is not None and found.high is not None
+    interval = f"95 % interval {found.low:.3f} to {found.high:.3f}, " if known else ""
+    return f"{found.mean:.4f}, {interval}of {found.count:,} rows"
+
+
+def _narrowed(
+    config: Config, criteria: tuple[str, ...], judges: tuple[str, ...], seed: int | None, temperature: float | None
+) -> Config:
+    try:
+        found = offline.narrowed(config, criteria=criteria, judges=judges, seed=seed, temperature=temperature)
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(problem, err=True)
+        raise SystemExit(2) from None
+    if criteria and len(found.criteria.use) > len(criteria):
+        click.echo(f"{found.composite.safety} is judged too: without it no answer passes", err=True)
+    return found
+
+
+def _judge(config: Config, request: Request, interruption: Interruption) -> Outcome:
+    try:
+        with _Watch(interruption.stop, config.worker.drain_seconds) as watch:
+            return offline.evaluate(config, request, stop=interruption.stop, watch=watch)
+    except StreamjuryError as error:
+        if interruption.stop.is_set():
+            raise SystemExit(INTERRUPTED) from None
+        raise click.ClickException(str(error)) from None
+
+
+class _Watch:
+    """A bar that begins when it is known how much there is to do, and a word when it is to end early."""
+
+    def __init__(self, stop: Event, drain_seconds: float) -> None:
+        self._stop, self._drain_seconds = stop, drain_seconds
+        self._told = False
+        self._stack = ExitStack()
+        self._meter: Meter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def __call__(self, progress: offline.Progress) -> None:
+        if self._meter is None:
+            self._meter = self._stack.enter_context(Meter("judging", progress.total, unit="rows", lines=True))
+        self._meter.show(done=progress.done, records=progress.rows, cost=progress.cost_usd, before=progress.before)
+        if self._stop.is_set() and not self._told:
+            self._told = True
+            self._tell_end(progress.in_flight)
+
+    def _tell_end(self, rows: int) -> None:
+        if rows:
+            words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C leaves them"
+            # Not by `err`, which would write into the bar: it watches what `sys.stderr` is now.
+            click.echo(words, file=sys.stderr)
+
+
+def _tell_problems(outcome: Outcome) -> None:
+    for problem in outcome.problems:
+        click.echo(printable(problem), err=True)
+    unnamed = outcome.failed - len(outcome.problems)
+    if unnamed:
+        click.echo(f"and {unnamed:,} more rows that could not be judged", err=True)
+
+
+def _tell_blanks(outcome: Outcome) -> None:
+    if outcome.blank:
+        click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer: judged like any other", err=True)
+
+
+def _stop_here(outcome: Outcome) -> None:
+    """Ends the command after a run that did not come to its end, and says how to go on."""
+    if outcome.finished:
+        return
+    finished = outcome.before + outcome.judged - (outcome.unreached if outcome.gave_up else 0)
+    click.echo(f"{finished:,} rows are finished; the same command goes on with the rest", err=True)
+    if outcome.gave_up is not None:
+        raise click.ClickException(f"gave up after {outcome.unreached} rows in succession; {outcome.gave_up}")
+    raise SystemExit(INTERRUPTED)
+
+
+def _report(outcome: Outcome, folder: Path) -> Reports:
+    try:
+        with Meter("writing reports", 1.0, unit="rows") as meter:
+            return make_reports(
+                outcome.results, folder, progress=lambda done, total: meter.show(done=done / total, records=done)
+            )
+    except (ResultsError, OSError) as error:
+        raise click.ClickException(f"the reports cannot be written: {error}") from None

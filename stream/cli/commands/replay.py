@@ -1,0 +1,151 @@
+"""`streamjury replay`: dead letters back to where they came from."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.time_option import Moment
+from stream.errors import INTERRUPTED, StageError
+from stream.jobs.replay import Replay, Survey, Wanted
+from stream.printable import printable
+
+# Between lines where there is no terminal.
+_LINE_SECONDS = 2.0
+
+
+@click.command()
+@click.option(
+    "--reason", "reasons", metavar="PATTERN", multiple=True, help="Only letters of this reason; may be repeated."
+)
+@click.option("--stage", type=click.Choice(["sampler", "worker"]), help="Only letters of this stage.")
+@click.option("--app", help="Only letters of this app, where one can be read from them.")
+@click.option("--since", type=Moment(), help="Only what failed at or after this time, or so long ago: 90m, 24h, 7d.")
+@click.option("--until", type=Moment(), help="Only what failed before this time, or longer ago.")
+@click.option("--limit", type=click.IntRange(min=1), help="Move at most so many.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask before moving; without a terminal nobody is asked.")
+@config_option
+def replay(
+    *,
+    config_path: Path | None,
+    reasons: tuple[str, ...],
+    stage: str | None,
+    app: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int | None,
+    dry_run: bool,
+    sure: bool,
+) -> None:
+    """Move dead letters back to the topic they came from, to be tried again.
+
+    A reason is the error type that `streamjury tail --topic deadletter` shows, and may have *, ? and [...] in it. A
+    letter is moved once, however often this is run, and also when it is cut short: what was moved is marked on the
+    dead-letter topic in the same transaction. Of two replays at once the later one goes on and the other one ends.
+    Letters of which only the beginning was kept, for their size, stay where they are.
+
+    \b
+    Example:
+      streamjury replay --dry-run                            what there is, by reason
+      streamjury replay --reason 'unscored_*'                after an outage of the judges
+      streamjury replay --reason bad_json --app shop --since 2h --limit 10
+    """
+    config = read_config(config_path)
+    reach(config.kafka).require(config.topics.deadletter)
+    wanted = Wanted(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
+    work = Replay(config, wanted)
+    try:
+        if dry_run or (sys.stdin.isatty() and not sure):
+            survey = work.survey()
+            _tell(lines_of(survey))
+            if dry_run or not survey.wanted or not click.confirm("Move them back?"):
+                return
+        _move(work)
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def lines_of(survey: Survey) -> Iterator[str]:
+    """What there is to be moved, by reason and stage, and what stays."""
+    rows = [("letters", "reason", "stage", "first failed", "last failed")]
+    for heap, count in survey.heaps.most_common():
+        first, last = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (survey.oldest[heap], survey.newest[heap]))
+        rows.append((f"{count:,}", printable(heap.reason), printable(heap.stage), first, last))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, *words in rows if survey.wanted else ():
+        cells = (f"{cell:{width}}" for cell, width in zip(words, widths[1:], strict=True))
+        yield "  ".join((number.rjust(widths[0]), *cells)).rstrip()
+    yield f"{len(survey.wanted):,} to move"
+    yield from _staying(survey)
+
+
+def _staying(survey: Survey) -> Iterator[str]:
+    if survey.moved_before:
+        yield f"{survey.moved_before:,} moved before"
+    if survey.cut_short:
+        yield f"{survey.cut_short:,} stay: only their beginning was kept, for their size"
+    if survey.homeless:
+        yield f"{survey.homeless:,} stay: they come from no topic of this configuration"
+
+
+def _move(work: Replay) -> None:
+    survey = work.take_over()
+    moved = 0
+    with Interruption() as interruption, _Bar(len(survey.wanted)) as bar:
+        for moved in work.move(survey):
+            bar.show(moved)
+            if interruption.stop.is_set():
+                break
+    left = len(survey.wanted) - moved
+    click.echo(f"moved {moved:,}" + (f", {left:,} left" if left else ""))
+    _tell(_staying(survey))
+    if left:
+        raise SystemExit(INTERRUPTED)
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+class _Bar:
+    """How far it is, on standard error: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, total: int) -> None:
+        console = Console(stderr=True)
+        self._plain = not console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=self._plain,
+            transient=True,
+        )
+        self._task = self._progress.add_task("moving dead letters", total=total)
+        self._total = total
+        self._told_at = 0.0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._progress.stop()
+
+    def show(self, moved: int) -> None:
+        self._progress.update(self._task, completed=moved)
+        if self._plain and (time.monotonic() - self._told_at >= _LINE_SECONDS or moved == self._total):
+            self._told_at = time.monotonic()
+            click.echo(f"moving: {moved:,} of {self._total:,}", err=True)

@@ -1,0 +1,61 @@
+"""`streamjury rules`: recording rules and alerts for Prometheus, made from the configuration."""
+
+import os
+from pathlib import Path
+
+import click
+
+from stream.cli.support.options import config_option, read_config
+from stream.monitor.prometheus import generate
+from stream.service.setup.criteria_files import chosen_criteria
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write, whole or not at all; without it, standard output.",
+)
+@config_option
+def rules(*, output: Path | None, config_path: Path | None) -> None:
+    """Write the recording rules and alerts for Prometheus that the configuration asks for.
+
+    The thresholds are those of `objectives` and `alerts`; alerts.time_scale makes all windows shorter, to try them out.
+    What is left out, because it could never fire or has no threshold, is told on standard error.
+
+    To load the file, name it in prometheus.yml and tell Prometheus:
+
+    \b
+      rule_files: [/etc/prometheus/streamjury.yml]
+      scrape_configs:
+        - job_name: streamjury            # the name that StreamjuryTargetDown looks for
+          static_configs: [{targets: ["localhost:9464"]}]
+
+    \b
+    Example:
+      streamjury rules --output /etc/prometheus/streamjury.yml
+      promtool check rules /etc/prometheus/streamjury.yml
+      kill -HUP $(pidof prometheus)
+    """
+    config = read_config(config_path)
+    file = generate(config, chosen_criteria(config.criteria))
+    for note in file.notes:
+        click.echo(f"note: {note}", err=True)
+    if output is None:
+        click.echo(file.text(), nl=False)
+    else:
+        _write(output, file.text())
+        click.echo(f"wrote {output}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """Prometheus may read the file at any time, and must not find half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,229 @@
+"""`streamjury run`: all stages in one process, with a live view; with `--embedded` also the broker and the traffic."""
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import click
+from rich.console import Console
+
+from sinks.metrics import Outcome, Stage
+from stream.cli.demo import PLAN_NAMES, generate, load_corpus, plan
+from stream.cli.demo.generator import TrafficGenerator
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.cli.terminal.live_view import Funnel, Moment, View, make_view
+from stream.cli.terminal.run_summary import RunSummary
+from stream.config.model import Config
+from stream.errors import INTERRUPTED, StageError, StreamjuryError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.topics import plan_topics
+from stream.logs import configure_logging
+from stream.service.service import Service
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.25
+# A first look should show judged and unjudged records alike; live traffic is larger and sampled thinner.
+_EMBEDDED_SAMPLING_RATE = 0.5
+_SCENARIO_SECONDS = 60.0
+_DRAIN_SECONDS = 60.0
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficOptions:
+    rate: float
+    regime: str
+    seed: int
+    period: float
+
+
+@click.command()
+@click.option("--embedded", is_flag=True, help="Bring a broker and invented traffic along: nothing else is needed.")
+@click.option("--seconds", type=_POSITIVE, help="Stop by itself after so many seconds; without it, at Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON object, as the last line.")
+@click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records a second.")
+@click.option(
+    "--regime",
+    type=click.Choice(PLAN_NAMES),
+    default="scenario",
+    show_default=True,
+    help="Embedded traffic: the fault all records have; scenario is healthy, drops and recovers.",
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Embedded traffic: what makes it reproducible.")
+@config_option
+def run(
+    *,
+    config_path: Path | None,
+    embedded: bool,
+    seconds: float | None,
+    as_json: bool,
+    rate: float,
+    regime: str,
+    seed: int,
+) -> None:
+    """Sample, judge and monitor in one process.
+
+    Without --embedded it works on the Kafka of the configuration. With it, a broker that lives in memory is started
+    and a service that does not exist is judged: a first look that needs no Kafka, no key and no network.
+
+    \b
+    Example:
+      streamjury run --embedded
+      streamjury run --embedded --seconds 40 --json
+      streamjury run --config streamjury.yaml
+    """
+    config = read_config(config_path)
+    configure_logging(config.logging)
+    traffic = TrafficOptions(rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS)
+    session: _Session | None = None
+    try:
+        with Interruption() as interruption, ExitStack() as stack:
+            if embedded:
+                config = _with_broker(config, stack)
+            elif reach(config.kafka).embedded:
+                log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+            session = _Session(config, interruption.stop, stack, traffic if embedded else None)
+            # Standard output is for the summary when a program reads it.
+            session.watch(seconds, make_view(Console(stderr=as_json)))
+    except StreamjuryError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    finally:
+        # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
+        if session is not None:
+            figures = session.figures()
+            click.echo(json.dumps(figures, ensure_ascii=False) if as_json else _in_words(figures))
+
+
+class _Session:
+    """One run: the service, the traffic if it is invented, and the end in good order."""
+
+    def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
+        self._stop = stop
+        self._summary = RunSummary()
+        self.service = Service(config, list(Stage), [self._summary])
+        stack.enter_context(self.service)
+        self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
+
+    def watch(self, seconds: float | None, view: View) -> None:
+        """Shows what happens until the time is up or the user stops it; then lets what is under way come to an end."""
+        self._started = time.monotonic()
+        try:
+            with view:
+                self._loop(view, lambda: seconds is not None and self._elapsed() >= seconds)
+                if self._traffic is not None and not self._stop.is_set():
+                    self._finish(view, self._traffic.finish())
+        finally:
+            # The stages end now, and Ctrl-C no longer asks for that: it leaves what they still want to finish.
+            self._stop.set()
+
+    def figures(self) -> dict[str, object]:
+        return self._summary.figures(self.service.metrics)
+
+    def _finish(self, view: View, written: int) -> None:
+        """Lets everything that was written be judged, as far as the time allows."""
+        metrics = self.service.metrics
+        unread = written - metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
+        if waiting := max(0, unread) + self._summary.left(metrics):
+            words = "the traffic ended; finishing %d records, for up to %.0f s; Ctrl-C leaves them"
+            log.info(words, waiting, _DRAIN_SECONDS)
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
+        if not self._drained(written) and not self._stop.is_set():
+            raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
+
+    def _loop(self, view: View, done: Callable[[], bool]) -> None:
+        while True:
+            self.service.check()
+            if self._traffic is not None:
+                self._traffic.check()
+            self._show(view)
+            if done() or self._stop.wait(_LOOK_SECONDS):
+                return
+
+    def _show(self, view: View) -> None:
+        metrics, url = self.service.metrics, self.service.url
+        moment = Moment(
+            snapshot=self.service.monitor.snapshot(),
+            funnel=Funnel.of(metrics),
+            addresses=(("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),
+            elapsed=self._elapsed(),
+            latency_ms=metrics.judge_latency_ms(),
+        )
+        view.update(moment)
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _drained(self, written: int) -> bool:
+        """Whether every stage has done what the one before it handed on."""
+        count = self.service.metrics.counted
+        published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
+        return (
+            count(Stage.SAMPLER, Outcome.CONSUMED) >= written
+            and sum(count(Stage.WORKER, outcome) for outcome in _SETTLED) >= count(Stage.SAMPLER, Outcome.SAMPLED)
+            and count(Stage.MONITOR, Outcome.SEEN) + count(Stage.MONITOR, Outcome.REPEATED) >= published
+        )
+
+
+# What is parked is judged again in minutes, by whoever runs then.
+_SETTLED = (Outcome.SCORED, Outcome.UNSCORED, Outcome.PARKED, Outcome.REPEATED, Outcome.DEADLETTER)
+
+
+class _Traffic:
+    """Invented traffic, written by a thread of its own."""
+
+    def __init__(self, config: Config, options: TrafficOptions) -> None:
+        made = generate(load_corpus(), plan(options.regime, seconds=options.period), seed=options.seed)
+        self._generator = TrafficGenerator(config.kafka, config.topics.interactions, made, options.rate)
+        self._stop = Event()
+        self._pool = ThreadPoolExecutor(1, "traffic")
+
+    def __enter__(self) -> "_Traffic":
+        self._future: Future[Counter[str]] = self._pool.submit(self._generator.run, self._stop)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+
+    def finish(self) -> int:
+        """Ends the traffic; how many records the broker has."""
+        self._stop.set()
+        self._future.result()
+        return self._generator.delivered
+
+    def check(self) -> None:
+        """Raises what ended the traffic, if something did."""
+        if self._future.done():
+            self._future.result()
+
+
+def _with_broker(config: Config, stack: ExitStack) -> Config:
+    """The configuration, turned to a broker that was started for it."""
+    broker = stack.enter_context(EmbeddedBroker())
+    broker.make_topics(plan.name for plan in plan_topics(config))
+    log.warning("embedded broker at %s: for a first look; it forgets everything when it ends", broker.bootstrap)
+    sampling = config.sampling
+    if "rate" not in sampling.model_fields_set:
+        sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})
+    kafka = config.kafka.model_copy(update={"bootstrap": broker.bootstrap, "options": {}})
+    return config.model_copy(update={"kafka": kafka, "sampling": sampling})
+
+
+def _in_words(figures: dict[str, object]) -> str:
+    return (
+        "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
+        "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"
+    ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])

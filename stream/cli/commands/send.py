@@ -1,0 +1,127 @@
+"""`streamjury send`: a file of interactions to the input topic, line by line."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import click
+
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.errors import INTERRUPTED
+from stream.kafka.producers.counting import DELIVERY_SECONDS, CountingProducer
+
+# What is under way when the command is cut short has this long to arrive.
+_LAST_SECONDS = 5.0
+
+
+class Line(NamedTuple):
+    """One record of the file, and how much of the file is read with it."""
+
+    number: int
+    value: bytes
+    read: int
+
+
+@click.command()
+@click.argument("file", metavar="FILE|-")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second; without it, all at once.")
+@config_option
+def send(config_path: Path | None, file: str, rate: float | None) -> None:
+    """Send a JSONL file of interactions to the input topic.
+
+    Every line is sent as it is; the pipeline puts those it cannot read with the dead letters. The key is the record's
+    `id`. Blank lines are skipped. The exit status is 1 when a record did not arrive, 130 after Ctrl-C.
+
+    \b
+    Example:
+      streamjury send interactions.jsonl --rate 50
+      zcat logs.jsonl.gz | streamjury send -
+    """
+    config = read_config(config_path)
+    topic = config.topics.interactions
+    with _opened(file) as (source, size), Interruption() as interruption:
+        reach(config.kafka).require(topic)
+        producer = CountingProducer(config.kafka, topic, client="streamjury-send")
+        with Meter(f"sending to {topic}", size) as meter:
+            _send_all(source, producer, rate, interruption, meter)
+            cut_short = interruption.stop.is_set() or producer.broker_away
+            producer.finish(_LAST_SECONDS if cut_short else DELIVERY_SECONDS)
+    _tell(producer, f"{topic} at {config.kafka.bootstrap}", meter.seconds)
+    if producer.failed:
+        raise SystemExit(1)
+    if interruption.stop.is_set():
+        raise SystemExit(INTERRUPTED)
+
+
+def key_of(line: bytes) -> bytes | None:
+    """The id of a JSON object, where it has one that is text."""
+    try:
+        record = json.loads(line)
+        key = record.get("id") if isinstance(record, dict) else None
+        return key.encode() if isinstance(key, str) and key else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def lines_of(source: BinaryIO, interruption: Interruption) -> Iterator[Line]:
+    """The lines that are not blank, without their ends, until the end of the file or an interruption."""
+    number = read = 0
+    while not interruption.stop.is_set():
+        try:
+            with interruption.waiting():
+                line = source.readline()
+        except KeyboardInterrupt:
+            return
+        if not line:
+            return
+        number, read = number + 1, read + len(line)
+        if line.strip():
+            yield Line(number, line.removesuffix(b"\n").removesuffix(b"\r"), read)
+
+
+def _send_all(
+    source: BinaryIO, producer: CountingProducer, rate: float | None, interruption: Interruption, meter: Meter
+) -> None:
+    started, stop = time.monotonic(), interruption.stop
+    for at, line in enumerate(lines_of(source, interruption)):
+        if rate is not None and not producer.wait(started + at / rate, stop):
+            return
+        while not producer.offer(line.value, key=key_of(line.value), label=f"line {line.number}"):
+            if stop.is_set():
+                return
+        meter.show(done=line.read, records=producer.delivered)
+        if producer.broker_away:
+            return
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """The file and its size, where it has one."""
+    if file == "-":
+        yield sys.stdin.buffer, None
+        return
+    path = Path(file)
+    try:
+        source = path.open("rb")
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
+    with source:
+        yield source, path.stat().st_size or None
+
+
+def _tell(producer: CountingProducer, where: str, seconds: float) -> None:
+    click.echo(f"delivered {producer.delivered}, failed {producer.failed}, to {where} in {seconds:.1f} s")
+    for failure in producer.failures:
+        click.echo(failure, err=True)
+    unnamed = producer.failed - len(producer.failures)
+    if unnamed:
+        click.echo(f"and {unnamed} more", err=True)
+    if producer.broker_away:
+        click.echo("the broker went away; the rest of the input was not sent", err=True)

@@ -1,0 +1,79 @@
+"""`streamjury sampler`, `worker` and `monitor`: one stage in one process, as large installations run them."""
+
+import logging
+from pathlib import Path
+
+import click
+
+from sinks.metrics import Stage
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption
+from stream.cli.support.options import config_option, read_config
+from stream.errors import StreamjuryError
+from stream.logs import configure_logging
+from stream.service.service import Service
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+
+
+@click.command()
+@config_option
+def sampler(config_path: Path | None) -> None:
+    """Decide which interactions are judged, and forward those.
+
+    Reads topics.interactions, writes topics.sampled in transactions with its offsets; what cannot be read goes to
+    topics.deadletter. Start as many as there are partitions to read; Ctrl-C or SIGTERM stops cleanly.
+
+    \b
+    Example:
+      STREAMJURY__SAMPLING__RATE=0.05 streamjury sampler --config streamjury.yaml
+    """
+    _serve(config_path, Stage.SAMPLER)
+
+
+@click.command()
+@config_option
+def worker(config_path: Path | None) -> None:
+    """Judge sampled interactions and publish their evaluations.
+
+    Reads topics.sampled, writes topics.evaluations in offset order together with its offsets, and unsafe answers to
+    topics.critical at once. SIGTERM finishes what is being judged, for at most worker.drain_seconds.
+
+    \b
+    Example:
+      STREAMJURY__HTTP__PORT=9465 streamjury worker --config streamjury.yaml
+    """
+    _serve(config_path, Stage.WORKER)
+
+
+@click.command()
+@config_option
+def monitor(config_path: Path | None) -> None:
+    """Watch finished evaluations, serve their scores as metrics, and raise alarms.
+
+    Reads topics.evaluations, skips repeats, keeps rolling means per app and dimension for /metrics. Unless
+    detection.enabled is false, it announces drops of quality on topics.alerts; what it knows is on topics.scores and
+    topics.detection, so that another monitor can go on with it.
+
+    \b
+    Example:
+      streamjury monitor --config streamjury.yaml
+    """
+    _serve(config_path, Stage.MONITOR)
+
+
+def _serve(config_path: Path | None, stage: Stage) -> None:
+    config = read_config(config_path)
+    configure_logging(config.logging)
+    if reach(config.kafka).embedded:
+        log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+    try:
+        with Interruption() as interruption, Service(config, [stage]) as service:
+            log.info("the %s is at work; metrics and health at %s", stage, service.url)
+            while not interruption.stop.wait(_LOOK_SECONDS):
+                service.check()
+            log.info("stopping")
+    except StreamjuryError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,320 @@
+"""`streamjury tail`: results as they arrive, for people or as JSON lines."""
+
+import base64
+import json
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import NoReturn
+
+import click
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from judges.criteria import SAFETY_DIMENSION
+from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
+from judges.shortfall import shortfall_of
+from sinks.headers import (
+    ERROR_MESSAGE,
+    ERROR_STAGE,
+    ERROR_TYPE,
+    FAILED_AT,
+    PREFIX,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TOPIC,
+)
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.support.options import config_option, read_config
+from stream.cli.terminal.live_view import clock, score_style, title_of
+from stream.config.sections.kafka import KafkaConfig
+from stream.monitor.state import finding_of, reason_of
+from stream.printable import printable, shortened
+from stream.records.headers import is_mark
+
+_CALL_SECONDS = 5.0
+_POLL_SECONDS = 0.3
+_TOPIC_WAIT_SECONDS = 1.0
+_REASON_CHARS = 300
+_BYTES_SHOWN = 80
+_INDENT = " " * 9
+# RFC 3339 up to the seconds; the wire is in UTC.
+_SECONDS_CHARS = 19
+_STATUS_STYLES = {
+    CompositeStatus.UNSAFE: "bold white on red",
+    CompositeStatus.FAILED: "red",
+    CompositeStatus.QUESTIONABLE: "yellow",
+    CompositeStatus.SAFETY_UNKNOWN: "magenta",
+    CompositeStatus.INCOMPLETE: "magenta",
+}
+
+Show = Callable[[KafkaMessage], Text]
+
+
+@click.command()
+@click.option(
+    "--topic",
+    "kind",
+    type=click.Choice(["evaluations", "critical", "deadletter"]),
+    default="evaluations",
+    show_default=True,
+    help="Which results: evaluations, safety failures, or records that were given up.",
+)
+@click.option("--app", help="Only results of this app.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest; without it, with those yet to come.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
+@config_option
+def tail(
+    *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
+) -> None:
+    """Show evaluations as they arrive, until Ctrl-C.
+
+    It reads beside the pipeline and takes nothing from it.
+
+    \b
+    Example:
+      streamjury tail --app support-bot
+      streamjury tail --from-beginning --json | jq .composite.score
+      streamjury tail --topic deadletter --from-beginning --limit 10
+    """
+    if app is not None and kind == "deadletter":
+        raise click.UsageError("dead letters could not be read, so they have no app; leave --app out")
+    config = read_config(config_path)
+    reach(config.kafka)
+    topic: str = getattr(config.topics, kind)
+    write = _json_writer(kind) if as_json else _text_writer(kind, config.composite.safety)
+    with (
+        Interruption() as interruption,
+        until_reader_leaves(),
+        closing(read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)) as messages,
+    ):
+        wanted = (message for message in messages if app is None or app_of(message.value()) == app)
+        if kind == "deadletter":
+            wanted = (message for message in wanted if not is_mark(_headers(message)))
+        # islice does not ask for one more than the limit, which might never come.
+        for message in islice(wanted, limit):
+            write(message)
+
+
+def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:
+    """The committed records of all partitions, without joining a group or committing anything."""
+    outage = _Outage(kafka.bootstrap)
+    consumer = Consumer(
+        {
+            **kafka.client_options(),
+            # The client wants a group; nobody ever joins this one.
+            "group.id": f"streamjury-tail-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            "error_cb": outage.note,
+        }
+    )
+    try:
+        consumer.assign(_positions(consumer, topic, from_beginning, stop))
+        while not stop.is_set():
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                outage.over()
+                yield message
+            elif not error.retriable():
+                raise KafkaException(error)
+    except KafkaException as error:
+        raise click.ClickException(f"reading {topic}: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def app_of(value: bytes | None) -> str | None:
+    """The app of a result, where it says one."""
+    try:
+        record = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    app = record.get("app") if isinstance(record, dict) else None
+    return app if isinstance(app, str) else None
+
+
+def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Text:
+    """An evaluation in one line, below it why it is not perfect or unsafe, and why something has no score."""
+    try:
+        evaluation = Evaluation.model_validate_json(message.value() or b"")
+    except ValidationError:
+        return _unreadable(message)
+    finding, composite = finding_of(evaluation, safety), evaluation.composite
+    score = "–" if composite.score is None else f"{composite.score:.2f}"
+    text = Text.assemble(
+        (clock(finding.at), "dim"),
+        (f" {printable(finding.app)} ", "bold"),
+        (score, f"bold {score_style(composite.score)}"),
+        " ",
+        (composite.status.value, _STATUS_STYLES.get(composite.status, "green")),
+        " ",
+    )
+    for name, dimension in evaluation.dimensions.items():
+        text.append(f" {title_of(name)}", "dim")
+        text.append(_short(dimension), score_style(dimension.score))
+    text.append(f"  {printable(evaluation.interaction_id)}", "dim")
+    worst = evaluation.dimensions.get(finding.dimension)
+    if worst is not None and worst.score != 1.0 and finding.reason:
+        text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}")
+    shortfall = shortfall_of(evaluation, safety)
+    if shortfall is not None:
+        said = f": {shortened(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
+        text.append(f"\n{_INDENT}no score: {shortfall.reason.value}{said}", "magenta")
+    return text
+
+
+def critical_text(message: KafkaMessage) -> Text:
+    """A safety failure: why, and of which answer."""
+    try:
+        notice = SafetyNotice.model_validate_json(message.value() or b"")
+    except ValidationError:
+        return _unreadable(message)
+    text = Text.assemble(
+        (clock(notice.noticed_at.timestamp()), "dim"),
+        (f" {printable(notice.app or 'unknown')} ", "bold"),
+        (notice.safety.status.value, _STATUS_STYLES[CompositeStatus.UNSAFE]),
+        f" {shortened(reason_of(notice.dimension), _REASON_CHARS) or '–'}",
+        (f"  {printable(notice.interaction_id)}", "dim"),
+    )
+    if notice.excerpt is not None:
+        for mark, words in (("Q", notice.excerpt.question), ("A", notice.excerpt.answer)):
+            text.append(f"\n{_INDENT}{mark} {shortened(words, _REASON_CHARS)}", "dim")
+    return text
+
+
+def deadletter_text(message: KafkaMessage) -> Text:
+    """A record that was given up: where, why, where it came from, and how it begins."""
+    headers = _headers(message)
+    source = "/".join(headers.get(name, "?") for name in (SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET))
+    value = message.value() or b""
+    more = f" … {len(value)} bytes" if len(value) > _BYTES_SHOWN else ""
+    return Text.assemble(
+        (f"{printable(headers.get(FAILED_AT, '?'))[:_SECONDS_CHARS]}Z", "dim"),
+        (f" {printable(headers.get(ERROR_STAGE, '?'))} ", "bold"),
+        (printable(headers.get(ERROR_TYPE, "?")), "yellow"),
+        f" {shortened(headers.get(ERROR_MESSAGE, ''), _REASON_CHARS)}",
+        (f"  {printable(source)}", "dim"),
+        (f"\n{_INDENT}{value[:_BYTES_SHOWN]!r}{more}", "dim"),
+    )
+
+
+def deadletter_json(message: KafkaMessage) -> bytes:
+    """A dead letter as one JSON object; bytes that are not text are in base64."""
+    record: dict[str, object] = {
+        name.removeprefix(PREFIX).replace("-", "_"): text for name, text in _headers(message).items()
+    }
+    for name, value in (("key", message.key()), ("value", message.value())):
+        try:
+            record[name] = None if value is None else value.decode()
+        except UnicodeDecodeError:
+            assert value is not None
+            record[f"{name}_base64"] = base64.b64encode(value).decode()
+    return json.dumps(record, ensure_ascii=False).encode()
+
+
+def _shower(kind: str, safety: str) -> Show:
+    texts: dict[str, Show] = {
+        "evaluations": partial(evaluation_text, safety=safety),
+        "critical": critical_text,
+        "deadletter": deadletter_text,
+    }
+    return texts[kind]
+
+
+class _PipeConsole(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """The reader went away: not an error, and the command decides what follows."""
+        raise BrokenPipeError
+
+
+def _text_writer(kind: str, safety: str) -> Callable[[KafkaMessage], None]:
+    console, show = _PipeConsole(highlight=False, soft_wrap=True), _shower(kind, safety)
+    return lambda message: console.print(show(message))
+
+
+def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
+    if kind == "deadletter":
+        return lambda message: click.echo(deadletter_json(message))
+    return lambda message: click.echo(message.value() or b"")
+
+
+def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event) -> list[TopicPartition]:
+    """Where to begin in every partition, as soon as the topic exists."""
+    waited = False
+    while not stop.is_set():
+        found = consumer.list_topics(timeout=_CALL_SECONDS).topics.get(topic)
+        if found is not None:
+            partitions = [TopicPartition(topic, number) for number in found.partitions]
+            # What came while we waited for the topic is what we waited for.
+            return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
+        if not waited:
+            click.echo(
+                f"waiting for the topic {topic}: the first record makes it, or `streamjury topics create`", err=True
+            )
+            waited = True
+        stop.wait(_TOPIC_WAIT_SECONDS)
+    return []
+
+
+def _position(consumer: Consumer, partition: TopicPartition, oldest: bool) -> TopicPartition:
+    low, high = consumer.get_watermark_offsets(partition, timeout=_CALL_SECONDS)
+    return TopicPartition(partition.topic, partition.partition, low if oldest else high)
+
+
+def _short(dimension: Dimension) -> str:
+    """A tick for the best there is, so that the eye finds the rest."""
+    if dimension.status is Status.NOT_APPLICABLE:
+        return "=n/a"
+    if dimension.status is not Status.SCORED:
+        return "=?"
+    if dimension.score == 1.0:
+        return "✓"
+    if dimension.option:  # also of options without scores
+        return f"={printable(dimension.option).replace(' ', '-')}"
+    return "=?" if dimension.score is None else f"={dimension.score:.2f}"
+
+
+def _headers(message: KafkaMessage) -> dict[str, str]:
+    found = message.headers() or []
+    pairs = found.items() if isinstance(found, dict) else found
+    return {name: _text(value) for name, value in pairs}
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+
+
+def _unreadable(message: KafkaMessage) -> Text:
+    place = f"{message.topic()}/{message.partition()}/{message.offset()}"
+    return Text.assemble((f"unreadable record at {place}: ", "magenta"), repr((message.value() or b"")[:_BYTES_SHOWN]))
+
+
+class _Outage:
+    """Says once that the broker is away, until it is back."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._told = False
+
+    def note(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._told:
+            self._told = True
+            click.echo(f"no Kafka broker answers at {self._bootstrap}; waiting for it", err=True)
+
+    def over(self) -> None:
+        self._told = False

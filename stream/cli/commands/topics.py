@@ -1,0 +1,76 @@
+"""`streamjury topics`: makes the topics of the configuration."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from stream.cli.support.cluster import reach
+from stream.cli.support.options import config_option, read_config
+from stream.kafka.topics import TopicPlan, plan_topics
+
+_CREATE_SECONDS = 10.0
+
+
+@click.group()
+def topics() -> None:
+    """Make the topics that Streamjury reads and writes."""
+
+
+@topics.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
+@config_option
+def create(config_path: Path | None, dry_run: bool) -> None:
+    """Make all topics of the configuration that are not there yet.
+
+    Topics that exist are left as they are.
+
+    \b
+    Example:
+      streamjury topics create --dry-run
+      streamjury topics create -c production.yaml
+    """
+    config = read_config(config_path)
+    cluster = reach(config.kafka)
+    if cluster.embedded:
+        click.echo(f"{config.kafka.bootstrap} is an embedded broker: it makes topics when they are first used")
+        return
+    plans = plan_topics(config, cluster.partitions)
+    missing = [plan for plan in plans if plan.name not in cluster.partitions]
+    refused = {} if dry_run else _create(cluster.admin, missing)
+    for plan in plans:
+        _tell(plan, cluster.partitions.get(plan.name), "would create" if dry_run else "created", refused.get(plan.name))
+    if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
+        raise SystemExit(1)
+
+
+def _create(admin: AdminClient, plans: Iterable[TopicPlan]) -> dict[str, KafkaError]:
+    """Creates topics; returns what the broker refused, by topic."""
+    new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
+    refused: dict[str, KafkaError] = {}
+    for name, future in (admin.create_topics(new, request_timeout=_CREATE_SECONDS) if new else {}).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            refused[name] = error.args[0]
+    return refused
+
+
+def _tell(plan: TopicPlan, existing: int | None, done: str, refused: KafkaError | None) -> None:
+    if existing is not None:
+        click.echo(f"exists        {plan.name}")
+        if existing != plan.partitions:
+            click.echo(
+                f"warning: {plan.name} has {existing} partitions, "
+                f"topics.partitions says {plan.partitions}; it is left as it is",
+                err=True,
+            )
+    elif refused is None:
+        click.echo(f"{done:12}  {plan}")
+    elif refused.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        click.echo(f"exists        {plan.name}")
+    else:
+        click.echo(f"{plan.name} was not created: {refused.str()}", err=True)

@@ -1,0 +1,121 @@
+"""`streamjury traffic`: invented RAG interactions for the input topic, to try the pipeline with."""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import count as count_up
+from pathlib import Path
+
+import click
+
+from stream.cli.demo import PLAN_NAMES, Traffic, generate, load_corpus, plan
+from stream.cli.demo.generator import TrafficGenerator
+from stream.cli.support.cluster import reach
+from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.support.options import config_option, read_config
+from stream.cli.support.progress import Meter
+from stream.errors import StageError
+
+_LOOK_SECONDS = 0.1
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+@click.command()
+@click.option("--rate", type=_POSITIVE, default=20.0, show_default=True, help="Records a second.")
+@click.option(
+    "--regime",
+    type=click.Choice(PLAN_NAMES),
+    default="scenario",
+    show_default=True,
+    help="The fault that all records have; scenario is healthy, drops and recovers.",
+)
+@click.option("--seconds", type=_POSITIVE, help="Stop after so many seconds; without a limit, at Ctrl-C.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "--seed", type=int, help="The same seed makes the same records, with the same ids; without one, any is taken."
+)
+@click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Seconds that the scenario takes.")
+@click.option("--dry-run", is_flag=True, help="Print the records instead; with a limit, without waiting in between.")
+@config_option
+def traffic(
+    *,
+    config_path: Path | None,
+    rate: float,
+    regime: str,
+    seconds: float | None,
+    count: int | None,
+    seed: int | None,
+    period: float,
+    dry_run: bool,
+) -> None:
+    """Write invented interactions to the input topic.
+
+    Every record says in its tag and header `regime` what is wrong with it, so that verdicts can be compared with the
+    truth. Ids come from the seed: who runs the same seed again should expect the repeats to be counted once.
+
+    \b
+    Example:
+      streamjury traffic --regime hallucinating --rate 50 --seconds 30
+      streamjury traffic --count 500 --dry-run > interactions.jsonl
+    """
+    config = read_config(config_path)
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    made = generate(load_corpus(), plan(regime, seconds=period), seed=seed)
+    with Interruption() as interruption:
+        if dry_run:
+            with until_reader_leaves():
+                _print(made, rate, seconds, count, interruption)
+            return
+        topic = config.topics.interactions
+        reach(config.kafka).require(topic)
+        where = f"{topic} at {config.kafka.bootstrap}"
+        click.echo(f"writing {rate:g} records a second to {where} with seed {seed}; Ctrl-C stops", err=True)
+        generator = TrafficGenerator(config.kafka, topic, made, rate)
+        sent = _run(generator, seconds, count, interruption, total=_total(rate, seconds, count))
+    _tell(sent, topic)
+
+
+def _run(
+    generator: TrafficGenerator,
+    seconds: float | None,
+    count: int | None,
+    interruption: Interruption,
+    *,
+    total: float | None,
+) -> Counter[str]:
+    """Generates in a thread, so that this one can draw and hear signals."""
+    with ThreadPoolExecutor(1, "traffic") as pool, Meter("traffic", total) as meter:
+        run: Future[Counter[str]] = pool.submit(generator.run, interruption.stop, seconds, count)
+        while not run.done():
+            time.sleep(_LOOK_SECONDS)
+            meter.show(done=generator.delivered, records=generator.delivered)
+        try:
+            return run.result()
+        except StageError as error:
+            raise click.ClickException(str(error)) from None
+
+
+def _total(rate: float, seconds: float | None, count: int | None) -> float | None:
+    limits = [limit for limit in (count, None if seconds is None else seconds * rate) if limit is not None]
+    return min(limits, default=None)
+
+
+def _print(made: Traffic, rate: float, seconds: float | None, count: int | None, interruption: Interruption) -> None:
+    """Writes records to standard output, at once when there is a limit, else at the rate."""
+    total, started = _total(rate, seconds, count), time.monotonic()
+    for number in count_up():
+        due = number / rate
+        pause = max(0.0, started + due - time.monotonic()) if total is None else 0.0
+        if (total is not None and number >= total) or interruption.stop.wait(pause):
+            return
+        click.echo(made.record(due, datetime.now(UTC)).value)
+
+
+def _tell(sent: Mapping[str, int], topic: str) -> None:
+    click.echo(f"delivered {sum(sent.values())} to {topic}")
+    for regime, number in sorted(sent.items()):
+        click.echo(f"  {regime:14} {number}")

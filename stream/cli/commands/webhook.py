@@ -1,0 +1,63 @@
+"""`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+
+import click
+
+from sinks.web.server import WebServer
+from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.terminal.alertmanager_webhook import INDEX, Alert, Notice, NoticeReceiver, alert_json, alert_line
+
+_LOOK_SECONDS = 0.2
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 hears all.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=9095,
+    show_default=True,
+    help="Port to listen on; 0 takes any free one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line instead of text.")
+def webhook(*, host: str, port: int, as_json: bool) -> None:
+    """Receive the notices of Alertmanager and print every alert, until Ctrl-C.
+
+    A receiver to look at, and to build on: point a `webhook_configs` of Alertmanager at it. It keeps nothing; what it
+    could not print it refuses, and Alertmanager sends it again.
+
+    \b
+    Example:
+      streamjury webhook
+      streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
+    """
+    receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
+    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:
+        click.echo(f"waiting for notices of Alertmanager at {server.url}/alerts; Ctrl-C stops", err=True)
+        while not interruption.stop.wait(_LOOK_SECONDS):
+            receiver.check()
+
+
+def _printer(write: Callable[[Alert, datetime], str]) -> Callable[[Notice, datetime], None]:
+    def print_notice(notice: Notice, at: datetime) -> None:
+        for alert in notice.alerts:
+            # Letters that the terminal does not have are escaped.
+            click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+        if notice.truncated:
+            click.echo(f"{notice.truncated} more alerts were left out by Alertmanager", err=True)
+
+    return print_notice
+
+
+@contextmanager
+def _listening(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(WebServer(receiver.routes(), index=INDEX, host=host, port=port))
+        except OSError as error:
+            raise click.ClickException(f"cannot listen on {host}:{port} ({error.strerror}); set --port") from None
+        yield server

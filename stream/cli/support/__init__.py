@@ -1,0 +1,8 @@
+"""What commands share.
+
+- `options`: options that several commands have, and reading the configuration
+- `time_option`: a point in time as an option
+- `cluster`: reaches the cluster, or says why it cannot
+- `interruption`: a clean end on Ctrl-C and SIGTERM
+- `progress`: progress of long work
+"""

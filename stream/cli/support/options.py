@@ -1,0 +1,34 @@
+"""Options that commands share, and reading the configuration they name."""
+
+import os
+from pathlib import Path
+
+import click
+
+from stream.config.model import Config
+from stream.service.setup.config_file import ConfigError, find, load
+
+config_option = click.option(
+    "--config",
+    "-c",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Configuration file; without it $STREAMJURY_CONFIG, else ./streamjury.yaml if it is there.",
+)
+
+
+def read_config(path: Path | None) -> Config:
+    """The configuration, or the end of the process with status 2 after all that is wrong with it was said."""
+    try:
+        return load(find(path, os.environ), os.environ)
+    except ConfigError as error:
+        count = len(error.problems)
+        click.echo(f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", err=True)
+        for problem in error.problems:
+            click.echo(problem, err=True)
+        raise SystemExit(2) from None
+
+
+def source(file: Path | None) -> str:
+    """Where a configuration comes from, for people."""
+    return str(file) if file else "built-in defaults (no file)"

@@ -1,0 +1,5 @@
+"""The audit: what became of every interaction.
+
+- `audit`: reads the topics, from the last to the first
+- `account`: the bookkeeping, and whether it balances
+"""

@@ -1,0 +1,12 @@
+"""The backfill: judges a part of the topic of interactions again, with another configuration, beside the pipeline.
+
+- `selection`: which records are judged, and what becomes of the others
+- `estimate`: what that may cost, before anything is spent
+- `work`: looks, judges and publishes
+"""
+
+from stream.jobs.backfill.backfill import Backfill, Done, Survey, Wanted
+from stream.jobs.backfill.cost_estimate import Estimate
+from stream.jobs.backfill.selection import Counts, Selection
+
+__all__ = ["Backfill", "Counts", "Done", "Estimate", "Selection", "Survey", "Wanted"]

@@ -1,0 +1,400 @@
+"""The work of a backfill: looks, judges and publishes, each evaluation once, however often it is cut short.
+
+What is on the output topic under the same fingerprint is finished; nothing else is kept anywhere:
+1. take the place of any other backfill with this fingerprint, whose transaction under way is undone by that,
+2. read which evaluations there are,
+3. judge the records without one, at a steady rate, and publish in transactions.
+The topic of interactions is read beside its group: nothing is committed.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from confluent_kafka import Message as KafkaMessage
+
+from judges.evaluation import Evaluation
+from judges.evaluator import Evaluator, Submission
+from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
+from judges.sync import is_cancelled
+from sinks.base import UNKNOWN, Message
+from sinks.headers import LANE
+from sinks.topics import EvaluationTopic
+from stream.config.model import Config
+from stream.config.names import BACKFILL
+from stream.errors import StageError
+from stream.jobs.backfill.cost_estimate import Estimate, Paid, Sample, estimate
+from stream.jobs.backfill.selection import Counts, Selection
+from stream.jobs.patient_evaluation import GIVE_UP_AFTER, Bill, evaluate_patiently
+from stream.kafka.offsets import Ticket
+from stream.kafka.producers.exclusive import RefusedError, SoleWriter
+from stream.kafka.record import partition_of
+from stream.kafka.topic_scan import TopicScan
+from stream.worker.pool import JudgePool
+
+log = logging.getLogger(__name__)
+
+# Clocks of producers differ: the evaluation of a record is looked for from so long before it.
+_SKEW_MS = 5 * 60_000
+# Between attempts on a record whose judges cannot be reached.
+_RETRY_SECONDS = (2.0, 8.0, 30.0)
+_BATCH_RECORDS = 100
+_PUBLISH_SECONDS = 1.0
+_TICK_SECONDS = 0.1
+_LOOK_RECORDS = 500
+
+# Beside the lane in the value: for those who look at keys alone.
+_LANE = (LANE, BACKFILL.encode())
+
+Looking = Callable[[int, int], None]
+"""Called now and then with how many records were looked at, of about how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of the topic, and how much of it."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    offsets: Mapping[int, range] | None = None
+    """By partition, instead of times; a partition that is not named is left out."""
+    share: float = 1.0
+    limit: int | None = None
+    """Judge no more than so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What there is to be judged."""
+
+    ranges: Mapping[int, range]
+    """The offsets that are looked at, by partition."""
+    gone: int
+    """Offsets that were asked for and are no longer on the topic."""
+    counts: Counts
+    apps: Counter[str]
+    """What is to be judged, by app."""
+    todo: int
+    """What is to be judged, within the limit."""
+    estimate: Estimate
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What was judged, and what became of it."""
+
+    scored: int = 0
+    unscored: Counter[str] = field(default_factory=Counter)
+    """Published without a composite, by reason."""
+    put_off: Counter[str] = field(default_factory=Counter)
+    """Not published, because judges could not be reached, by reason: another run judges them."""
+    failed: Counter[str] = field(default_factory=Counter)
+    """Not published, and another run would not help, by reason."""
+    cost_usd: float = 0.0
+    """Of all that was asked, published or not, as far as it is known."""
+    problem: str | None = None
+    """Why it ended before all was judged."""
+
+    @property
+    def published(self) -> int:
+        return self.scored + self.unscored.total()
+
+    @property
+    def records(self) -> int:
+        return self.published + self.put_off.total() + self.failed.total()
+
+
+Progress = Callable[[Done], None]
+
+
+class Backfill:
+    """One backfill of the configured topics."""
+
+    def __init__(self, config: Config, evaluator: Evaluator, wanted: Wanted) -> None:
+        self._config, self._evaluator, self._wanted = config, evaluator, wanted
+        self.fingerprint = evaluator.info.fingerprint
+        self._writer: SoleWriter | None = None
+        self._known: set[bytes] = set()
+        self._ranges: Mapping[int, range] | None = None
+        self._gone = 0
+
+    def survey(self, looking: Looking = lambda _done, _total: None) -> Survey:
+        """What would be judged now; nothing is changed, and nobody is asked."""
+        ranges, paid = self._found_ranges(), self._read_known()
+        selection, sample, apps = self._selection(), Sample(), Counter[str]()
+        total = sum(map(len, ranges.values()))
+        with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
+            for number, message in enumerate(scan.read_within(ranges), 1):
+                submission = selection.take(message)
+                if submission is not None and (self._wanted.limit is None or sample.seen < self._wanted.limit):
+                    sample.add(submission.interaction)
+                    apps[submission.interaction.app or UNKNOWN] += 1
+                if number % _LOOK_RECORDS == 0:
+                    looking(number, total)
+        return Survey(
+            ranges=ranges,
+            gone=self._gone,
+            counts=selection.counts,
+            apps=apps,
+            todo=sample.seen,
+            estimate=estimate(self._config, sample, paid),
+        )
+
+    def take_over(self) -> None:
+        """Shuts out every other backfill with this fingerprint; what is found to be judged then is this one's."""
+        name = f"streamjury-backfill-{self._config.topics.evaluations}-{self.fingerprint}"
+        work = "backfill with this configuration"
+        self._writer = SoleWriter(self._config.kafka, name, work=work, done="published")  # 1
+        self._read_known()  # 2
+
+    def run(self, rate: float, stop: threading.Event, progress: Progress = lambda _done: None) -> tuple[Done, Counts]:
+        """Judges what has no evaluation, so many records a second, until all are or it is told to stop.
+
+        Then it finishes what is in flight, for as long as a worker would, and publishes that.
+        """
+        assert self._writer is not None, "take over first"
+        ranges, selection = self._found_ranges(), self._selection()
+        judging = _Judging(self._config, self._evaluator, self._writer, pace=Pace(rate), stop=stop, progress=progress)
+        with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
+            judging.run(scan.read_within(ranges), selection, self._wanted.limit)  # 3
+        return judging.done, selection.counts
+
+    def _selection(self) -> Selection:
+        return Selection(self._config, self.fingerprint, share=self._wanted.share, known=self._known)
+
+    def _found_ranges(self) -> Mapping[int, range]:
+        """As they are when first asked for: what comes later is not history."""
+        if self._ranges is None:
+            since, until = self._wanted.since, self._wanted.until
+            with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
+                held = scan.ranges(_milliseconds(since), _milliseconds(until))
+            self._ranges = held if self._wanted.offsets is None else self._within(held, self._wanted.offsets)
+        return self._ranges
+
+    def _within(self, held: Mapping[int, range], asked: Mapping[int, range]) -> Mapping[int, range]:
+        strangers = sorted(asked.keys() - held.keys())
+        if strangers:
+            topic = self._config.topics.interactions
+            raise StageError(f"{topic} has no partition {strangers[0]}; it has {len(held)}, from 0 to {len(held) - 1}")
+        self._gone = sum(
+            max(0, min(held[number].start, wanted.stop) - wanted.start) for number, wanted in asked.items()
+        )
+        return {
+            number: range(max(wanted.start, held[number].start), min(wanted.stop, held[number].stop))
+            for number, wanted in asked.items()
+        }
+
+    def _read_known(self) -> Paid:
+        """Finds out which evaluations there are, and what they cost."""
+        since_ms, paid = _milliseconds(self._wanted.since), Paid()
+        self._known = set()
+        with TopicScan(self._config.kafka, self._config.topics.evaluations, whole=True) as scan:
+            for message in scan.read(None if since_ms is None else since_ms - _SKEW_MS):
+                found = _published(message)
+                if found is not None and found.evaluator.fingerprint == self.fingerprint:
+                    self._known.add(UUID(found.evaluation_id).bytes)
+                    paid.add(found.cost_usd)
+        return paid
+
+
+class Pace:
+    """So many a second; what was missed is not made up for in a rush."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gap, self._clock = 1.0 / rate, clock
+        self._due = clock()
+
+    @property
+    def seconds(self) -> float:
+        """Until the next may start."""
+        return max(0.0, self._due - self._clock())
+
+    def start(self) -> None:
+        self._due = max(self._due, self._clock() - self._gap) + self._gap
+
+
+class _Judged(NamedTuple):
+    evaluation: Evaluation | None
+    """None for a defect of ours."""
+    reason: Unscored | None
+    spent_usd: float
+
+
+class _Judging:
+    """One run: records in, evaluations out, in the order in which they are finished."""
+
+    def __init__(
+        self,
+        config: Config,
+        evaluator: Evaluator,
+        writer: SoleWriter,
+        *,
+        pace: Pace,
+        stop: threading.Event,
+        progress: Progress,
+    ) -> None:
+        self._config, self._evaluator, self._writer = config.worker, evaluator, writer
+        self._safety = config.composite.safety
+        self._pace, self._stop, self._progress = pace, stop, progress
+        self._topic = EvaluationTopic(config.topics.evaluations)
+        self._finished: list[_Judged] = []
+        self._published_at = time.monotonic()
+        self._in_vain = 0
+        self.done = Done()
+
+    def run(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
+        self._pool: JudgePool[_Judged] = JudgePool(self._config.concurrency)
+        try:
+            self._start_all(messages, selection, limit)
+            self._drain()
+            self._publish()
+        finally:
+            self._pool.close(self._evaluator.aclose())
+
+    @property
+    def _ends(self) -> bool:
+        """Whether nothing more is started, for whatever reason."""
+        return self._stop.is_set() or self.done.problem is not None
+
+    def _start_all(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
+        for message in messages:
+            submission = selection.take(message)
+            if submission is not None:
+                if not self._may_start():
+                    return
+                self._pace.start()
+                ticket = Ticket(partition_of(message), 0, message.offset() or 0)
+                self._pool.submit(ticket, self._judge(submission))
+            self._collect()
+            if self._ends or selection.counts.chosen == limit:
+                return
+
+    def _may_start(self) -> bool:
+        """Waits for a place and for the time; False when there will be none."""
+        while not self._ends:
+            wait = self._pace.seconds
+            if self._pool.free and not wait:
+                return True
+            self._collect(min(wait, _TICK_SECONDS) if self._pool.free else _TICK_SECONDS)
+        return False
+
+    def _drain(self) -> None:
+        """Waits for what is in flight; where the run ends early, only for so long."""
+        deadline = None
+        while self._pool.in_flight and (deadline is None or time.monotonic() < deadline):
+            if self._ends and deadline is None:
+                deadline = time.monotonic() + self._config.drain_seconds
+            self._collect(_TICK_SECONDS)
+
+    async def _judge(self, submission: Submission) -> _Judged:
+        """An exception that left this would end the run for one record."""
+        bill = Bill()
+        try:
+            evaluation = await evaluate_patiently(
+                self._evaluator,
+                submission,
+                deadline=self._config.deadline_seconds,
+                pauses=_RETRY_SECONDS,
+                bill=bill,
+            )
+            return _Judged(evaluation, unscored_reason(evaluation), bill.usd or 0.0)
+        except (Exception, asyncio.CancelledError) as error:
+            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            log.exception("interaction %s could not be judged", submission.interaction.id)
+            return _Judged(None, None, bill.usd or 0.0)
+
+    def _collect(self, seconds: float = 0.0) -> None:
+        for _, judged in self._pool.collect(seconds):
+            self._settle(judged)
+        late = time.monotonic() - self._published_at >= _PUBLISH_SECONDS
+        if len(self._finished) >= _BATCH_RECORDS or (late and self._finished):
+            self._publish()
+        self._progress(self.done)
+
+    def _settle(self, judged: _Judged) -> None:
+        self.done.cost_usd += judged.spent_usd
+        if judged.evaluation is None:
+            self.done.failed["internal_error"] += 1
+        elif judged.reason is not None and may_be_mended(judged.reason):
+            self.done.put_off[judged.reason.value] += 1
+            self._in_vain += 1
+            if self._in_vain >= GIVE_UP_AFTER:
+                self._give_up(judged.evaluation)
+        else:
+            self._in_vain = 0
+            self._finished.append(judged)
+
+    def _give_up(self, evaluation: Evaluation) -> None:
+        shortfall = shortfall_of(evaluation, self._safety)
+        detail = f" ({shortfall.detail})" if shortfall is not None and shortfall.detail else ""
+        self.done.problem = (
+            f"the judges could not be reached for {self._in_vain} records in a row{detail}; what was judged is "
+            "published: run it again when they answer"
+        )
+
+    def _messages(self, evaluation: Evaluation) -> Iterator[Message]:
+        for message in self._topic.write(evaluation):
+            yield replace(message, headers=(*message.headers, _LANE))
+
+    def _publish(self) -> None:
+        finished, self._finished = self._finished, []
+        for start in range(0, len(finished), _BATCH_RECORDS):
+            self._commit(finished[start : start + _BATCH_RECORDS])
+        self._published_at = time.monotonic()
+
+    def _commit(self, batch: Sequence[_Judged]) -> None:
+        """Publishes a batch; of one that is refused for the size of a record, all but that record."""
+        evaluations = [judged.evaluation for judged in batch if judged.evaluation is not None]
+        try:
+            self._writer.commit(message for each in evaluations for message in self._messages(each))
+        except RefusedError as error:
+            if len(batch) == 1:
+                log.warning("the evaluation of %s is not published: %s", evaluations[0].interaction_id, error)
+                self.done.failed["too_large"] += 1
+                return
+            half = len(batch) // 2
+            self._commit(batch[:half])
+            self._commit(batch[half:])
+            return
+        for judged in batch:
+            if judged.reason is None:
+                self.done.scored += 1
+            else:
+                self.done.unscored[judged.reason.value] += 1
+
+
+class _Evaluator(msgspec.Struct):
+    fingerprint: str
+
+
+class _Published(msgspec.Struct):
+    evaluation_id: str
+    evaluator: _Evaluator
+    cost_usd: float | None = None
+
+
+_PUBLISHED = msgspec.json.Decoder(_Published)
+
+
+def _published(message: KafkaMessage) -> _Published | None:
+    """The little that counts of an evaluation; None for somebody else's record."""
+    try:
+        found = _PUBLISHED.decode(message.value() or b"")
+        UUID(found.evaluation_id)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found
+
+
+def _milliseconds(at: datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp() * 1000)

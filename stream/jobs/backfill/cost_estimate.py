@@ -1,0 +1,107 @@
+"""The estimate: about what judging some interactions costs, and what that is based on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from judges.interaction import Interaction, case_of
+from judges.models.prices import ModelPrice
+from judges.models.spending import dollars
+from stream.config.judge_kinds.base import ExpectedCalls
+from stream.config.model import Config
+from stream.config.sections.judges import JudgeConfig
+from stream.service.setup.criteria_files import chosen_criteria
+
+# What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
+_BYTES_PER_TOKEN = 4
+# An explanation of some sentences and the verdict.
+_WRITTEN_TOKENS = 120
+_SAMPLE = 200
+# Of fewer evaluations, the mean says less than the texts do.
+_ENOUGH = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """About what something costs in US dollars; `None` where no price is known."""
+
+    usd: float | None
+    basis: str
+    unpriced: tuple[str, ...] = ()
+    """Judges whose price is not known: what they cost comes on top."""
+
+
+@dataclass(slots=True)
+class Paid:
+    """What evaluations of one fingerprint cost that are there already, as far as they say."""
+
+    evaluations: int = 0
+    usd: float = 0.0
+
+    def add(self, usd: float | None) -> None:
+        if usd is not None:
+            self.evaluations += 1
+            self.usd += usd
+
+
+@dataclass(slots=True)
+class Sample:
+    """Every n-th of a row of unknown length, with n doubled whenever there are too many."""
+
+    kept: list[Interaction] = field(default_factory=list)
+    seen: int = 0
+    _step: int = 1
+
+    def add(self, interaction: Interaction) -> None:
+        if self.seen % self._step == 0:
+            self.kept.append(interaction)
+            if len(self.kept) > _SAMPLE:
+                self.kept = self.kept[::2]
+                self._step *= 2
+        self.seen += 1
+
+
+def estimate(config: Config, sample: Sample, paid: Paid) -> Estimate:
+    """What judging all that the sample was taken of will cost."""
+    asking = [(judge, judge.asked_model) for judge in config.judges.panel if judge.asked_model is not None]
+    if not asking:
+        return Estimate(usd=0.0, basis="no judge asks a model")
+    unpriced = tuple(judge.name for judge, model in asking if model.price is None)
+    if paid.evaluations >= _ENOUGH:
+        basis = f"the mean of {paid.evaluations:,} evaluations with this fingerprint"
+        return Estimate(usd=sample.seen * paid.usd / paid.evaluations, basis=basis, unpriced=unpriced)
+    priced = [(judge, model.price) for judge, model in asking if model.price is not None]
+    if not priced:
+        return Estimate(usd=None, basis="no judge has a price", unpriced=unpriced)
+    return Estimate(usd=_from_texts(config, sample, priced), basis=_words(len(sample.kept), priced), unpriced=unpriced)
+
+
+def _from_texts(config: Config, sample: Sample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
+    criteria = chosen_criteria(config.criteria).values()
+    language = None if config.judges.language == "auto" else config.judges.language
+    cases = [case_of(interaction, language) for interaction in sample.kept]
+    nano = sum(
+        price.cost(_prompt_tokens(calls), min(_WRITTEN_TOKENS, calls.max_tokens)) * calls.number
+        for judge, price in priced
+        for case in cases
+        for calls in judge.expected_calls(case, criteria)
+    )
+    return dollars(nano) * sample.seen / max(1, len(cases))
+
+
+def _prompt_tokens(calls: ExpectedCalls) -> int:
+    """The tokens of one prompt, rounded up."""
+    size = sum(len(message.content.encode("utf-8", "replace")) for message in calls.prompt)
+    return -(-size // _BYTES_PER_TOKEN)
+
+
+def _words(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
+    prices = ", ".join(f"{judge.name} {_price_words(price)}" for judge, price in priced)
+    return (
+        f"the prompts for {texts:,} of the records at {_BYTES_PER_TOKEN} bytes a token, and {_WRITTEN_TOKENS} tokens "
+        f"written for each; no repairs, retries or reserves; USD per million tokens: {prices}"
+    )
+
+
+def _price_words(price: ModelPrice) -> str:
+    dated = f" as of {price.as_of}" if price.as_of is not None else ""
+    return f"{price.prompt:g} sent and {price.completion:g} written ({price.source}{dated})"

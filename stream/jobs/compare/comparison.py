@@ -1,0 +1,346 @@
+"""The comparison: two sides row by row, and each side with what people said."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from statistics import fmean
+
+from judges.evaluation import CompositeStatus, Status
+from sinks.statistics.difference import Difference, Spread, paired_difference, spread_of
+from stream.jobs.compare.accuracy import Calibration, accuracy, balanced_accuracy, calibration, f1, macro_f1
+from stream.jobs.compare.agreement import Pairs, cohen_kappa, share_equal, spearman
+from stream.jobs.compare.human_labels import COMPOSITE, STATUSES, Said
+from stream.jobs.compare.measure import Measure, unknown
+from stream.jobs.compare.scales import BAD_BELOW, Scale
+from stream.jobs.compare.sides import Finding, Judged, Key, Side
+
+_NOTHING = Finding(Status.INSUFFICIENT)
+_BAD_STATUSES = frozenset(place for place, name in enumerate(STATUSES.labels) if name != CompositeStatus.OK)
+
+Met = Sequence[tuple[Finding, Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """On one criterion or on the composite, over the rows that both have."""
+
+    name: str
+    rows: int
+    """On which both have a verdict; the scores of these are compared."""
+
+    only_first: int
+    only_second: int
+    neither: int
+    classed: int
+    """On which both chose a class; their classes are compared. Those of the composite are its statuses."""
+
+    same: Measure
+    kappa: Measure
+    linear: Measure
+    quadratic: Measure
+    spearman: Measure
+    first_mean: float | None
+    second_mean: float | None
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A row on which the two sides differ."""
+
+    key: Key
+    number: int
+    question: str
+    size: float
+    """How far the composites are apart, or where there are not two of them, the scores on average."""
+
+    composite: tuple[float | None, float | None]
+    status: tuple[str | None, str | None]
+    scores: Mapping[str, tuple[float | None, float | None]]
+    """Of the criteria on which they differ, the widest apart first."""
+
+    options: Mapping[str, tuple[str | None, str | None]]
+    """What was chosen on the criteria whose options have no scores, where that differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expense:
+    """What the rows that both have cost one side, and how long they took it."""
+
+    cost_usd: Spread
+    latency_ms: Spread
+    unpriced: int
+    """Rows whose cost is not known."""
+
+    cached: int
+    """Rows with a verdict from a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Of two sides."""
+
+    rows: int
+    only_first: tuple[str, ...]
+    """Ids of the rows that the other side does not have."""
+
+    only_second: tuple[str, ...]
+    criteria: tuple[Agreement, ...]
+    composite: Agreement | None
+    comparable: bool
+    """Both composites are made of the same criteria."""
+
+    statuses: Mapping[tuple[str, str], int]
+    """Rows by the status on both sides."""
+
+    changed: int
+    """Rows on which they differ."""
+
+    most: tuple[Change, ...]
+    """Those that differ most, the most first."""
+
+    expenses: tuple[Expense, Expense]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """How one side meets the labels on one criterion or on the composite. In `agreement` people are the first."""
+
+    name: str
+    labelled: int
+    unscored: int
+    """Labelled rows without a verdict."""
+
+    not_applicable: int
+    """Rows on which people say that the criterion does not apply."""
+
+    bad: int
+    """Rows that people call bad."""
+
+    agreement: Agreement
+    accuracy: Measure
+    balanced_accuracy: Measure
+    macro_f1: Measure
+    bad_f1: Measure
+    calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """How one side meets the labels."""
+
+    rows: int
+    """Labelled rows that were judged."""
+
+    unmatched: tuple[str, ...]
+    hits: tuple[Hit, ...]
+
+
+def compare(first: Side, second: Side, *, most: int = 10) -> Comparison:
+    """Everything is about the rows that both have, but for those that only one has."""
+    common = [(key, judged, second.judged[key]) for key, judged in first.judged.items() if key in second.judged]
+    rows = [(one, other) for _, one, other in common]
+    scales = {name: (scale, second.scales[name]) for name, scale in first.scales.items() if name in second.scales}
+    changes = [change for each in common if (change := _change(*each, scales)) is not None]
+    with_composite = first.composite and second.composite
+    return Comparison(
+        rows=len(rows),
+        only_first=_only(first, second),
+        only_second=_only(second, first),
+        criteria=tuple(_agreement(name, _met(rows, name), *both) for name, both in scales.items()),
+        composite=_agreement(COMPOSITE, _met(rows, COMPOSITE), STATUSES, STATUSES) if with_composite else None,
+        comparable=_parts(first) == _parts(second),
+        statuses=Counter((one.status or "", other.status or "") for one, other in rows) if with_composite else {},
+        changed=len(changes),
+        most=tuple(nlargest(most, changes, key=_weight)),
+        expenses=(_expense([one for one, _ in rows]), _expense([other for _, other in rows])),
+    )
+
+
+def meet(side: Side, said: Said) -> Meeting:
+    """How a side meets the labels of its rows."""
+    return Meeting(
+        rows=len(said.rows),
+        unmatched=said.unmatched,
+        hits=tuple(_hit(name, side, said) for name in said.scales),
+    )
+
+
+def _parts(side: Side) -> set[str]:
+    """The criteria that the composite is made of."""
+    return {each.name for each in side.run.criteria if each.safety or (each.weight and each.bounds is not None)}
+
+
+def _only(side: Side, other: Side) -> tuple[str, ...]:
+    return tuple(key.id for key in side.judged if key not in other.judged)
+
+
+def finding_of(judged: Judged, name: str) -> Finding:
+    """A withheld composite has a status and no score."""
+    if name != COMPOSITE:
+        return judged.findings.get(name, _NOTHING)
+    place = STATUSES.place(option=judged.status)
+    status = Status.INSUFFICIENT if judged.composite is None else Status.SCORED
+    return Finding(status, judged.composite, place)
+
+
+def _met(rows: Sequence[tuple[Judged, Judged]], name: str) -> Met:
+    return [(finding_of(one, name), finding_of(other, name)) for one, other in rows]
+
+
+# Agreement
+
+
+def _agreement(name: str, met: Met, first: Scale, second: Scale) -> Agreement:
+    counts = Counter((one.status is Status.SCORED, other.status is Status.SCORED) for one, other in met)
+    scores = _scores(met)
+    classes = _classes(met)
+    classless, orderless = _classless(first, second), _orderless(first, second)
+    ranked = [] if orderless else [(first.ranks[one], second.ranks[other]) for one, other in classes]
+    scoreless = unknown("there are no scores to compare") if first.bounds is None and not scores else None
+    return Agreement(
+        name=name,
+        rows=counts[True, True],
+        only_first=counts[True, False],
+        only_second=counts[False, True],
+        neither=counts[False, False],
+        classed=len(classes),
+        same=classless or share_equal(classes),
+        kappa=classless or cohen_kappa(classes),
+        linear=orderless or cohen_kappa(ranked, "linear"),
+        quadratic=orderless or cohen_kappa(ranked, "quadratic"),
+        spearman=scoreless or spearman(scores),
+        first_mean=fmean(one for one, _ in scores) if scores else None,
+        second_mean=fmean(other for _, other in scores) if scores else None,
+        difference=paired_difference(scores),
+    )
+
+
+def _scores(met: Met) -> list[tuple[float, float]]:
+    return [(one.score, other.score) for one, other in met if one.score is not None and other.score is not None]
+
+
+def _classes(met: Met) -> Pairs:
+    return [(one.place, other.place) for one, other in met if one.place is not None and other.place is not None]
+
+
+def _classless(first: Scale, second: Scale) -> Measure | None:
+    """Why classes cannot be compared."""
+    if not first.labels or not second.labels:
+        return unknown("a range has no classes")
+    return None if first.same_classes(second) else unknown("the two scales have other classes")
+
+
+def _orderless(first: Scale, second: Scale) -> Measure | None:
+    """Why distances between classes cannot be compared."""
+    if first is STATUSES:
+        return unknown("statuses have no order")
+    reason = first.unordered or second.unordered
+    return _classless(first, second) or (unknown(reason) if reason else None)
+
+
+# Rows that changed
+
+
+def _change(key: Key, one: Judged, other: Judged, scales: Mapping[str, tuple[Scale, Scale]]) -> Change | None:
+    pairs = {name: (finding_of(one, name), finding_of(other, name)) for name in scales}
+    differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if not differing and one.composite == other.composite and one.status == other.status:
+        return None
+    scores = {name: (a.score, b.score) for name, (a, b) in differing.items() if (a.score, b.score) != (None, None)}
+    return Change(
+        key=key,
+        number=one.number,
+        question=one.question or other.question,
+        size=_size(one, other, _scores(list(pairs.values()))),
+        composite=(one.composite, other.composite),
+        status=(one.status, other.status),
+        scores=dict(sorted(scores.items(), key=lambda item: -_apart(*item[1]))),
+        options={
+            name: (_label(scales[name][0], a), _label(scales[name][1], b))
+            for name, (a, b) in differing.items()
+            if name not in scores and (a.place, b.place) != (None, None)
+        },
+    )
+
+
+def _label(scale: Scale, finding: Finding) -> str | None:
+    return None if finding.place is None else scale.labels[finding.place]
+
+
+def _size(one: Judged, other: Judged, scores: Sequence[tuple[float, float]]) -> float:
+    if one.composite is not None and other.composite is not None:
+        return abs(other.composite - one.composite)
+    return fmean(abs(b - a) for a, b in scores) if scores else 0.0
+
+
+def _apart(one: float | None, other: float | None) -> float:
+    """A verdict against none is as far apart as can be."""
+    if one is None and other is None:
+        return 0.0
+    return 1.0 if one is None or other is None else abs(other - one)
+
+
+def _weight(change: Change) -> tuple[float, bool, float, int]:
+    """Where composites are equally far apart, a changed status and then the criteria decide, and then the order."""
+    apart = sum(_apart(*pair) for pair in change.scores.values())
+    return change.size, change.status[0] != change.status[1], apart, -change.number
+
+
+# Cost and latency
+
+
+def _expense(rows: Sequence[Judged]) -> Expense:
+    costs = [each.cost_usd for each in rows if each.cost_usd is not None]
+    return Expense(
+        cost_usd=spread_of(costs),
+        latency_ms=spread_of([each.latency_ms for each in rows if each.latency_ms is not None]),
+        unpriced=len(rows) - len(costs),
+        cached=sum(each.cached for each in rows),
+    )
+
+
+# Labels
+
+
+def _hit(name: str, side: Side, said: Said) -> Hit:
+    scale = said.scales[name]
+    rows = [(labels[name], finding_of(side.judged[key], name)) for key, labels in said.rows.items() if name in labels]
+    applying = [(label, found) for label, found in rows if label.status is Status.SCORED]
+    # Labels that are scores have no statuses to compare with, and the other way round.
+    met = [(label, _as_labelled(found, scale, name)) for label, found in applying]
+    classes, cut = _classes(met), list(_cut(met, scale, name))
+    classless = None if scale.labels else unknown("a range has no classes")
+    undirected = scale.bounds is None and name != COMPOSITE
+    return Hit(
+        name=name,
+        labelled=len(rows),
+        unscored=sum(found.score is None and found.place is None for _, found in met),
+        not_applicable=len(rows) - len(applying),
+        bad=sum(label for label, _ in cut),
+        agreement=_agreement(name, met, scale, scale),
+        accuracy=classless or accuracy(classes),
+        balanced_accuracy=classless or balanced_accuracy(classes),
+        macro_f1=classless or macro_f1(classes),
+        bad_f1=unknown("its options have no scores") if undirected else f1(cut, frozenset({1})),
+        calibration=calibration(_scores(met)),
+    )
+
+
+def _as_labelled(found: Finding, scale: Scale, name: str) -> Finding:
+    if name != COMPOSITE:
+        return found
+    if scale is STATUSES:
+        return Finding(Status.SCORED, None, found.place)
+    return Finding(found.status, found.score)
+
+
+def _cut(met: Met, scale: Scale, name: str) -> Iterator[tuple[int, int]]:
+    """Every pair as 1 for bad and 0 for not, where both can be told."""
+    bad = _BAD_STATUSES if name == COMPOSITE and scale is STATUSES else scale.bad
+    for label, found in met:
+        if label.place is not None and found.place is not None:
+            yield int(label.place in bad), int(found.place in bad)
+        elif label.score is not None and found.score is not None:
+            yield int(label.score < BAD_BELOW), int(found.score < BAD_BELOW)

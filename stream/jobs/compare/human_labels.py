@@ -1,0 +1,362 @@
+"""Labels: what people say of rows that were judged, from a CSV or JSONL file, on the criteria's own scales."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+from judges.evaluation import CompositeStatus, Status
+from judges.scale import NOT_APPLICABLE_WORDS
+from stream.jobs.compare.scales import Scale
+from stream.jobs.compare.sides import Finding, Key, Side
+
+COMPOSITE = "composite"
+STATUSES = Scale(labels=tuple(CompositeStatus), values=(None,) * len(CompositeStatus))
+SCORES = Scale(bounds=(0.0, 1.0))
+
+_MAX_BYTES = 256 * 2**20
+_LINES = (".jsonl", ".ndjson", ".json")
+_DELIMITERS = ",;\t"
+# As alike as a word with one letter wrong is to the right one.
+_ALIKE = 0.8
+_TOLD = 20
+# The columns that `streamjury evaluate` writes beside the original ones end so.
+_RESULTS = ("_score", "_status")
+
+
+class LabelsError(ValueError):
+    """A file of labels that cannot be used; says which file, which lines, and why."""
+
+    def __init__(self, path: Path, problems: Sequence[str]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
+        super().__init__("\n".join([*(f"{path}: {each}" for each in problems[:_TOLD]), *more]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    line: int
+    column: str
+    """As the file spells it."""
+
+    said: str | float
+
+
+_Cells = Mapping[str, Cell]
+"""The labels of a row, by criterion."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Labels:
+    """As they stand in the file."""
+
+    path: Path
+    by: Literal["id", "row"]
+    rows: dict[str | int, dict[str, Cell]] = field(default_factory=dict)
+    """By id or number of the row, then by criterion."""
+
+    ignored: tuple[str, ...] = ()
+    """Columns that name no criterion."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is labelled, in the order in which it comes up."""
+        return tuple(dict.fromkeys(name for cells in self.rows.values() for name in cells))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The labels of one side's rows, on that side's scales."""
+
+    scales: Mapping[str, Scale]
+    """Of all that is labelled; the composite is labelled by its scores or by its statuses."""
+
+    rows: Mapping[Key, Mapping[str, Finding]]
+    unmatched: tuple[str, ...]
+    """Labelled rows that were not judged."""
+
+
+def read_labels(path: Path, criteria: Collection[str], sides: Sequence[Side] = ()) -> Labels:
+    """The labels of these criteria, and of the composite; raises LabelsError with all that is wrong with them.
+
+    Labels that are off the scale of one of the sides are among that, and labels of none of its rows.
+    """
+    text = _text(path)
+    problems = _Problems(path)
+    reader = _records_of_lines if path.suffix.lower() in _LINES else _records_of_table
+    return _Gatherer(path, (*criteria, COMPOSITE), problems).gather(list(reader(text, problems)), sides)
+
+
+def on_scales(labels: Labels, side: Side) -> Said:
+    """What the labels say of the rows of this side; raises LabelsError with every label that is off its scale."""
+    problems = _Problems(labels.path)
+    scales = _hold_against(side, labels.rows.values(), problems)
+    problems.tell()
+    findings = {row: _findings(cells, scales) for row, cells in labels.rows.items()}
+    rows = {}
+    met = set()
+    for key, judged in side.judged.items():
+        row = key.id if labels.by == "id" else judged.number
+        if row in findings:
+            rows[key] = findings[row]
+            met.add(row)
+    if not rows:
+        raise LabelsError(labels.path, [_no_match(labels, side)])
+    return Said(scales=scales, rows=rows, unmatched=tuple(str(row) for row in labels.rows if row not in met))
+
+
+def _rows_of(side: Side, by: Literal["id", "row"]) -> Iterator[str | int]:
+    return (key.id if by == "id" else judged.number for key, judged in side.judged.items())
+
+
+def _no_match(labels: Labels, side: Side) -> str:
+    known = next(iter(_rows_of(side, labels.by)), None)
+    example = "" if known is None else f"; it has {labels.by} {str(known)!r}, for example"
+    return f"no {labels.by} in it is that of a row of {side.name}{example}"
+
+
+def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
+    """Those of this side for what is labelled.
+
+    The composite is labelled by numbers or by statuses; the first label decides, and the others are held against it.
+    """
+    names = dict.fromkeys(name for cells in rows for name in cells)
+    scales = {name: side.scales[name] for name in names if name in side.scales}
+    if COMPOSITE in names and side.composite:
+        first = next(cells[COMPOSITE] for cells in rows if COMPOSITE in cells)
+        scales[COMPOSITE] = STATUSES if _number(first.said) is None else SCORES
+    return scales
+
+
+def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -> Mapping[str, Scale]:
+    """The side's scales; a label that is off its scale is a problem."""
+    scales = _scales(rows, side)
+    for cells in rows:
+        for name, cell in cells.items():
+            if name in scales and _finding(cell.said, scales[name]) is None:
+                problem = f"{cell.said!r} is not on its scale: {scales[name].words()}"
+                problems.at(cell.line, problem, cell.column)
+    return scales
+
+
+def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, Finding]:
+    found = {name: _finding(cell.said, scales[name]) for name, cell in cells.items() if name in scales}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _finding(said: str | float, scale: Scale) -> Finding | None:
+    """None for what is not on the scale."""
+    if isinstance(said, str) and said.casefold() in NOT_APPLICABLE_WORDS:
+        return Finding(Status.NOT_APPLICABLE)
+    number = _number(said)
+    if not scale.labels:
+        score = None if number is None else scale.score(number)
+        return None if score is None else Finding(Status.SCORED, score)
+    named = scale.place(option=str(said))
+    place = scale.place(value=number) if named is None and number is not None else named
+    if place is None:
+        return None
+    value = scale.values[place]
+    return Finding(Status.SCORED, None if value is None else scale.score(value), place)
+
+
+def _number(said: str | float) -> float | None:
+    try:
+        number = float(said)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+# Reading the file
+
+_Record = tuple[int, Mapping[str, str | float | None]]
+
+
+class _Problems:
+    """What is wrong with a file, gathered to be told at once, in the order of its lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: list[tuple[int, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def about_file(self, problem: str) -> None:
+        self._found.append((0, problem))
+
+    def at(self, line: int, problem: str, column: str | None = None) -> None:
+        place = f"line {line}" if column is None else f"line {line}, {column}"
+        self._found.append((line, f"{place}: {problem}"))
+
+    def tell(self) -> None:
+        """Raises LabelsError if there are any; what is wrong for two reasons, or for both sides alike, is told once."""
+        if self._found:
+            told = sorted(self._found, key=lambda found: found[0])
+            raise LabelsError(self._path, list(dict.fromkeys(problem for _line, problem in told)))
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise LabelsError(path, [f"cannot be read: {(error.strerror or 'unknown error').lower()}"]) from None
+    if len(content) > _MAX_BYTES:
+        raise LabelsError(path, [f"is larger than {_MAX_BYTES} bytes"])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LabelsError(path, [f"line {line}: is not UTF-8 text"]) from None
+
+
+def _records_of_table(text: str, problems: _Problems) -> Iterator[_Record]:
+    heading = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=heading.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        columns = [column.strip() for column in next(rows, [])]
+        twice = sorted({column for column in columns if column and columns.count(column) > 1})
+        for column in twice:
+            problems.at(1, f"the column {column!r} is there twice")
+        before = rows.line_num
+        for cells in rows:
+            line, before = before + 1, rows.line_num
+            if len(cells) > len(columns):
+                problems.at(line, f"has {len(cells)} cells, and the heading {len(columns)}")
+            elif any(cell.strip() for cell in cells):
+                yield line, dict(zip(columns, cells, strict=False))
+    except csv.Error as error:
+        problems.at(rows.line_num, f"is no CSV ({error}); what comes after it is not read")
+
+
+def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problems.at(number, f"is no JSON ({error})")
+            continue
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            problems.at(number, "is no JSON object")
+
+
+class _Gatherer:
+    """Makes labels of records, and adds what is wrong with them to the problems."""
+
+    def __init__(self, path: Path, known: Collection[str], problems: _Problems) -> None:
+        self._path = path
+        self._known = {name.casefold(): name for name in known}
+        self._problems = problems
+        self._lines: dict[str | int, int] = {}
+
+    def gather(self, records: Sequence[_Record], sides: Sequence[Side]) -> Labels:
+        if not records and not self._problems:
+            self._problems.about_file("has no labels in it")
+        columns = tuple(dict.fromkeys(column for _, record in records for column in record))
+        by = self._key_of(columns) if records else None
+        labels = Labels(path=self._path, by=by or "id", ignored=self._ignored(columns))
+        cells = [self._cells(line, record) for line, record in records]
+        if by is not None:
+            for (line, record), found in zip(records, cells, strict=True):
+                self._add(labels, line, record, found)
+        for side in sides:
+            _hold_against(side, cells, self._problems)
+        if labels.rows:
+            self._look_for_rows(labels, sides)
+        if not self._problems and not labels.names:
+            known = ", ".join(self._known.values())
+            self._problems.about_file(f"labels nothing; a label stands in a column named {known}")
+        self._problems.tell()
+        return labels
+
+    def _look_for_rows(self, labels: Labels, sides: Iterable[Side]) -> None:
+        for side in sides:
+            if not any(row in labels.rows for row in _rows_of(side, labels.by)):
+                self._problems.about_file(_no_match(labels, side))
+
+    def _key_of(self, columns: Collection[str]) -> Literal["id", "row"] | None:
+        folded = {_folded(column) for column in columns}
+        if "id" in folded:
+            return "id"
+        if "row" in folded:
+            return "row"
+        self._problems.about_file("has neither a column `id` nor a column `row`, which say what is labelled")
+        return None
+
+    def _ignored(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Other columns may stand beside labels, but not those that were meant to be labels."""
+        others = [column for column in columns if _folded(column) not in (*self._known, "id", "row")]
+        for column in others:
+            if _folded(column).endswith(_RESULTS):
+                continue
+            near = get_close_matches(_folded(column), self._known, n=1, cutoff=_ALIKE)
+            if near:
+                meant = self._known[near[0]]
+                self._problems.about_file(f"the column {column!r} names no criterion; did you mean {meant!r}?")
+        results = [column for column in others if _folded(column).endswith(_RESULTS) and self._is_result(column)]
+        if results and COMPOSITE in map(_folded, columns):
+            self._problems.about_file(
+                f"has the judges' results in it ({results[0]!r}), and so its `composite` is theirs, not people's: "
+                "take that column out, or keep people's own in a file without results"
+            )
+        return tuple(column for column in others if column)
+
+    def _is_result(self, column: str) -> bool:
+        return _folded(column).rpartition("_")[0] in self._known
+
+    def _cells(self, line: int, record: Mapping[str, object]) -> dict[str, Cell]:
+        cells = {}
+        for column, value in record.items():
+            name = self._known.get(_folded(column))
+            said = None if name is None else self._said(value, line, column)
+            if name is not None and said is not None:
+                cells[name] = Cell(line=line, column=column, said=said)
+        return cells
+
+    def _add(self, labels: Labels, line: int, record: Mapping[str, object], cells: dict[str, Cell]) -> None:
+        key = self._key(record, line, labels.by)
+        if key in self._lines:
+            self._problems.at(line, f"{labels.by} {key!r} was labelled in line {self._lines[key]} already")
+        elif key is not None:
+            self._lines[key] = line
+            labels.rows[key] = cells
+
+    def _key(self, record: Mapping[str, object], line: int, by: str) -> str | int | None:
+        said = next((value for column, value in record.items() if _folded(column) == by), None)
+        text = "" if said is None else str(said).strip()
+        if not text:
+            self._problems.at(line, f"has no {by}")
+            return None
+        if by == "id":
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            self._problems.at(line, f"the row {text!r} is no whole number")
+            return None
+
+    def _said(self, value: object, line: int, column: str) -> str | float | None:
+        """None where there is no label."""
+        if isinstance(value, str) or value is None:
+            return (value or "").strip() or None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+        self._problems.at(line, f"{value!r} is neither a number nor a text", column)
+        return None
+
+
+def _folded(column: str) -> str:
+    return column.strip().casefold()

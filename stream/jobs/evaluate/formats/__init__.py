@@ -1,0 +1,89 @@
+"""The formats in which rows come: a new one is one module with a class of `Rows`, and its lines here."""
+
+import io
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, get_args
+
+from stream.config.sections.input import InputConfig
+from stream.jobs.evaluate.formats.csv import CsvRows
+from stream.jobs.evaluate.formats.jsonl import JsonRows
+from stream.jobs.evaluate.formats.parquet import ParquetRows
+from stream.jobs.evaluate.rows import FileError, Opening, Rows
+
+STDIN = "-"
+
+Format = Literal["csv", "jsonl", "parquet"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_OPENERS: Mapping[Format, Callable[[Opening], Rows]] = {"csv": CsvRows, "jsonl": JsonRows, "parquet": ParquetRows}
+_SUFFIXES: Mapping[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+# Between looks at whether anybody still wants what comes.
+_LOOK_SECONDS = 0.1
+
+
+def format_of(file: str, chosen: Format | None) -> Format:
+    """The format that was chosen, else the one that the file's name tells."""
+    if file == STDIN and chosen == "parquet":
+        raise FileError("Parquet cannot be read from standard input; name a file")
+    if chosen is not None:
+        return chosen
+    suffix = ".jsonl" if file == STDIN else Path(file).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise FileError(f"{file}: its name does not tell its format; say --format csv, jsonl or parquet")
+    return _SUFFIXES[suffix]
+
+
+@contextmanager
+def open_rows(
+    file: str, chosen: Format | None, config: InputConfig, unwanted: Callable[[], bool] = lambda: False
+) -> Iterator[Rows]:
+    """The rows of a file, or of standard input for `-`; what comes slowly ends as soon as it is unwanted.
+
+    Raises FileError where there are none to be had.
+    """
+    opener = _OPENERS[format_of(file, chosen)]
+    if file == STDIN:
+        waiting = _Patient(sys.stdin.fileno(), unwanted)
+        yield opener(Opening(name="standard input", file=io.BufferedReader(waiting), size=None, input=config))
+        return
+    try:
+        with Path(file).open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            regular = stat.S_ISREG(status.st_mode)
+            source = opened if regular else io.BufferedReader(_Patient(opened.fileno(), unwanted))
+            size = status.st_size if regular else None
+            yield opener(Opening(name=file, file=source, size=size, input=config))
+    except OSError as error:
+        if error.filename != file:
+            raise
+        raise FileError(f"{file} cannot be read: {error.strerror}") from None
+
+
+class _Patient(io.RawIOBase):
+    """Waits for input without being stuck in it: a thread that never returns from a read would keep the process."""
+
+    def __init__(self, descriptor: int, unwanted: Callable[[], bool]) -> None:
+        super().__init__()
+        self._descriptor, self._unwanted = descriptor, unwanted
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        while not self._unwanted():
+            if select.select([self._descriptor], [], [], _LOOK_SECONDS)[0]:
+                return os.readv(self._descriptor, [buffer])
+        return 0

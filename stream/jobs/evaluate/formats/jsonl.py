@@ -1,0 +1,51 @@
+"""Files of one JSON object a line, read by the configured adapter."""
+
+from collections.abc import Iterator
+
+from stream.config.sections.input import InputConfig
+from stream.jobs.evaluate.rows import SHOWN_CHARS, Fault, Opening, Row
+
+_BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 20
+
+
+class JsonRows:
+    """Every line that is not blank is a row. A line that is too long is a fault, and is never held whole."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, opening: Opening) -> None:
+        self._file = opening.file
+        self._most = opening.input.limits.record_bytes
+        self.input: InputConfig = opening.input
+        self.total: float | None = opening.size
+        self.position: float = 0.0
+
+    def __iter__(self) -> Iterator[Row]:
+        number = 0
+        at = 0
+        # One byte more than a record may have, and the end of the line, which may be of two.
+        while line := self._file.readline(self._most + 3):
+            self.position += len(line)
+            at += 1
+            value = (line.removeprefix(_BOM) if at == 1 else line).strip(b" \t\r\n")
+            whole = line.endswith(b"\n") or len(line) < self._most + 3
+            if not whole:
+                length = len(line) + self._skip_line()
+            if value or not whole:
+                number += 1
+                yield Row(number, value, line=at) if whole else self._too_large(number, value, length, at)
+
+    def _skip_line(self) -> int:
+        """The bytes up to the end of the line, which are not looked at."""
+        length = 0
+        while part := self._file.readline(_CHUNK):
+            length += len(part)
+            self.position += len(part)
+            if part.endswith(b"\n"):
+                break
+        return length
+
+    def _too_large(self, number: int, value: bytes, length: int, line: int) -> Row:
+        fault = Fault("too_large", f"{length} bytes, the limit is {self._most}")
+        return Row(number, value[:SHOWN_CHARS], fault=fault, line=line)

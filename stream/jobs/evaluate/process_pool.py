@@ -1,0 +1,152 @@
+"""The crew: processes that judge, each with its own evaluator, because judges without a model keep a core busy."""
+
+import asyncio
+import gc
+import queue
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple, Self
+
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.errors import StageError
+from stream.jobs.evaluate.row_judge import Judged, RowJudge, Sample
+from stream.jobs.evaluate.rows import Row
+from stream.service.setup.evaluator import build_evaluator
+
+# A batch that waits while another is judged: nobody is idle while results are written.
+_AT_ONCE = 2
+_END_SECONDS = 5.0
+# Python looks for cycles after every 700 new objects; there are thousands for every row, and none in a cycle.
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What a process needs to know to judge rows."""
+
+    config: Config
+    records: InputConfig
+    sample: Sample
+
+
+class Done(NamedTuple):
+    """A batch that was judged: what became of its rows, and of how many nothing did, for they are not in the sample."""
+
+    judged: Sequence[Judged]
+    left_out: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Member:
+    process: BaseProcess
+    pipe: Connection
+    batches: int = 0
+
+
+class Crew:
+    """From `with` to the end of the block, so many processes. Used from one thread."""
+
+    def __init__(self, size: int, brief: Brief) -> None:
+        # Started anew, not forked: a fork would hold the others' pipes, and outlive whoever reads from them.
+        context = get_context("spawn")
+        self._members: list[_Member] = []
+        # A terminal's Ctrl-C goes to all processes, and those that are just beginning must not hear it either. The
+        # module's own helper, when it is started, lets signals through again: hence it comes first.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for number in range(size):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, brief), name=f"judge-{number + 1}", daemon=True)
+                process.start()
+                theirs.close()
+                self._members.append(_Member(process=process, pipe=ours))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for member in self._members:
+            member.pipe.close()
+        for member in self._members:
+            member.process.join(_END_SECONDS)
+            if member.process.is_alive():
+                member.process.kill()
+                member.process.join()
+
+    @property
+    def free(self) -> int:
+        """Batches that can be given out now."""
+        return sum(_AT_ONCE - member.batches for member in self._members)
+
+    @property
+    def busy(self) -> bool:
+        return any(member.batches for member in self._members)
+
+    def give(self, batch: Sequence[Row]) -> None:
+        member = min(self._members, key=lambda each: each.batches)
+        member.batches += 1
+        try:
+            member.pipe.send(list(batch))
+        except OSError:
+            raise _lost(member) from None
+
+    def collect(self, seconds: float) -> list[Done]:
+        """What is finished, waiting up to `seconds` for the first."""
+        ready = connection.wait([member.pipe for member in self._members], seconds)
+        found: list[Done] = []
+        for member in self._members:
+            if member.pipe not in ready:
+                continue
+            try:
+                found.append(member.pipe.recv())
+            except (EOFError, OSError):
+                raise _lost(member) from None
+            member.batches -= 1
+        return found
+
+
+def _lost(member: _Member) -> StageError:
+    member.process.join(_END_SECONDS)
+    return StageError(f"a judging process ended with status {member.process.exitcode}; the same command goes on")
+
+
+# In the process
+
+
+def _serve(pipe: Connection, brief: Brief) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    judge = RowJudge(brief.config, brief.records, build_evaluator(brief.config), brief.sample)
+    batches: queue.SimpleQueue[Sequence[Row] | None] = queue.SimpleQueue()
+    # Reads while results are being written: with both ends writing, nobody would go on.
+    threading.Thread(target=_receive, args=(pipe, batches), daemon=True).start()
+    with asyncio.Runner() as runner:
+        while (batch := batches.get()) is not None:
+            try:
+                pipe.send(runner.run(_judge_all(judge, batch)))
+            except OSError:
+                return
+
+
+def _receive(pipe: Connection, batches: "queue.SimpleQueue[Sequence[Row] | None]") -> None:
+    try:
+        while True:
+            batches.put(pipe.recv())
+    except (EOFError, OSError):
+        batches.put(None)
+
+
+async def _judge_all(judge: RowJudge, batch: Sequence[Row]) -> Done:
+    """One after the other: judges that never wait gain nothing by being asked side by side."""
+    found = [await judge.judge(row) for row in batch]
+    judged = [each for each in found if each is not None]
+    return Done(judged, len(found) - len(judged))

@@ -1,0 +1,203 @@
+"""Judging one row: from its JSON to the line of results that tells what became of it."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from judges.evaluation import Evaluation, Sampling
+from judges.evaluator import Evaluator, Submission
+from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
+from judges.sync import is_cancelled
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.errors import RecordError
+from stream.jobs.evaluate.rows import SHOWN_CHARS, Row
+from stream.jobs.patient_evaluation import Bill, evaluate_patiently
+from stream.records.adapters import make_adapter
+from stream.records.decision import Cohort, id_bytes
+from stream.records.reading import InteractionReader, Reading
+
+log = logging.getLogger(__name__)
+
+DIGEST_BYTES = 8
+
+SAMPLE_RULE = "sample"
+
+# Between attempts at a row whose judges cannot be reached.
+PAUSES = (1.0, 5.0, 20.0)
+
+# Faults of what is no JSON object, so that there is nothing to keep but the text.
+_UNREADABLE = {"empty", "bad_json", "bad_encoding", "too_deep", "too_large"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Which rows are judged: those that a share of all would be chosen by, as the stream chooses."""
+
+    share: float = 1.0
+    salt: str = ""
+
+
+class Judged(NamedTuple):
+    """What became of one row."""
+
+    number: int
+    line: bytes
+    cost_usd: float | None
+    problem: str | None
+    """What kept it from being judged, in words."""
+
+    unreached: bool
+    """It may be judged another time: its judges could not be reached, or broke."""
+
+    evaluated: bool
+    """It has an evaluation, be it one without a score."""
+
+    blank: bool = False
+    """Its question or its answer is empty."""
+
+
+class RowJudge:
+    """Judges rows as a worker judges records: the same reading, panel, composite and statuses."""
+
+    def __init__(
+        self,
+        config: Config,
+        records: InputConfig,
+        evaluator: Evaluator,
+        sample: Sample,
+        pauses: Sequence[float] = PAUSES,
+    ) -> None:
+        self._reader = InteractionReader(records)
+        self._names_rows = make_adapter(records).reads_id_key
+        self._evaluator = evaluator
+        self._deadline = config.worker.deadline_seconds
+        self._safety = config.composite.safety
+        self._pauses = pauses
+        self._chosen = Cohort(sample.salt).chooser(sample.share)
+        whole = sample.share >= 1.0
+        self._sampling = Sampling() if whole else Sampling(probability=sample.share, rule=SAMPLE_RULE)
+
+    async def judge(self, row: Row) -> Judged | None:
+        """What became of the row; None where it is not in the sample. Nothing but a cancellation is raised."""
+        started, bill = time.perf_counter(), Bill()
+        try:
+            reading = self._read(row)
+            if not self._chosen(id_bytes(reading.interaction.id)):
+                return None
+            evaluation = await self._evaluate(reading, bill)
+        except RecordError as error:
+            return self._failed(row, error, bill) if self._chosen(id_bytes(made_up_id(row))) else None
+        except (Exception, asyncio.CancelledError) as error:
+            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            log.exception("row %d could not be judged", row.number)
+            return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
+        return self._judged(row, reading, evaluation, time.perf_counter() - started)
+
+    def _read(self, row: Row) -> Reading:
+        if row.fault is not None:
+            raise RecordError(*row.fault)
+        try:
+            return self._reader.read(_named(row) if row.nameless else row.value)
+        except RecordError as error:
+            if error.kind != "invalid_record" or row.nameless or not self._names_rows or not _is_nameless(row):
+                raise
+            return self._reader.read(_named(row))
+
+    async def _evaluate(self, reading: Reading, bill: Bill) -> Evaluation:
+        """The last attempt, with what all of them cost."""
+        submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
+        evaluation = await evaluate_patiently(
+            self._evaluator, submission, deadline=self._deadline, pauses=self._pauses, bill=bill
+        )
+        return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
+
+    def _judged(self, row: Row, reading: Reading, evaluation: Evaluation, seconds: float) -> Judged:
+        unreached = may_be_mended(unscored_reason(evaluation))
+        problem = None
+        if unreached:
+            shortfall = shortfall_of(evaluation, self._safety)
+            problem = f"no judge could be reached: {shortfall.detail}" if shortfall else "no judge could be reached"
+        line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
+        blank = not (reading.interaction.question.strip() and reading.interaction.answer.strip())
+        return Judged(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True, blank=blank)
+
+    def _failed(self, row: Row, error: RecordError, bill: Bill) -> Judged:
+        again = error.kind == "internal_error"
+        told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
+        line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
+        return Judged(row.number, line, bill.usd, f"{error.kind}: {_placed(row, error)}", again, evaluated=False)
+
+
+def _placed(row: Row, error: RecordError) -> str:
+    """With the line of the file; the parser knows of a single one, its own."""
+    return str(error) if row.line is None else f"line {row.line}: {error}".replace(": line 1 column ", ": column ")
+
+
+def digest_of(row: Row) -> bytes:
+    """What tells a row from another one in its place."""
+    return hashlib.blake2b(row.value, digest_size=DIGEST_BYTES).digest()
+
+
+def made_up_id(row: Row) -> str:
+    """The name of a row without one: the same whenever the file is read again."""
+    return f"row-{row.number}-{digest_of(row).hex()}"
+
+
+def _named(row: Row) -> bytes:
+    """The row with a name; columns of that name are empty."""
+    document: dict[str, Any] = json.loads(row.value)
+    others = {name: value for name, value in document.items() if name.strip().casefold() != "id"}
+    return json.dumps({**others, "id": made_up_id(row)}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _is_nameless(row: Row) -> bool:
+    """Whether a record that was refused has no id, which the stream asks for and a file need not have."""
+    return json.loads(row.value).get("id") in (None, "")
+
+
+def _line(row: Row, source: bytes, evaluation: bytes, error: bytes, seconds: float, *, again: bool) -> bytes:
+    """One line of results, put together from parts that are JSON already."""
+    digest, number = digest_of(row).hex().encode(), row.number
+    mark = b',"again":true' if again else b""
+    return b'{"kind":"row","row":%d,"digest":"%s"%s,"source":%s,"evaluation":%s,"error":%s,"seconds":%.6f}\n' % (
+        number,
+        digest,
+        mark,
+        source,
+        evaluation,
+        error,
+        seconds,
+    )
+
+
+def _source(row: Row, error: RecordError) -> bytes:
+    """The row as it was, as far as that can be kept."""
+    is_json = row.fault is not None or error.kind not in _UNREADABLE
+    if is_json and error.kind != "too_large":
+        return _plain(row.value)
+    try:
+        document: dict[str, object] = dict(msgspec.json.decode(row.value)) if error.kind == "too_large" else {}
+    except (ValueError, TypeError, RecursionError):
+        document = {}
+    document = document or {"line": row.value.decode("utf-8", "replace")}
+    return msgspec.json.encode({name: _shown(value) for name, value in document.items()})
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def _plain(value: bytes) -> bytes:
+    """JSON on one line for every reader: outside of texts, which cannot hold it as it is, a return is a blank."""
+    return value.replace(b"\r", b" ") if b"\r" in value else value

@@ -1,0 +1,406 @@
+"""The run: a file's rows in, a journal of results out, as many at once as the configuration allows."""
+
+import asyncio
+import hashlib
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from judges.evaluator import Evaluator
+from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
+from sinks.reports.reading import RESULTS_NAME
+from sinks.reports.results import CriterionInfo, End, Run
+from stream.config.model import Config
+from stream.config.sections.judges import JudgeConfig
+from stream.errors import StageError
+from stream.jobs.evaluate.formats import STDIN, Format, open_rows
+from stream.jobs.evaluate.journal import AWAY, Journal
+from stream.jobs.evaluate.process_pool import Brief, Crew
+from stream.jobs.evaluate.row_feed import Feed, Item, begun
+from stream.jobs.evaluate.row_judge import PAUSES, Judged, RowJudge, Sample
+from stream.jobs.evaluate.rows import FileError, Rows
+from stream.jobs.patient_evaluation import GIVE_UP_AFTER
+from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.evaluator import build_evaluator, open_verdicts
+
+# Rows that a process judges before it hands back what it found.
+_BATCH_ROWS = 32
+_BATCH_BYTES = 256 * 1024
+# A process takes a second to begin: so few rows are judged in the time.
+_FEW_ROWS = 300
+# Of many rows that could not be judged, so many are told.
+_TOLD = 20
+_LOOK_SECONDS = 0.05
+_WAIT_SECONDS = 0.005
+_WRITTEN = (RESULTS_NAME, TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be judged, and where the results go."""
+
+    file: str
+    """A path, or `-` for standard input."""
+
+    folder: Path
+    format: Format | None = None
+    limit: int | None = None
+    """Only the first so many rows of the file."""
+
+    share: float = 1.0
+    """Only so many of these, chosen by their ids."""
+
+    salt: str | None = None
+    """Which ones; None: those that the stream would choose."""
+
+    concurrency: int | None = None
+    """Rows judged at once; None: as the configuration says."""
+
+    processes: int | None = None
+    """Processes that judge; None: as many as there are cores, where no judge asks a model."""
+
+    restart: bool = False
+    """Throw away what is in the folder."""
+
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What was asked for, as a report tells it."""
+
+    away: str = AWAY
+    """What to do where the folder has results of something else, for people."""
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    total: float | None
+    done: float
+    before: float
+    """What of this was done before."""
+    rows: int
+    cost_usd: float | None
+    in_flight: int = 0
+    """Rows that are being judged."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    results: Path
+    before: int = 0
+    """Rows that were finished before it began."""
+    judged: int = 0
+    """Rows that it wrote results of."""
+    failed: int = 0
+    """Of these, rows that could not be read, or whose judges could not be reached."""
+    left_out: int = 0
+    """Rows that are not in the sample."""
+    cost_usd: float | None = None
+    problems: list[str] = field(default_factory=list)
+    """The first of what is wrong with rows, in words."""
+    interrupted: bool = False
+    gave_up: str | None = None
+    """Why it ended early: judges that cannot be reached."""
+    unreached: int = 0
+    """Rows in succession, the last one among them, whose judges could not be reached."""
+    missed: int = 0
+    """Rows in all whose judges could not be reached; the next run tries them again."""
+
+    blank: int = 0
+    """Rows that it judged with an empty question or answer, as the stream judges them."""
+
+    @property
+    def finished(self) -> bool:
+        return not self.interrupted and self.gave_up is None
+
+    def note(self, judged: Judged) -> None:
+        self.judged += 1
+        self.blank += judged.blank
+        if judged.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + judged.cost_usd
+        self.missed += judged.unreached and judged.evaluated
+        self.unreached = self.unreached + 1 if judged.unreached else 0
+        if judged.problem is None:
+            return
+        self.failed += 1
+        if len(self.problems) < _TOLD:
+            self.problems.append(f"row {judged.number}: {judged.problem}")
+        if self.unreached >= GIVE_UP_AFTER:
+            self.gave_up = judged.problem
+
+
+def evaluate(
+    config: Config,
+    request: Request,
+    *,
+    stop: threading.Event | None = None,
+    watch: Callable[[Progress], None] = lambda _progress: None,
+    pauses: Sequence[float] = PAUSES,
+) -> Outcome:
+    """Judges the rows of a file that have no result yet in the folder; `stop` ends it, and it can be taken up again.
+
+    Raises FileError, JournalError or StageError where it cannot go on.
+    """
+    stop, gone = stop or threading.Event(), threading.Event()
+    sample = Sample(share=request.share, salt=config.sampling.salt if request.salt is None else request.salt)
+    with ExitStack() as stack:
+        unwanted = lambda: stop.is_set() or gone.is_set()  # noqa: E731 - shorter than its name
+        rows = stack.enter_context(open_rows(request.file, request.format, config.input, unwanted))
+        evaluator = build_evaluator(config, open_verdicts(config.judges.cache))
+        run = _describe(config, request, rows, evaluator, sample)
+        crowd = _crowd(config, request)
+        _refuse_to_overwrite(request)
+        each = begun(rows, _name(request.file))
+        away = request.away
+        journal = stack.enter_context(Journal(request.folder, run, restart=request.restart, away=away))
+        feed = stack.enter_context(Feed(rows, each, journal.past, request.limit, gone, away=away))
+        work = _Work(config, feed, journal, stop=stop, watch=watch, total=rows.total)
+        started = time.monotonic()
+        judge = RowJudge(config, rows.input, evaluator, sample, pauses)
+        asyncio.run(work.here(judge, evaluator, crowd.at_once, crowd.alone))
+        if crowd.processes > 1 and not work.over:
+            work.apart(Brief(config=config, records=rows.input, sample=sample), crowd.processes)
+        work.finish(time.monotonic() - started)
+        return work.outcome
+
+
+def _refuse_to_overwrite(request: Request) -> None:
+    """Raises FileError where the rows stand in a file that the run, or its reports, would write."""
+    read = os.fstat(sys.stdin.fileno()) if request.file == STDIN else Path(request.file).stat()
+    for path in (request.folder / name for name in _WRITTEN):
+        if _is(path, read):
+            raise FileError(
+                f"this run would write its {path.name} over {_name(request.file)}: judge a copy of it, or write to "
+                "another folder"
+            )
+
+
+def _is(path: Path, known: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(known, path.stat())
+    except OSError:
+        return False
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+class _Work:
+    """The judging of what a feed has."""
+
+    def __init__(
+        self,
+        config: Config,
+        feed: Feed,
+        journal: Journal,
+        *,
+        stop: threading.Event,
+        watch: Callable[[Progress], None],
+        total: float | None,
+    ) -> None:
+        self._drain_seconds = config.worker.drain_seconds
+        self._feed, self._journal, self._stop = feed, journal, stop
+        self._watch, self._total = watch, total
+        self._done = 0.0
+        self.outcome = Outcome(results=journal.path, before=journal.past.rows)
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is begun: it was ended, or nothing more comes."""
+        return self._is_cut_short or self._feed.ended
+
+    @property
+    def _is_cut_short(self) -> bool:
+        return self._stop.is_set() or self.outcome.gave_up is not None
+
+    def _write(self, judged: Sequence[Judged], left_out: int = 0) -> None:
+        self.outcome.left_out += left_out
+        if judged:
+            self._journal.add(b"".join(each.line for each in judged))
+        for each in judged:
+            self.outcome.note(each)
+
+    def _show(self, position: float | None = None) -> None:
+        self._done = max(self._done, self._feed.position, position or 0.0)
+        found = self.outcome
+        in_flight = self._feed.taken - found.judged - found.left_out
+        self._watch(Progress(self._total, self._done, self._feed.position, found.judged, found.cost_usd, in_flight))
+
+    def finish(self, seconds: float) -> None:
+        """Tells how it ended, and writes the end of a run that came to it."""
+        outcome, feed, past = self.outcome, self._feed, self._journal.past
+        if feed.failure is not None:
+            raise feed.failure
+        complete = feed.ended and feed.taken == outcome.judged + outcome.left_out
+        outcome.interrupted = not complete and outcome.gave_up is None
+        if not outcome.finished:
+            return
+        if outcome.judged or not past.ended:
+            rows, spent = outcome.before + outcome.judged, past.seconds + seconds
+            self._journal.end(End(ended_at=datetime.now(UTC), rows=rows, seconds=spent))
+
+    # In this process
+
+    async def here(self, judge: RowJudge, evaluator: Evaluator, concurrency: int, most: float) -> None:
+        """So many rows at once, each begun when another is finished, and at most so many in all."""
+        turn = asyncio.Lock()
+        workers = [asyncio.create_task(self._judge_on(judge, turn, most)) for _ in range(concurrency)]
+        try:
+            await self._until_done(set(workers))
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await evaluator.aclose()
+
+    async def _until_done(self, working: "set[asyncio.Task[None]]") -> None:
+        """Waits for all; once it is over, for no longer than what is in flight may take."""
+        last = None
+        while working and (last is None or time.monotonic() < last):
+            done, working = await asyncio.wait(working, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+            for worker in done:
+                worker.result()
+            self._show()
+            if self._is_cut_short and last is None:
+                last = time.monotonic() + self._drain_seconds
+
+    async def _judge_on(self, judge: RowJudge, turn: asyncio.Lock, most: float) -> None:
+        while (item := await self._next(turn, most)) is not None:
+            judged = await judge.judge(item.row)
+            self._write([judged] if judged is not None else [], left_out=judged is None)
+            self._show(item.position)
+
+    async def _next(self, turn: asyncio.Lock, most: float) -> Item | None:
+        """The next row; one looks out for it at a time."""
+        async with turn:
+            while not self.over and self._feed.taken < most:
+                if items := self._feed.take():
+                    return items[0]
+                await asyncio.sleep(_WAIT_SECONDS)
+            return None
+
+    # In several
+
+    def apart(self, brief: Brief, processes: int) -> None:
+        """Batches of rows to whoever has least to do; what is given out when it is over is finished."""
+        with Crew(processes, brief) as crew:
+            try:
+                while not self.over:
+                    self._collect(crew, 0.0 if self._give(crew) else _WAIT_SECONDS)
+                while crew.busy:
+                    self._collect(crew, _LOOK_SECONDS)
+            except StageError:
+                # Whoever ends all processes at once, as an init system does, ends those that judge too.
+                if not self._stop.is_set():
+                    raise
+
+    def _give(self, crew: Crew) -> bool:
+        if not crew.free:
+            return False
+        batch: list[Item] = []
+        size = 0
+        while len(batch) < _BATCH_ROWS and size < _BATCH_BYTES and (items := self._feed.take()):
+            batch += items
+            size += len(items[0].row.value)
+        if batch:
+            crew.give([item.row for item in batch])
+            self._show(batch[-1].position)
+        return bool(batch)
+
+    def _collect(self, crew: Crew, seconds: float) -> None:
+        for done in crew.collect(seconds):
+            self._write(done.judged, done.left_out)
+        self._show()
+
+
+class _Crowd(NamedTuple):
+    at_once: int
+    """Rows judged at once in this process."""
+
+    alone: float
+    """Rows that it judges before others are called."""
+
+    processes: int
+
+
+def cores() -> int:
+    """Those that this process may use, where the system tells; else those that there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _crowd(config: Config, request: Request) -> _Crowd:
+    """Who judges. Judges that run in processes never wait: they are as fast with one row after the other."""
+    single = [judge for judge in config.judges.everyone if not judge.runs_in_processes]
+    if single:
+        if request.processes not in (None, 1):
+            raise StageError(_why_not_in_processes(single[0]))
+        return _Crowd(request.concurrency or config.worker.concurrency, math.inf, 1)
+    processes = request.processes or cores()
+    few = _FEW_ROWS if request.processes is None else 0
+    return _Crowd(request.concurrency or 1, few if processes > 1 else math.inf, processes)
+
+
+def _why_not_in_processes(judge: JudgeConfig) -> str:
+    if judge.asked_model is not None:
+        return "judges that ask a model keep to their limits in one process; leave out --processes"
+    return f"the judge {judge.name} runs in one process only; leave out --processes"
+
+
+# What the first line says
+
+
+def _describe(config: Config, request: Request, rows: Rows, evaluator: Evaluator, sample: Sample) -> Run:
+    parameters: dict[str, JsonValue] = {
+        "options": dict(request.options),
+        "limit": request.limit,
+        "sample": {"share": sample.share, "salt": sample.salt} if sample.share < 1.0 else None,
+        "input": rows.input.model_dump(mode="json"),
+        "judges": config.judges.model_dump(mode="json"),
+        "composite": config.composite.model_dump(mode="json"),
+    }
+    return Run(
+        name=STDIN if request.file == STDIN else Path(request.file).name,
+        input_digest=_digest(request.file),
+        started_at=datetime.now(UTC),
+        evaluator=evaluator.info,
+        criteria=_criteria(config),
+        parameters=parameters,
+        columns=rows.columns,
+    )
+
+
+def _digest(file: str) -> str | None:
+    """Of the bytes of a file that can be read twice."""
+    if file == STDIN or not Path(file).is_file():
+        return None
+    with Path(file).open("rb") as source:
+        return f"sha256:{hashlib.file_digest(source, 'sha256').hexdigest()}"
+
+
+def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
+    chosen = chosen_criteria(config.criteria)
+    return tuple(
+        CriterionInfo(
+            name=name,
+            title=criterion.title.en,
+            question=criterion.question.en,
+            weight=config.composite.weights.get(name, 1.0),
+            bounds=criterion.scale.bounds,
+            choices=[(choice.label.en, choice.value) for choice in criterion.worst_first or criterion.scale.choices],
+            safety=name == config.composite.safety,
+        )
+        for name, criterion in chosen.items()
+    )

@@ -1,0 +1,179 @@
+"""A service: stages in one process, with the metrics, health and web server they share."""
+
+import gc
+import os
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+
+from judges.evaluation import Evaluation
+from sinks.base import Sink
+from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.web.health import Health, health_routes
+from sinks.web.metrics import metrics_routes
+from sinks.web.server import WebServer
+from sinks.web.tls import CertificateError, server_tls
+from stream.config.model import Config
+from stream.config.sections.stages import HttpConfig
+from stream.errors import INTERRUPTED, StageError
+from stream.monitor.stage import MonitorStage
+from stream.monitor.state import Monitor
+from stream.sampler.stage import Sampler
+from stream.service.broker_probe import BrokerProbe
+from stream.service.setup.evaluator import build_evaluator, open_verdicts
+from stream.service.stage_thread import Runnable, StageThread, Watchdog
+from stream.service.telemetry import telemetry_of
+from stream.worker.stage import Worker
+
+# Time for the stages to stop, beyond what the worker takes to finish what is in flight.
+_JOIN_SECONDS = 20.0
+
+
+# Time for a process to end once its main thread is done.
+_EXIT_SECONDS = 10.0
+
+
+# Whoever pressed Ctrl-C twice does not want to wait.
+_LEAVE_SECONDS = 0.5
+
+
+# Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, none in a cycle:
+# a sampler would spend a fifth of its time on it.
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+class Service:
+    """Runs the chosen stages in threads from `with` to the end of the block."""
+
+    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink[Evaluation]] = ()) -> None:
+        """The sinks are told of what a worker among the stages has published."""
+        self.config = config
+        self._sinks = sinks
+        self.registry = CollectorRegistry()
+        self.metrics = PipelineMetrics(self.registry)
+        self._scores = score_metrics(config, self.registry)
+        self.monitor = Monitor(config.monitor, self.metrics, self._scores, safety=config.composite.safety)
+        self.health = Health()
+        self._stages = [self._make(stage) for stage in stages]
+        self._threads: list[StageThread] = []
+        self._stack = ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        relax_collector()
+        with ExitStack() as stack:
+            self.url = self._start_web_server(stack).url
+            for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
+                telemetry = stack.enter_context(telemetry_of(self.config))
+                worker.sinks += [] if telemetry is None else [telemetry]
+            probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
+            for stage in self._stages:
+                watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
+                thread = StageThread(stage, self.health, self._patience(), watchdog)
+                self._threads.append(stack.enter_context(thread))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        # All at once: a worker that drains must not wait for the monitor to stop first.
+        for thread in self._threads:
+            thread.ask_to_stop()
+        interrupted = kind is KeyboardInterrupt
+        try:
+            self._stack.close()
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+        finally:
+            # An interrupted join makes Python take a thread for ended that is not.
+            if interrupted or any(thread.is_alive for thread in self._threads):
+                end = (INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
+                threading.Thread(target=_end_with_main_thread, args=end, name="last-resort", daemon=True).start()
+        if kind is None:
+            for thread in self._threads:
+                thread.check()
+
+    def check(self) -> None:
+        """Raises what ended a stage, if one has ended, and ends one that has stopped moving. To be called often."""
+        for thread in self._threads:
+            thread.check()
+            thread.watch()
+
+    def _patience(self) -> float:
+        return _JOIN_SECONDS + self.config.worker.drain_seconds
+
+    def _stall_seconds(self, stage: Stage) -> float:
+        if stage is Stage.WORKER:
+            return self.config.worker.stall_seconds
+        return self.config.monitor.stall_seconds if stage is Stage.MONITOR else 0.0
+
+    def _make(self, stage: Stage) -> Runnable:
+        if stage is Stage.SAMPLER:
+            config = self.config
+            sampling = SamplingMetrics(self.registry, apps=config.metrics.apps, reserved=config.objectives.apps)
+            return Sampler(self.config, self.metrics, sampling)
+        if stage is Stage.WORKER:
+            return Worker(
+                self.config,
+                build_evaluator(self.config, open_verdicts(self.config.judges.cache)),
+                self.metrics,
+                self._sinks,
+            )
+        detection = DetectionMetrics(self.registry, self._scores.apps)
+        return MonitorStage(self.config, self.monitor, detection)
+
+    def _start_web_server(self, stack: ExitStack) -> WebServer:
+        http = self.config.http
+        server = WebServer(
+            [*metrics_routes(self.registry), *health_routes(self.health)],
+            index="streamjury: /metrics /healthz /readyz",
+            host=http.host,
+            port=http.port,
+            token=http.token.get_secret_value() if http.token is not None else None,
+            tls=_tls(http),
+        )
+        try:
+            return stack.enter_context(server)
+        except OSError as error:
+            raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
+
+
+def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
+    """The metrics of scores, told apart and compared with the objective as the configuration says."""
+    return ScoreMetrics(
+        registry,
+        labels=config.metrics.labels,
+        top=config.metrics.top,
+        apps=config.metrics.apps,
+        reserved=config.objectives.apps,
+        good_score=lambda app: config.objectives.for_app(app)[0],
+    )
+
+
+def _tls(http: HttpConfig) -> ssl.SSLContext | None:
+    if http.certificate is None or http.key is None:
+        return None
+    try:
+        return server_tls(http.certificate, http.key)
+    except CertificateError as error:
+        raise StageError(f"http.{error.part}: {error}") from error
+
+
+def _end_with_main_thread(status: int, seconds: float) -> None:
+    """Ends the process, if need be, some time after its main thread.
+
+    A stage that hangs is left behind; threads that it started, Faust's among them, would keep the process alive.
+    """
+    threading.main_thread().join()
+    time.sleep(seconds)
+    os._exit(status)
+
+
+def relax_collector() -> None:
+    """Has Python's collector of cycles run less often, in all of this process."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)

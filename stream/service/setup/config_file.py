@@ -1,0 +1,56 @@
+"""The configuration file: which one it is, reading it with all its problems told at once, and writing it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from judges.problems import Problem
+from judges.strictyaml import UnreadableError, read_file, to_yaml
+from stream.config.model import Config
+from stream.service.setup.draft import Draft
+from stream.service.setup.overrides import lay_overrides
+from stream.service.setup.problems import ConfigError
+from stream.service.setup.references import find_beside, resolve_references
+from stream.service.setup.validation import validated
+
+__all__ = ["DEFAULT_FILE", "ConfigError", "Problem", "dump", "find", "load", "to_yaml"]
+
+DEFAULT_FILE = Path("streamjury.yaml")
+FILE_VARIABLE = "STREAMJURY_CONFIG"
+
+
+def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file to read: the one asked for, else the one in STREAMJURY_CONFIG, else ./streamjury.yaml if it is there."""
+    if path is not None:
+        return path
+    if environ.get(FILE_VARIABLE):
+        return Path(environ[FILE_VARIABLE])
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """The configuration in one file, or the defaults without one, under the overrides of the environment.
+
+    1. The file is read as YAML. What is not YAML is the only problem reported: nothing after it would be certain.
+    2. References to the environment in its values are replaced, and files that it names are looked for beside it.
+    3. Overrides are laid over it.
+    4. The result is validated, and all problems of the steps 1 to 4 are raised together. Judges and criteria without
+       any are put together as the workers will do it, and what does not go together is a problem too.
+    """
+    draft = Draft()
+    try:
+        data = read_file(path, draft) if path is not None else None  # 1
+    except UnreadableError as error:
+        raise ConfigError(path, [error.problem]) from None
+    draft.data = {} if data is None else resolve_references(data, environ, draft)  # 2
+    if path is not None:
+        find_beside(path, draft)
+    lay_overrides(environ, draft)  # 3
+    config = validated(draft)  # 4
+    if config is None or draft.problems:
+        raise ConfigError(path, draft.all_problems())
+    return config
+
+
+def dump(config: Config) -> str:
+    """The effective configuration as a file would have it, with secrets as '***'."""
+    return to_yaml(config.model_dump(mode="json")).replace("${", "$${")

@@ -1,0 +1,157 @@
+"""Assembly: the evaluator that a configuration describes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from judges.cache import DiskStore, MemoryStore, VerdictStore
+from judges.composite import MultiCriteria
+from judges.criteria import Criterion
+from judges.evaluator import Evaluator
+from judges.judge import Judge
+from judges.models.redaction import Redactor
+from judges.panel import Panel
+from judges.panel.cascade import Cascade
+from judges.problems import InconsistentError, Loc
+from stream.config.criteria import composed
+from stream.config.judge_kinds.base import SharedParts
+from stream.config.model import Config
+from stream.config.sections.judges import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
+from stream.errors import StageError
+from stream.service.setup.criteria_files import chosen_criteria
+
+VERSION = metadata.version("streamjury")
+
+
+def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Evaluator:
+    """The configured panel on the configured criteria; raises InconsistentError where they do not go together.
+
+    With a store, judges that ask a model give verdicts again that are in it.
+    """
+    multi = composed(chosen_criteria(config.criteria), config.composite)
+    strangers: list[tuple[Loc, str]] = [
+        (("judges", *loc), message) for loc, message in config.judges.strangers(multi.criteria)
+    ]
+    if strangers:
+        raise InconsistentError(strangers)
+    panel = _panel(config.judges, multi, verdicts)
+    problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
+    if problems:
+        raise InconsistentError(problems)
+    return Evaluator(
+        multi,
+        panel,
+        safety_vote=config.composite.safety_vote,
+        language=config.judges.language,
+        version=VERSION,
+        excerpt_chars=config.worker.excerpt_chars,
+    )
+
+
+# The judges
+
+
+def open_verdicts(config: CacheConfig) -> VerdictStore | None:
+    """Where verdicts are kept to be given again, if they are."""
+    if not config.entries:
+        return None
+    if config.path is None:
+        return MemoryStore(config.entries, config.seconds)
+    try:
+        return DiskStore(Path(config.path), config.entries, config.seconds)
+    except OSError as error:
+        raise StageError(f"judges.cache.path: {error}") from error
+
+
+def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | None) -> Panel:
+    shared = SharedParts(redactor=Redactor(config.redaction.kinds, config.redaction.custom), verdicts=verdicts)
+    return Panel(
+        judges=_judges(config.panel, ("judges", "panel"), shared),
+        reserves=_judges(config.reserves, ("judges", "reserves"), shared),
+        combine=config.combine,
+        weights=config.weights,
+        quorum=config.quorum,
+        exclude_family=config.exclude_family,
+        stop_early=config.stop_early,
+        cascade=_cascade(config.cascade),
+        frugal=_frugal(config.panel),
+        safety=frozenset() if multi.safety is None else frozenset({multi.safety}),
+    )
+
+
+def _cascade(config: CascadeConfig | None) -> Cascade | None:
+    if config is None:
+        return None
+    return Cascade(
+        first=config.first, min_agreement=config.min_agreement, threshold=config.threshold, margin=config.margin
+    )
+
+
+def _frugal(panel: Sequence[JudgeConfig]) -> Cascade | None:
+    """The cheapest judge first; of several, the one that is named first."""
+    if len(panel) < 2:
+        return None
+    return Cascade(first=(min(panel, key=lambda judge: judge.relative_cost).name,))
+
+
+def _judges(configs: Sequence[JudgeConfig], loc: Loc, shared: SharedParts) -> tuple[Judge, ...]:
+    return tuple(_judge(config, (*loc, place), shared) for place, config in enumerate(configs))
+
+
+def _judge(config: JudgeConfig, loc: Loc, shared: SharedParts) -> Judge:
+    try:
+        return config.build(shared)
+    except InconsistentError as error:
+        raise InconsistentError(((*loc, *inner), message) for inner, message in error.found) from error
+
+
+# Whether judges and criteria go together: known before anybody is asked
+
+
+def _idle(panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
+    """Judges that are kept for what they cannot judge, and those that would never be asked."""
+    seats = (("panel", panel.judges, config.panel), ("reserves", panel.reserves, config.reserves))
+    for key, judges, configs in seats:
+        for place, (judge, settings) in enumerate(zip(judges, configs, strict=True)):
+            wanted = settings.only_criteria
+            loc: Loc = ("judges", key, place)
+            if wanted is not None:
+                yield from (((*loc, "criteria", at), why) for at, why in _impossible(judge, wanted, criteria))
+            elif len(panel.members) > 1 and all(judge.why_not(criterion) for criterion in criteria.values()):
+                yield loc, f"can judge by none of the criteria ({judge.why_not(next(iter(criteria.values())))})"
+
+
+def _impossible(judge: Judge, names: Sequence[str], criteria: Mapping[str, Criterion]) -> Iterator[tuple[int, str]]:
+    for number, name in enumerate(names):
+        reason = judge.why_not(criteria[name])
+        if reason is not None:
+            yield number, f"this judge cannot judge by it: {reason}"
+
+
+def _unjudged(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
+    """Criteria that would never have a verdict, at the key that keeps them from it."""
+    apart = _apart(criteria.values())
+    if apart is not None:
+        yield ("judges", "combine"), apart
+    for criterion in criteria.values():
+        problem = panel.why_not(criterion)
+        if problem is None:
+            continue
+        able = sum(judge.refusal(criterion) is None for judge in panel.judges)
+        key = "panel" if not able else "quorum" if able < (panel.quorum or 1) else "combine"
+        if key == "combine" and apart is not None:
+            continue  # another way to combine would only move the problem to another criterion
+        yield ("judges", key), f"{criterion.name} would never have a verdict: {problem}"
+
+
+def _apart(criteria: Iterable[Criterion]) -> str | None:
+    """What is wrong with criteria of which some can only be voted on and others only be averaged."""
+    every = list(criteria)
+    ranges = [each.name for each in every if each.scale.kind == "range"]
+    voted = [each.name for each in every if each.scale.bounds is None]
+    if not ranges or not voted:
+        return None
+    return (
+        f"one panel cannot combine both {', '.join(ranges)} (a range, which has no majority) and {', '.join(voted)} "
+        "(options without scores, which have no mean); drop one of them, or give the options scores"
+    )

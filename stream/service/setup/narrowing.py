@@ -1,0 +1,108 @@
+"""A configuration made narrower for one run: some of its criteria and judges, and other parameters of the models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from judges.problems import InconsistentError, Problem, unknown
+from stream.config.criteria import choose_criteria
+from stream.config.model import Config
+from stream.service.setup.criteria_files import read_criteria_files
+from stream.service.setup.draft import Draft
+from stream.service.setup.problems import ConfigError
+from stream.service.setup.validation import validated
+
+_SEATS = ("panel", "reserves")
+
+
+def narrowed(
+    config: Config,
+    *,
+    criteria: Sequence[str] = (),
+    judges: Sequence[str] = (),
+    seed: int | None = None,
+    temperature: float | None = None,
+) -> Config:
+    """The configuration with only these criteria and judges, where any are named; raises ConfigError.
+
+    The criterion that decides about safety stays in any case: without its verdict no answer passes.
+    """
+    data = config.model_dump()
+    if judges:
+        _keep_judges(data, config, judges)
+    if criteria:
+        _keep_criteria(data, config, criteria)
+    for seats in _SEATS:
+        for judge in data["judges"][seats]:
+            wanted = {"seed": seed, "temperature": temperature}
+            judge.update({key: value for key, value in wanted.items() if value is not None and key in judge})
+    return _checked(data)
+
+
+def _keep_judges(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
+    """Those named are the panel; nobody stands in for them."""
+    known = [judge.name for judge in (*config.judges.panel, *config.judges.reserves)]
+    strangers = [
+        Problem(path=f"--judge {each}", message=unknown("judge", each, known)) for each in names if each not in known
+    ]
+    if strangers:
+        raise ConfigError(None, strangers)
+    section = data["judges"]
+    section["panel"] = [each for each in (*section["panel"], *section["reserves"]) if each["name"] in names]
+    section["reserves"] = []
+    _forget_absent(section)
+
+
+def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
+    """Those named; what the configuration says about others is left out, and who was kept for those is."""
+    safety = config.composite.safety
+    kept = _criteria_called(names, config.criteria.files)
+    data["criteria"]["use"] = [*names] if safety in kept else [*names, safety]
+    kept.add(safety)
+    composite = data["composite"]
+    for key in ("weights", "thresholds", "target_options"):
+        composite[key] = {name: value for name, value in composite[key].items() if name in kept}
+    composite["required"] = [name for name in composite["required"] if name in kept]
+    # They are about the stream, and may be about criteria that are not judged here.
+    data["objectives"] = {}
+    section = data["judges"]
+    for seats in _SEATS:
+        for judge in section[seats]:
+            if judge.get("criteria"):
+                judge["criteria"] = [name for name in judge["criteria"] if name in kept]
+        section[seats] = [judge for judge in section[seats] if judge.get("criteria") != []]
+    _forget_absent(section)
+
+
+def _criteria_called(names: Sequence[str], files: Sequence[str]) -> set[str]:
+    try:
+        return set(choose_criteria(names, read_criteria_files(files)))
+    except InconsistentError as error:
+        found = [(names[loc[0]] if loc and isinstance(loc[0], int) else "", message) for loc, message in error.found]
+        problems = [Problem(path=f"--criteria {name}".strip(), message=message) for name, message in found]
+        raise ConfigError(None, problems) from None
+
+
+def _forget_absent(section: dict[str, Any]) -> None:
+    """Leaves out what is said about judges that are not there any more."""
+    panel = [judge["name"] for judge in section["panel"]]
+    seated = [*panel, *(judge["name"] for judge in section["reserves"])]
+    section["weights"] = {name: weight for name, weight in section["weights"].items() if name in seated}
+    if section["quorum"] is not None:
+        section["quorum"] = min(section["quorum"], len(panel)) or None
+    cascade = section["cascade"]
+    if cascade is not None:
+        cascade["first"] = [name for name in cascade["first"] if name in panel]
+        if len(cascade["first"]) in (0, len(panel)):
+            section["cascade"] = None
+
+
+def _checked(data: Mapping[str, Any]) -> Config:
+    """Validates as a file is validated; keys have been let in already."""
+    draft = Draft(data=data)
+    for seats in _SEATS:
+        places = range(len(data["judges"][seats]))
+        draft.from_environment |= {("judges", seats, place, "api_key") for place in places}
+    config = validated(draft)
+    if config is None or draft.problems:
+        raise ConfigError(None, draft.all_problems())
+    return config

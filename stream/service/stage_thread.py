@@ -1,0 +1,194 @@
+"""A stage in a thread of its own, and the watchdog that notices when it stops making progress."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from sinks.metrics import Stage
+from sinks.web.health import Health
+from stream.errors import StageError, StreamjuryError
+from stream.logs import log_context
+
+log = logging.getLogger(__name__)
+
+
+# A stage that has not come round for this long hangs: longer than a revoke may take, shorter than patience.
+_STALL_SECONDS = 60.0
+
+
+# Time to stop for a stage that has stopped moving: it will hardly use it, and the others wait.
+_STALLED_JOIN_SECONDS = 5.0
+
+
+# A process that was itself held up (a paused container, a machine short of memory) must not blame its stages for it.
+_LONGEST_LOOK_SECONDS = 5.0
+
+
+class Pulse(Protocol):
+    """What tells from outside whether a stage does its work."""
+
+    @property
+    def moved_at(self) -> float:
+        """When it last came round, on the monotonic clock."""
+        ...
+
+    @property
+    def assigned(self) -> bool:
+        """Whether it has partitions to work on."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from handing on what it has done, if something does."""
+        ...
+
+    @property
+    def backlog(self) -> int:
+        """Records that it could work on now, as last seen."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """Grows with the records it has finished."""
+        ...
+
+
+class Runnable(Protocol):
+    """A stage as its service sees it."""
+
+    stage: Stage
+
+    @property
+    def pulse(self) -> Pulse: ...
+
+    def run(self, stop: threading.Event) -> None: ...
+
+
+class Watchdog:
+    """Notices that a stage has stopped moving: work waits and none is finished, or its thread does not come round.
+
+    Time does not count while the broker does not answer. For the work, it does not count either while the stage itself
+    says what keeps it, and begins anew whenever there is nothing to do.
+    """
+
+    def __init__(
+        self,
+        stage: Runnable,
+        seconds: float,
+        broker_answers: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """After `seconds` without a finished record it is time to end; 0 never is.
+
+        A thread may take its time, and hand partitions over, whatever `seconds` are.
+        """
+        self._stage = stage
+        self._seconds = seconds
+        self._silence = max(seconds, _STALL_SECONDS)
+        self._broker_answers = broker_answers
+        self._clock = clock
+        self._looked_at = clock()
+        self._moved_at = stage.pulse.moved_at
+        self._done = stage.pulse.done
+        self._silent = 0.0
+        self._idle = 0.0
+
+    def look(self) -> str | None:
+        """What is wrong, or None. It counts time from look to look."""
+        now = self._clock()
+        passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS) if self._broker_answers() else 0.0
+        self._looked_at = now
+        self._look_at_thread(passed)
+        self._look_at_work(passed)
+        if not self._seconds:
+            return None
+        if self._silent > self._silence:
+            return f"it has not come round for {self._silent:.0f} s"
+        if self._idle > self._seconds:
+            return f"{self._stage.pulse.backlog} records waiting and none finished for {self._idle:.0f} s"
+        return None
+
+    def _look_at_thread(self, passed: float) -> None:
+        moved_at, before = self._stage.pulse.moved_at, self._moved_at
+        self._moved_at = moved_at
+        self._silent = self._silent + passed if moved_at == before else 0.0
+
+    def _look_at_work(self, passed: float) -> None:
+        pulse, before = self._stage.pulse, self._done
+        self._done = pulse.done
+        if self._done != before or pulse.backlog <= 0 or not pulse.assigned:
+            self._idle = 0.0
+        elif pulse.problem is None:
+            self._idle += passed
+
+
+class StageThread:
+    """One stage in a thread of its own."""
+
+    def __init__(self, stage: Runnable, health: Health, patience: float, watchdog: Watchdog) -> None:
+        self.stop = threading.Event()
+        self._watchdog = watchdog
+        self._patience = patience
+        self._asked_at = 0.0
+        self._stage = stage
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=stage.stage.value, daemon=True)
+        health.add(stage.stage.value, alive=self._alive, ready=self._ready)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def ask_to_stop(self) -> None:
+        if not self.stop.is_set():
+            self._asked_at = time.monotonic()
+            self.stop.set()
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self.ask_to_stop()
+        if kind is not KeyboardInterrupt:  # a second Ctrl-C, which came while another stage was waited for
+            self._thread.join(max(0.0, self._asked_at + self._patience - time.monotonic()))
+        if self._thread.is_alive() and self._error is None:
+            self._error = StageError(f"it did not stop within {self._patience:.0f} seconds")
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise StageError(f"the {self._stage.stage} ended: {_in_words(self._error)}") from self._error
+
+    def watch(self) -> None:
+        """Raises when the stage has stopped moving, and has it waited for no longer than makes sense."""
+        problem = self._watchdog.look()
+        if problem is not None:
+            self._patience = min(self._patience, _STALLED_JOIN_SECONDS)
+            raise StageError(
+                f"the {self._stage.stage} stopped moving: {problem}; it ends so that its supervisor starts it anew"
+            )
+
+    def _run(self) -> None:
+        try:
+            with log_context(stage=self._stage.stage.value):
+                self._stage.run(self.stop)
+        except BaseException as error:  # handed to the main thread, which ends the process
+            self._error = error
+            if not isinstance(error, StreamjuryError):
+                log.exception("the %s broke", self._stage.stage)
+
+    def _alive(self) -> str | None:
+        if self._error is not None or not self._thread.is_alive():
+            return f"ended: {_in_words(self._error) if self._error else 'stopped'}"
+        silent = time.monotonic() - self._stage.pulse.moved_at
+        return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
+
+    def _ready(self) -> str | None:
+        return self._stage.pulse.problem if self._stage.pulse.assigned else "no partitions assigned"
+
+
+def _in_words(error: BaseException) -> str:
+    """Our own errors are written to be read; others may have no words at all."""
+    return str(error) if isinstance(error, StreamjuryError) else f"{type(error).__name__}: {error}"

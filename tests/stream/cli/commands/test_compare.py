@@ -1,0 +1,308 @@
+"""`streamjury compare`: what it prints, writes and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from judges.evaluation import CompositeStatus
+from stream.cli.commands.compare import folders_of
+from stream.cli.main import main
+from tests.stream.jobs.compare.files import CLARITY, ERRORS, GROUNDED, falling, level, row, verdict, write
+
+HOSTILE = "Why? | [x](javascript:y) <script>alert(1)</script> `code` \x1b[31m*bold*"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> None:
+    """Two folders of results with four rows, three of them on both sides, and a file of labels."""
+    for name, clarity, numbers in (("a", (4, 3, 0, 2), (1, 2, 3)), ("b", (4, 2, 3, 2), (2, 3, 4))):
+        (tmp_path / name).mkdir()
+        rows = [
+            row(
+                number,
+                {
+                    "clarity": level(CLARITY, clarity[number - 1], judges=_verdicts(clarity[number - 1])),
+                    "errors": falling(number),
+                },
+                composite=clarity[number - 1] / 4,
+                status=CompositeStatus.UNSAFE if clarity[number - 1] == 0 else CompositeStatus.OK,
+                cost=2.0 if name == "a" else 1.0,
+                question=HOSTILE,
+            )
+            for number in numbers
+        ]
+        write(tmp_path / name / "results.jsonl", rows, [CLARITY, ERRORS], fingerprint=name * 16)
+    (tmp_path / "labels.csv").write_text("id,clarity,comment\nr-2,3,good\nr-3,1,\n", "utf-8")
+
+
+def _verdicts(value: int) -> list[Any]:
+    return [verdict("strict", CLARITY, max(0, value - 1)), verdict("mild", CLARITY, value)]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["compare", *arguments])
+
+
+def line(output: str, first: str, title: str) -> list[str]:
+    """The cells of a line of the table with this title."""
+    _, _, table = output.partition(f"\n{title}\n" if not output.startswith(title) else f"{title}\n")
+    return next(each.split() for each in table.splitlines() if each.split()[:1] == [first])
+
+
+@pytest.mark.usefixtures("results")
+def test_two_results_are_compared_in_tables() -> None:
+    result = run("a", "b")
+    assert result.exit_code == 0, result.output
+    assert line(result.stdout, "clarity", "Agreement")[:6] == ["clarity", "2", "0", "0", "0", "%"]
+    assert line(result.stdout, "clarity", "Mean scores")[:5] == ["clarity", "2", "0.375", "0.625", "+0.250"]
+    assert "only in A: r-1" in result.stdout
+    assert "only in B: r-4" in result.stdout
+    assert "unsafe → ok" in result.stdout
+    assert line(result.stdout, "cost", "Cost and latency") == ["cost", "in", "all", "$4.00", "$2.00"]
+
+
+@pytest.mark.usefixtures("results")
+def test_the_same_in_json_has_every_number_or_its_reason() -> None:
+    found = json.loads(run("a", "b", "--json").stdout)
+    comparison = found["comparison"]
+    assert comparison["rows"] == 2
+    assert comparison["only"] == {"A": ["r-1"], "B": ["r-4"]}
+    assert comparison["criteria"]["clarity"]["same"] == {"value": 0.0, "reason": None}
+    assert comparison["criteria"]["errors"]["kappa"] == {"value": None, "reason": "a range has no classes"}
+    assert comparison["composite"]["mean"] == {"A": 0.375, "B": 0.625}
+    assert [each["id"] for each in comparison["changed_most"]] == ["r-3", "r-2"]
+    assert comparison["changed_most"][0]["status"] == {"A": "unsafe", "B": "ok"}
+    assert comparison["expenses"]["B"]["cost_usd"]["mean"] == 1.0
+    assert found["sides"]["A"]["evaluator"]["fingerprint"] == "a" * 16
+    assert "labels" not in found
+
+
+@pytest.mark.usefixtures("results")
+def test_labels_are_held_against_both_sides() -> None:
+    result = run("a", "b", "--labels", "labels.csv", "--json")
+    found = json.loads(result.stdout)["labels"]
+    assert found["A"]["criteria"]["clarity"]["accuracy"]["value"] == 0.5
+    assert found["B"]["criteria"]["clarity"]["accuracy"]["value"] == 0.0
+    assert found["A"]["criteria"]["clarity"]["calibration"]["error"]["value"] == pytest.approx(0.125)
+    assert "columns name no criterion and are not read: comment" in result.stderr
+
+
+@pytest.mark.usefixtures("results")
+def test_names_of_columns_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("id,clarity,\x1b[31mred\nr-2,3,good\n", "utf-8")
+    result = run("a", "b", "--labels", "labels.csv")
+    assert "not read:  [31mred" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+@pytest.mark.usefixtures("results")
+def test_one_side_is_enough_for_labels() -> None:
+    result = run("a", "--labels", "labels.csv")
+    assert result.exit_code == 0, result.output
+    assert line(result.stdout, "clarity", "A and the labels: 2 rows")[:4] == ["clarity", "2", "0", "50"]
+    assert "Rows that changed most" not in result.stdout
+
+
+@pytest.mark.usefixtures("results")
+def test_two_judges_of_one_file_are_compared() -> None:
+    found = json.loads(run("a", "--judges", "strict,mild", "--json").stdout)
+    assert found["comparison"]["composite"] is None
+    assert found["comparison"]["criteria"]["clarity"]["difference"]["mean"] == pytest.approx(0.5 / 3)
+    assert found["comparison"]["expenses"]["strict"]["latency_ms"]["p50"] == 100.0
+
+
+@pytest.mark.usefixtures("results")
+def test_the_tables_are_written_as_markdown_in_which_texts_stay_texts(tmp_path: Path) -> None:
+    result = run("a", "b", "--output", "out.md")
+    assert result.exit_code == 0, result.output
+    assert "written to out.md" in result.stderr
+    text = (tmp_path / "out.md").read_text("utf-8")
+    assert text.startswith("# Comparison\n")
+    tables = [each for each in text.splitlines() if each.startswith("|")]
+    assert "| clarity | 2 | 0.375 | 0.625 | +0.250 |" in "\n".join(tables)
+    for hostile in ("<script>", "[x]", "`code`", "*bold*", "\x1b", "? | "):
+        assert hostile not in text
+
+
+@pytest.mark.usefixtures("results")
+def test_judged_texts_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in run("a", "b").stdout
+
+
+@pytest.mark.usefixtures("results")
+def test_so_many_changed_rows_are_shown_as_asked_for() -> None:
+    assert len(json.loads(run("a", "b", "--changed", "1", "--json").stdout)["comparison"]["changed_most"]) == 1
+    assert "2 of 2 rows differ" in run("a", "b", "--changed", "0").stdout
+
+
+@pytest.mark.usefixtures("results")
+def test_a_comparison_with_itself_is_equal_and_says_that_the_evaluator_is_the_same() -> None:
+    result = run("a", "a")
+    assert "0 of 3 rows differ" in result.stdout
+    assert "both were judged by the same evaluator" in result.stdout
+
+
+def test_criteria_of_one_side_and_other_inputs_are_told(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY], digest="1", finished=False)
+    found = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
+    write(tmp_path / "b.jsonl", [row(1, found)], [CLARITY, GROUNDED], digest="2")
+    result = run("a.jsonl", "b.jsonl")
+    assert "the two judged files are not the same; rows are matched by their ids" in result.stdout
+    assert "only b.jsonl has groundedness" in result.stdout
+    assert "the run has not finished: a.jsonl" in result.stdout
+
+
+def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Path) -> None:
+    both = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
+    unweighted = GROUNDED.model_copy(update={"weight": 0.0})
+    write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY])
+    write(tmp_path / "b.jsonl", [row(1, both)], [CLARITY, GROUNDED])
+    write(tmp_path / "c.jsonl", [row(1, both)], [CLARITY, unweighted])
+    note = "composite: the two are made of different criteria and are not comparable"
+    for other, comparable in (("b.jsonl", False), ("c.jsonl", True)):
+        output = run("a.jsonl", other).stdout
+        agreement, _, means = output.partition("Mean scores")
+        assert (note in agreement, note in means) == (not comparable, not comparable)
+        assert json.loads(run("a.jsonl", other, "--json").stdout)["comparison"]["composite"]["comparable"] is comparable
+
+
+@pytest.mark.usefixtures("results")
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["a"], 2, "give two results to compare, or with one of them --labels or --judges"),
+        (["a", "b", "a"], 2, "two results can be compared, not 3"),
+        (["a", "b", "--judges", "strict,mild"], 2, "--judges compares two judges inside one results file"),
+        (["a", "--judges", "strict"], 2, "'strict' is not two names with a comma between them"),
+        (["a", "--judges", "strict,strict"], 2, "'strict,strict' is not two names"),
+        (["a", "--judges", "strict,lax"], 1, "has no verdict of a judge 'lax'; its judges are: mild, strict"),
+        (["a", "nothing"], 1, "nothing: cannot be read"),
+        (["a", "labels.csv"], 1, "labels.csv, line 1:"),
+        (["a", "b", "--labels", "none.csv"], 1, "none.csv: cannot be read: no such file or directory"),
+        (["a", "b", "--output", "no/where.md"], 1, "no/where.md cannot be written: no such file or directory"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(arguments: list[str], status: int, message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == status
+    assert message in result.stderr
+
+
+def test_results_without_a_common_row_are_an_error(tmp_path: Path) -> None:
+    for name, number in (("a.jsonl", 1), ("b.jsonl", 2)):
+        write(tmp_path / name, [row(number, {"clarity": level(CLARITY, 1)})], [CLARITY])
+    result = run("a.jsonl", "b.jsonl")
+    assert result.exit_code == 1
+    assert "a.jsonl and b.jsonl have no row in common" in result.stderr
+
+
+# Two configurations
+
+CONFIG = "judges:\n  panel:\n    - kind: local\n"
+ROWS = [
+    {
+        "id": "q-1",
+        "question": "How long does delivery take?",
+        "answer": "Two to four days.",
+        "contexts": [{"id": "c", "text": "Delivery takes two to four days."}],
+    },
+    {
+        "id": "q-2",
+        "question": "Can I return shoes?",
+        "answer": "Yes, within 90 days, and we pay double.",
+        "contexts": [{"id": "c", "text": "Shoes can be returned within 30 days."}],
+    },
+    {"id": "q-3", "question": "Without an answer?"},
+]
+
+
+@pytest.fixture
+def two_configurations(tmp_path: Path) -> None:
+    """A file of three rows, the last of them bad, and two configurations, the second with fewer criteria."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ROWS), "utf-8")
+    (tmp_path / "one.yaml").write_text(CONFIG, "utf-8")
+    (tmp_path / "two.yaml").write_text(f"{CONFIG}criteria:\n  use: [groundedness, harmfulness]\n", "utf-8")
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_a_file_is_judged_by_two_configurations_and_compared(tmp_path: Path) -> None:
+    result = run("--rows", "rows.jsonl", "one.yaml", "two.yaml", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["comparison"]["rows"] == 2
+    assert [found["sides"][name]["failed"] for name in "AB"] == [1, 1]
+    assert list(found["comparison"]["criteria"]) == ["groundedness", "harmfulness"]
+    assert (tmp_path / "rows-one-results" / "report.md").exists()
+    assert "row 3:" in result.stderr
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_what_is_judged_already_is_not_judged_again_unless_it_is_asked_for(tmp_path: Path) -> None:
+    arguments = ("--rows", "rows.jsonl", "one.yaml", "two.yaml")
+    results = tmp_path / "rows-one-results" / "results.jsonl"
+    assert run(*arguments).exit_code == 0
+    before = results.read_bytes()
+    assert run(*arguments).exit_code == 0
+    assert results.read_bytes() == before
+    assert run(*arguments, "--restart").exit_code == 0
+    assert results.read_bytes() != before
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_both_configurations_are_checked_before_the_first_row_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("judges:\n  panel:\n    - kind: lokal\n", "utf-8")
+    result = run("--rows", "rows.jsonl", "one.yaml", "two.yaml")
+    assert result.exit_code == 2
+    assert "two.yaml: 1 problem" in result.stderr
+    assert not (tmp_path / "rows-one-results").exists()
+
+
+@pytest.mark.usefixtures("two_configurations")
+def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path) -> None:
+    arguments = ("--rows", "rows.jsonl", "one.yaml", "two.yaml")
+    assert run(*arguments).exit_code == 0
+    (tmp_path / "one.yaml").write_text(f"{CONFIG}composite:\n  weights: {{clarity: 2}}\n", "utf-8")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "rows-one-results has results of another run" in result.stderr
+    assert "rename the configuration file, after which the folder is named, or use --restart" in result.stderr
+    assert "--output" not in result.stderr
+    assert run(*arguments, "--restart").exit_code == 0
+
+
+@pytest.mark.usefixtures("two_configurations")
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--rows", "rows.jsonl", "one.yaml"], 2, "--rows judges a file by two configurations: give both"),
+        (["--rows", "rows.jsonl", "one.yaml", "one.yaml"], 2, "--rows judges a file by two configurations: give both"),
+        (["--rows", "-", "one.yaml", "two.yaml"], 2, "standard input cannot do"),
+        (["--rows", "rows.jsonl", "one.yaml", "--judges", "a,b"], 2, "give one path, and no --rows"),
+        (["--rows", "none.jsonl", "one.yaml", "two.yaml"], 1, "none.jsonl"),
+        (["--rows", "rows.jsonl", "one.yaml", "none.yaml"], 2, "none.yaml"),
+        (["one.yaml", "two.yaml", "--restart"], 2, "--restart is about what --rows judges"),
+    ],
+)
+def test_what_cannot_be_judged_is_said(arguments: list[str], status: int, message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == status
+    assert message in result.stderr
+
+
+def test_the_folders_are_named_after_the_file_and_the_configurations() -> None:
+    assert folders_of("data/rows.csv", [Path("a/strict.yaml"), Path("mild.yaml")]) == (
+        Path("rows-strict-results"),
+        Path("rows-mild-results"),
+    )
+    assert folders_of("rows.csv", [Path("a/x.yaml"), Path("b/x.yaml")]) == (
+        Path("rows-x-1-results"),
+        Path("rows-x-2-results"),
+    )

@@ -1,0 +1,313 @@
+"""`streamjury config`, the starter file, the schema and the page about the configuration."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from stream.cli.commands.config import config
+from stream.cli.support.options import config_option, read_config
+from stream.config.model import Config
+from stream.config.reference import schema, starter
+from stream.config.walk import is_section
+from stream.service.setup.config_file import load
+
+PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
+SECRET = "hunter2-hunter2"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test in an empty folder, without variables of the person who runs it."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("STREAMJURY")]:
+        monkeypatch.delenv(name)
+
+
+def run(*arguments: str, command: click.Command = config, env: Mapping[str, str] | None = None) -> Result:
+    return CliRunner().invoke(command, arguments, env=env)
+
+
+# init
+
+
+def test_the_starter_file_loads_and_is_the_defaults() -> None:
+    result = run("init")
+    assert result.exit_code == 0
+    assert result.output == "wrote streamjury.yaml\n"
+    assert load(Path("streamjury.yaml"), {}) == Config()
+
+
+def test_the_starter_file_has_every_key_and_says_what_it_means() -> None:
+    text = starter()
+    written = yaml.safe_load(text)
+    assert written == Config().model_dump(mode="json")
+    for section in Config.model_fields.values():
+        assert is_section(section.annotation)
+        for name, field in section.annotation.model_fields.items():
+            assert str(field.description) in text, name
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_init_does_not_overwrite_unless_it_is_forced() -> None:
+    Path("mine.yaml").write_text("http: {port: 1}\n")
+    refused = run("init", "mine.yaml")
+    assert refused.exit_code == 1
+    assert "mine.yaml is there already; --force overwrites it" in refused.stderr
+    assert Path("mine.yaml").read_text() == "http: {port: 1}\n"
+    assert run("init", "mine.yaml", "--force").exit_code == 0
+    assert Path("mine.yaml").read_text() == starter()
+
+
+def test_init_says_when_it_cannot_write() -> None:
+    result = run("init", "no/such/folder.yaml")
+    assert result.exit_code == 1
+    assert "cannot be written" in result.stderr
+
+
+def examples() -> Iterator[tuple[str, str, Any]]:
+    for section, outer in Config.model_fields.items():
+        assert is_section(outer.annotation)
+        for name, field in outer.annotation.model_fields.items():
+            yield from ((section, name, example) for example in field.examples or ())
+
+
+@pytest.mark.parametrize(("section", "name", "example"), list(examples()))
+def test_the_examples_in_the_starter_file_are_valid(section: str, name: str, example: object) -> None:
+    data = {section: {name: example}}
+    if name == "mapping":
+        data[section]["adapter"] = "mapping"
+    Path("streamjury.yaml").write_text(yaml.safe_dump(data))
+    loaded = load(Path("streamjury.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
+    assert getattr(getattr(loaded, section), name) != getattr(getattr(Config(), section), name)
+
+
+def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
+    text = starter().replace("  rules: []\n  # For example:\n", "")
+    begin = text.index("  # rules:")
+    end = text.index("# What is judged")
+    uncommented = text[begin:end].replace("  # ", "  ")
+    Path("streamjury.yaml").write_text(text[:begin] + uncommented + text[end:])
+    rules = load(Path("streamjury.yaml"), {}).sampling.rules
+    assert [rule.name for rule in rules] == ["checkout", "slow", "tests"]
+
+
+# check
+
+
+def test_check_says_ok_and_what_will_be_done() -> None:
+    Path("a.yaml").write_text(
+        "sampling: {rate: 0.25, rules: [{name: shop, match: {app: [shop]}, rate: 1}]}\n"
+        "judges: {panel: [{kind: local}, {kind: openai, name: gpt, model: m, base_url: 'http://h/v1'}]}\n"
+        "topics: {sampled: chosen}\n"
+    )
+    result = run("check", "--config", "a.yaml")
+    assert result.exit_code == 0
+    first, *summary = result.stdout.splitlines()
+    assert first == "ok: a.yaml"
+    said = "\n".join(summary)
+    for part in (
+        "0.25",
+        "shop",
+        "local (local)",
+        "gpt (m at http://h/v1)",
+        "rag.interactions -> chosen",
+        "localhost:9092",
+        "rag; harmfulness decides about safety",
+    ):
+        assert part in said
+
+
+def test_check_says_who_stands_in_who_is_asked_first_and_what_decides_about_safety() -> None:
+    judges = [f"{{kind: openai, name: {name}, model: m, base_url: 'http://h/v1'}}" for name in ("one", "two", "three")]
+    Path("a.yaml").write_text(
+        f"judges: {{panel: [{judges[0]}, {judges[1]}], reserves: [{judges[2]}], cascade: {{first: [one]}}}}\n"
+        "criteria: {use: [rag.clarity, safety.toxicity]}\ncomposite: {safety: toxicity}\n"
+    )
+    said = run("check", "-c", "a.yaml").stdout
+    assert "rag.clarity, safety.toxicity; toxicity decides about safety" in said
+    assert "three (m at http://h/v1)" in said
+    assert "one first" in said
+
+
+def test_check_finds_that_nobody_can_judge_without_asking_anybody() -> None:
+    Path("a.yaml").write_text("criteria: {use: [rag, writing.empathy]}\n")
+    result = run("check", "-c", "a.yaml")
+    assert result.exit_code == 2
+    first, second = result.stderr.splitlines()
+    assert first == "a.yaml: 1 problem"
+    assert second.startswith("judges.panel: empathy would never have a verdict: ")
+
+
+def test_check_without_a_file_checks_the_defaults_under_the_environment() -> None:
+    assert run("check").stdout.startswith("ok: built-in defaults (no file)\n")
+    result = run("check", env={"STREAMJURY__HTTP__PORT": "x"})
+    assert result.exit_code == 2
+    assert "http.port: must be a whole number, not 'x' (set by STREAMJURY__HTTP__PORT)" in result.stderr
+
+
+def test_check_finds_the_file_by_variable_or_in_the_usual_place() -> None:
+    Path("b.yaml").write_text("")
+    assert run("check", env={"STREAMJURY_CONFIG": "b.yaml"}).stdout.startswith("ok: b.yaml\n")
+    Path("streamjury.yaml").write_text("")
+    assert run("check").stdout.startswith("ok: streamjury.yaml\n")
+
+
+def test_check_lists_every_problem_on_a_line_under_the_name_of_the_file_and_exits_with_2() -> None:
+    Path("a.yaml").write_text(
+        "sampling: {rate: 2}\njudges: {panel: [{kind: local}, {kind: openai, name: x, modl: m}]}\n"
+    )
+    result = run("check", "-c", "a.yaml")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "a.yaml: 4 problems",
+        "sampling.rate: must be at most 1, not 2",
+        "judges.panel[1].model: is required",
+        "judges.panel[1].base_url: is required; only presets other than azure have an address of their own",
+        "judges.panel[1].modl: unknown key; did you mean 'model'?",
+    ]
+
+
+def test_check_of_a_file_that_is_not_there_exits_with_2() -> None:
+    result = run("check", "-c", "none.yaml")
+    assert result.exit_code == 2
+    assert result.stderr == "none.yaml: 1 problem\ncannot be read: no such file or directory\n"
+
+
+# schema
+
+
+def test_the_schema_is_valid_and_accepts_the_defaults() -> None:
+    printed = json.loads(run("schema").stdout)
+    assert printed == schema()
+    assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(printed)
+    validator = Draft202012Validator(printed)
+    validator.validate(Config().model_dump(mode="json"))
+    validator.validate({})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sampling": {"rte": 1}},
+        {"sampling": {"rate": 2}},
+        {"worker": {"deadline_seconds": 60}},
+        {"judges": {"panel": []}},
+        {"judges": {"panel": [{"name": "x"}]}},
+        {"judges": {"panel": [{"kind": "openai", "name": "x"}]}},
+        {"composite": {"weights": {"clarity": -1}}},
+        {"criteria": {"use": []}},
+        {"judges": {"cascade": {}}},
+        {"judges": {"combine": "average"}},
+        {"topics": {"sampled": "a b"}},
+        {"logging": {"level": "loud"}},
+    ],
+)
+def test_the_schema_refuses_what_the_program_refuses(wrong: dict[str, Any]) -> None:
+    assert not Draft202012Validator(schema()).is_valid(wrong)
+    Path("a.yaml").write_text(json.dumps(wrong))
+    assert run("check", "-c", "a.yaml").exit_code == 2
+
+
+def test_the_schema_explains_every_key() -> None:
+    definitions = schema()["$defs"]
+    for section in [schema(), *definitions.values()]:
+        for name, key in section["properties"].items():
+            referred = definitions.get(key.get("$ref", "").removeprefix("#/$defs/"), {})
+            assert key.get("description") or referred.get("description"), name
+
+
+# show
+
+
+def test_show_prints_what_is_in_effect_and_can_be_read_again() -> None:
+    Path("streamjury.yaml").write_text("sampling: {rate: 0.5, salt: no}\n")
+    result = run("show", env={"STREAMJURY__HTTP__PORT": "80"})
+    assert result.exit_code == 0
+    Path("shown.yaml").write_text(result.stdout)
+    shown = load(Path("shown.yaml"), {})
+    assert (shown.sampling.rate, shown.sampling.salt, shown.http.port) == (0.5, "no", 80)
+    assert shown == load(Path("streamjury.yaml"), {"STREAMJURY__HTTP__PORT": "80"})
+
+
+def test_no_command_prints_a_secret() -> None:
+    Path("streamjury.yaml").write_text(
+        "kafka: {options: {sasl.password: '${P}', ssl.key.password: " + SECRET + "}}\n"
+        "judges: {panel: [{kind: openai, name: x, model: m, base_url: 'http://h', api_key: '${K}'}]}\n"
+    )
+    environ = {
+        "P": SECRET,
+        "K": SECRET,
+        "STREAMJURY__JUDGES__PANEL__1__API_KEY": SECRET,
+        "STREAMJURY__KAFKA__OPTIONS__SASL_TOKEN": SECRET,
+    }
+    wrong = run("check", env=environ)
+    assert wrong.exit_code == 2
+    right = {name: value for name, value in environ.items() if "PANEL" not in name}
+    results = [
+        wrong,
+        run("show", env=environ),
+        run("check", env=right),
+        run("show", env=right),
+        run("schema", env=right),
+    ]
+    assert [result.exit_code for result in results] == [2, 2, 0, 0, 0]
+    for result in results:
+        assert SECRET not in result.output
+    assert results[3].stdout.count("'***'") == 4
+
+
+def test_check_says_what_the_target_is_and_what_is_looked_at_for_safety() -> None:
+    Path("a.yaml").write_text("sampling: {target_per_minute: 60, safety: {rate: 0.5, triggers: [refusal]}}\n")
+    said = run("check", "-c", "a.yaml").stdout
+    assert "60 per minute" in said
+    assert "0.5 with refusal" in said
+
+
+# For other commands
+
+
+def test_other_commands_read_their_configuration_the_same_way() -> None:
+    @click.command()
+    @config_option
+    def port(config_path: Path | None) -> None:
+        click.echo(read_config(config_path).http.port)
+
+    Path("a.yaml").write_text("http: {port: 7}")
+    assert run("-c", "a.yaml", command=port).output == "7\n"
+    assert run("--config", "a.yaml", command=port, env={"STREAMJURY__HTTP__PORT": "8"}).output == "8\n"
+    assert run("-c", "none.yaml", command=port).exit_code == 2
+
+
+# The page
+
+
+def test_the_page_has_every_key_and_its_file_is_valid() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for part in ("### `input.limits`", "### `sampling.rules[].match`", "### `judges.panel[]` with `kind: openai`"):
+        assert part in text
+    Path("page.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
+    assert loaded.judges.panel[0].name == "gpt"
+
+
+def test_the_example_of_rules_on_the_page_is_valid() -> None:
+    Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[3].split("```")[0])
+    rules = load(Path("page.yaml"), {}).sampling.rules
+    assert [rule.name for rule in rules] == ["tests", "gold", "slow", "candidates"]
+
+
+def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:
+    brand = "{name: brand, title: Brand, question: Is the brand named, scale: {range: {min: 0, max: 10}}}"
+    Path("mine.yaml").write_text(f"criteria: [{brand}]")
+    Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
+    assert load(Path("page.yaml"), {"OPENAI_API_KEY": "b", "OTLP_AUTH": "c"}).judges.reserves[0].name == "spare"

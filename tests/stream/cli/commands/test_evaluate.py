@@ -1,0 +1,366 @@
+"""`streamjury evaluate`: what it writes, prints, refuses and promises."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from stream.cli.main import main
+from stream.cli.support.progress import Meter
+from stream.jobs import evaluate
+from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, delayed, error_response
+from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
+
+EXAMPLE = Path(__file__).parents[4] / "docs/examples/answers.csv"
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STREAMJURY_CONFIG", raising=False)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
+
+
+def started(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "stream.cli.main", "evaluate", *arguments], **options)
+
+
+def write_config(endpoint: JudgeEndpoint, **more: object) -> Path:
+    panel = [{"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url, **more}]
+    price = {"prompt": 10.0, "completion": 10.0}
+    judges = {"panel": [{**each, "price": price} for each in panel] + [{"kind": "local"}]}
+    Path("c.yaml").write_text(yaml.safe_dump({"judges": judges}))
+    return Path("c.yaml")
+
+
+def test_the_example_is_judged_and_reported_as_the_page_says() -> None:
+    page = (EXAMPLE.parents[1] / "evaluate.md").read_text(encoding="utf-8")
+    result = run(EXAMPLE)
+    assert result.exit_code == 0, result.output
+    assert f"```text\n{result.stdout}```" in page
+    names = {path.name for path in Path("answers-results").iterdir()}
+    assert names == {"results.jsonl", "results.csv", "report.md", "report.html"}
+
+
+def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
+    Path("a.csv").write_text("question,answer\nq,a\nonly one\nq,a\n")
+    result = run("a.csv", "--output", "out")
+    assert result.exit_code == 1
+    assert "row 2: bad_csv: line 3: 1 cells where the header has 2" in result.stderr
+    assert "rows       3, 1 could not be judged" in result.stdout
+    again = run("a.csv", "--output", "out")
+    assert again.exit_code == 1
+    assert "rows       3, 1 could not be judged, 3 finished before" in again.stdout
+
+
+def test_a_bad_line_is_told_with_its_place_in_the_file_where_blank_lines_count() -> None:
+    Path("a.jsonl").write_text('\n{"question": "q", "answer": "a"}\n\n \n{"question": \n')
+    result = run("a.jsonl")
+    assert result.exit_code == 1
+    assert "row 2: bad_json: line 5: not JSON: Expecting value: column 13 (char 12)" in result.stderr
+
+
+def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
+    Path("a.csv").write_text("question,answer\nq,\n ,a\nq,a\n")
+    result = run("a.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 rows with an empty question or answer: judged like any other\n" in result.stderr
+    assert result.stdout.startswith("rows       3\n")
+    Path("b.csv").write_text("question,answer\nq,a\n")
+    assert "empty" not in run("b.csv").stderr
+
+
+def test_a_status_that_says_nothing_of_the_answer_is_not_called_ok_to_people() -> None:
+    Path("a.csv").write_text("question,answer\nIs it open?,It is open.\n")
+    result = run("a.csv", "-o", "out")
+    assert "statuses   scored 1\n" in result.stdout
+    assert ", scored\n" in Path("out/report.md").read_text()
+    page = Path("out/report.html").read_text()
+    assert ('<option value="status:ok">status scored</option>' in page, "status ok" in page) == (True, False)
+    assert Path("out/results.csv").read_text().rstrip().endswith(",ok")
+
+
+def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "evaluate", partial(evaluate.evaluate, pauses=()))
+    write_rows(Path("a.jsonl"), [*(interaction(number) for number in range(3)), "{"])
+    with JudgeEndpoint(lambda _: error_response(401)) as endpoint:
+        arguments = ("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint))
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        told = "1 could not be judged, no judge could be reached for 3: the same command tries them again"
+        assert result.stdout.splitlines()[0] == f"rows       4, {told}"
+        endpoint.respond = best_verdict
+        assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 finished before"
+
+
+def test_budgets_are_said_to_limit_others() -> None:
+    write_rows(Path("a.jsonl"), [interaction(1)])
+    Path("budgets.yaml").write_text("budgets: {per_hour_usd: 1.0}\n")
+    told = "budgets limit the workers of the stream, and not this run"
+    assert run("a.jsonl", "--config", "budgets.yaml").stderr.splitlines() == [told]
+    assert run("a.jsonl", "-o", "other").stderr == ""
+
+
+def test_the_input_is_not_overwritten_by_the_table() -> None:
+    Path("results.csv").write_text("question,answer\nq,a\n")
+    result = run("results.csv", "-o", ".")
+    assert result.exit_code == 1
+    assert "this run would write its results.csv over results.csv" in result.output
+    assert Path("results.csv").read_text() == "question,answer\nq,a\n"
+    assert not Path("results.jsonl").exists()
+
+
+def test_standard_input_is_not_overwritten_either() -> None:
+    write_rows(Path("results.jsonl"), [interaction(1)])
+    before = Path("results.jsonl").read_bytes()
+    with Path("results.jsonl").open("rb") as file:
+        process = started("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
+        _out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"this run would write its results.jsonl over standard input" in err
+    assert Path("results.jsonl").read_bytes() == before
+
+
+def test_very_many_bad_rows_are_counted() -> None:
+    write_rows(Path("a.jsonl"), ["{"] * 50)
+    result = run("a.jsonl")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 21
+    assert "and 30 more rows that could not be judged" in result.stderr
+
+
+def test_only_some_criteria_judges_and_rows_and_what_was_asked_for_is_in_the_results() -> None:
+    write_rows(Path("a.jsonl"), (interaction(number) for number in range(8)))
+    with JudgeEndpoint() as endpoint:
+        config = write_config(endpoint)
+        arguments = ("a.jsonl", "--criteria", "clarity, groundedness", "--judge", "gpt", "--limit", "3")
+        result = run(*arguments, "--seed", "5", "--temperature", "0.25", "--config", config)
+        assert result.exit_code == 0, result.output
+        assert {(call["seed"], call["temperature"]) for call in endpoint.calls} == {(5, 0.25)}
+        assert len(endpoint.calls) == 9
+    assert "harmfulness is judged too: without it no answer passes" in result.stderr
+    assert "cost       $0.0099" in result.stdout
+    first, *rows, _end = lines_in(Path("a-results"))
+    assert first["evaluator"]["judges"] == ["gpt"]
+    assert first["evaluator"]["criteria"] == ["clarity", "groundedness", "harmfulness"]
+    assert first["parameters"]["limit"] == 3
+    assert first["parameters"]["options"] == {
+        "criteria": ["clarity", "groundedness"],
+        "judge": ["gpt"],
+        "seed": 5,
+        "temperature": 0.25,
+    }
+    assert len(rows) == 3
+
+
+def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
+    write_rows(Path("a.jsonl"), (interaction(number) for number in range(60)))
+    chosen = []
+    for seed, folder in (("1", "one"), ("1", "two"), ("2", "three")):
+        result = run("a.jsonl", "--sample", "0.5", "--seed", seed, "-o", folder)
+        assert "others not in the sample" in result.stdout
+        chosen.append({row["row"] for row in rows_in(Path(folder))})
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("none.csv",), 1, "none.csv cannot be read: No such file or directory"),
+        (("a.xlsx",), 1, "its name does not tell its format"),
+        (("-", "--format", "parquet"), 1, "Parquet cannot be read from standard input"),
+        (("a.csv", "--judge", "lokal"), 2, "--judge lokal: unknown judge; did you mean 'local'?"),
+        (("a.csv", "--criteria", "claritty"), 2, "--criteria claritty: unknown criterion; did you mean"),
+        (("a.csv", "--sample", "0"), 2, "Invalid value for '--sample'"),
+        (("a.csv", "--limit", "0"), 2, "Invalid value for '--limit'"),
+        (("a.csv", "--config", "no.yaml"), 2, "no.yaml"),
+        (("empty.csv",), 1, "empty.csv is empty"),
+        (("a.csv", "-o", "a.csv"), 1, "cannot be written"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+    Path("a.csv").write_text("question,answer\nq,a\n")
+    Path("empty.csv").write_text("")
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_results_of_something_else_are_refused_with_what_to_do() -> None:
+    write_rows(Path("a.jsonl"), [interaction(1)])
+    assert run("a.jsonl").exit_code == 0
+    refused = run("a.jsonl", "--criteria", "clarity")
+    assert refused.exit_code == 1
+    assert "the criteria or judges are not the same" in refused.output
+    assert "use another --output, or --restart" in refused.output
+    assert run("a.jsonl", "--criteria", "clarity", "--restart").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        ((), b'{"question":"q","answer":"a"}\n{"question":"q2","answer":"a"}\n'),
+        (("--format", "csv"), b"question,answer\nq,a\nq2,a\n"),
+    ],
+    ids=["jsonl", "csv"],
+)
+def test_standard_input_is_judged_and_gone_on_with(options: tuple[str, ...], content: bytes) -> None:
+    command = [sys.executable, "-m", "stream.cli.main", "evaluate", "-", *options]
+    first = subprocess.run([*command, "--limit", "1"], input=content, capture_output=True, timeout=60, check=True)
+    assert b"stdin-results/report.html" in first.stdout
+    second = subprocess.run(command, input=content, capture_output=True, timeout=60, check=True)
+    assert b"rows       2, 1 finished before" in second.stdout
+    assert lines_in(Path("stdin-results"))[0]["name"] == "-"
+    changed = subprocess.run(
+        command, input=content.replace(b"q", b"x", 3), capture_output=True, timeout=60, check=False
+    )
+    assert changed.returncode == 1
+
+
+def test_ctrl_c_while_nothing_comes_ends_it_at_once_and_says_how_to_go_on() -> None:
+    process = started("-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b'{"question":"q","answer":"a"}\n')
+    process.stdin.flush()
+    _wait_for_rows(Path("stdin-results"), 1)
+    process.send_signal(signal.SIGINT)
+    started_at = time.monotonic()
+    process.wait(20)
+    assert time.monotonic() - started_at < 5
+    _out, err = process.communicate()
+    assert process.returncode == 130
+    assert b"1 rows are finished; the same command goes on with the rest" in err
+
+
+def _wait_for_rows(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (folder / "results.jsonl").exists() and len((folder / "results.jsonl").read_bytes().splitlines()) > count:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"no {count} rows in {folder}")
+
+
+def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
+    write_rows(Path("a.jsonl"), (interaction(number) for number in range(20)))
+    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5)) as endpoint:
+        config = write_config(endpoint)
+        process = started("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while len(endpoint.calls) <= 6 and time.monotonic() < deadline:  # so that both are begun
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C leaves them\n"
+        assert process.poll() is None
+        _out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == b"2 rows are finished; the same command goes on with the rest\n"
+    assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
+    """Signals go to the whole group, as a terminal and an init system send them."""
+    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(3_000)))
+    process = started("a.jsonl", "--processes", "2", stderr=subprocess.PIPE, start_new_session=True)
+    _wait_for_rows(Path("a-results"), 100)
+    os.killpg(process.pid, number)
+    _out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert b"the same command goes on with the rest" in err
+    assert b"Traceback" not in err
+    before = len(rows_in(Path("a-results")))
+    result = run("a.jsonl", "--limit", str(before + 200), "--processes", "1")
+    assert result.exit_code == 0, result.output
+    rows = [row["row"] for row in rows_in(Path("a-results"))]
+    assert len(rows) == len(set(rows)) >= before
+
+
+def test_a_process_that_dies_is_told_and_the_run_can_go_on() -> None:
+    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(2_000)))
+    process = started("a.jsonl", "--processes", "2", stderr=subprocess.PIPE)
+    _wait_for_rows(Path("a-results"), 50)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    judges = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(int(judges[0]), signal.SIGKILL)
+    _out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"a judging process ended with status -9; the same command goes on" in err
+
+
+def test_killing_it_leaves_no_process_behind() -> None:
+    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(2_000)))
+    process = started("a.jsonl", "--processes", "2", stderr=subprocess.DEVNULL)
+    _wait_for_rows(Path("a-results"), 50)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(_lives(pid) for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_lives(pid) for pid in children)
+
+
+def _lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# Progress
+
+
+def test_without_a_terminal_a_line_is_written_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stream.cli.support.progress._LINE_SECONDS", 0.0)
+    with Meter("judging", 1000.0, unit="rows", lines=True) as meter:
+        monkeypatch.setattr(type(meter), "seconds", property(lambda _self: 10.0))
+        meter.show(done=250, records=50, cost=0.0125)
+        meter.show(done=1000, records=150, cost=1234.5, before=500)
+    assert capsys.readouterr().err.splitlines() == [
+        "judging: 50 rows, 5.0/s, $0.0125, 0:00:30 left",
+        "judging: 150 rows, 15/s, $1,234.50, 0:00:00 left",
+    ]
+
+
+def test_those_who_want_no_lines_get_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with Meter("sending", 10.0) as meter:
+        meter.show(done=5, records=5)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_with_models_shows_its_cost_and_rate() -> None:
+    write_rows(Path("a.jsonl"), (interaction(number) for number in range(20)))
+    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.3)) as endpoint:
+        config = write_config(endpoint)
+        code = (
+            "import stream.cli.support.progress as p; p._LINE_SECONDS = 0.2; from stream.cli.main import main; "
+            f"main(['evaluate', 'a.jsonl', '--config', '{config}', '--concurrency', '2'])"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rb"judging: \d+ rows, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", done.stderr)
+
+
+def test_the_journal_is_json_lines_that_anybody_can_read() -> None:
+    run(EXAMPLE)
+    for line in io.BytesIO(Path("answers-results/results.jsonl").read_bytes()):
+        assert json.loads(line)["kind"] in {"run", "row", "end"}

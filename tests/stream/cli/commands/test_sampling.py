@@ -1,0 +1,189 @@
+"""`streamjury sampling explain`: which rule, which probability, and why, from a configuration and a record alone."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stream.cli.commands.sampling import sampling
+from stream.cli.main import main
+from stream.records.decision import Cohort
+
+CONFIG = """
+sampling:
+  rate: 0.05
+  safety: {triggers: [thumbs_down, refusal]}
+  rules:
+    - {name: tests, match: {headers: {x-synthetic: {exists: true}}}, rate: 0}
+    - {name: vip, match: {app: shop, body: {timing.ms: {min: 100}}}, rate: 0.9, lane: gold, max_per_minute: 5}
+    - {name: docs, match: {app: {regex: ^docs}}, target_per_minute: 60, min_rate: 0.5}
+"""
+# Drawn 0.337846 and 0.589849.
+LOW, HIGH = "5", "order-17"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("STREAMJURY")]:
+        monkeypatch.delenv(name)
+    Path("streamjury.yaml").write_text(CONFIG)
+
+
+def explain(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(sampling, ["explain", *arguments], input=stdin)
+
+
+def record(**fields: Any) -> str:
+    Path("record.json").write_text(json.dumps({"id": LOW, "question": "q", "answer": "a", **fields}))
+    return "record.json"
+
+
+def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
+    result = explain("--id", LOW, "--file", record(app="docs-en"))
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "id       5",
+        "rule     tests: no, header x-synthetic is not there",
+        "rule     vip: no, app is not shop (it is docs-en)",
+        "rule     docs: yes, app has /^docs/ in it",
+        "trigger  thumbs_down: no",
+        "trigger  refusal: no",
+        "decision rule docs, lane main, probability 0.5",
+        "rate     follows the traffic between 0.5 and 1, for 60 per minute",
+        "rate     the one in force is unknown without a step log; this is the lowest",
+        "outcome  sampled: the draw 0.337846 is below 0.5",
+    ]
+
+
+def test_what_no_rule_matches_falls_to_the_default() -> None:
+    said = explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 5})).stdout
+    assert "vip: no, timing.ms is not at least 100 (it is 5)" in said
+    assert "default: yes, no other matches" in said
+    assert said.endswith("outcome  sampled_out: the draw 0.589849 is not below 0.05\n")
+
+
+def test_caps_are_told_and_filtering_is_called_so() -> None:
+    assert "cap      5 per minute" in explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 500})).stdout
+    said = explain("--id", HIGH, "--header", "x-synthetic=", "--header", "a=b=c").stdout
+    assert said.splitlines()[1:] == [
+        "rule     tests: yes, header x-synthetic is there",
+        "decision rule tests, lane main, probability 0",
+        "outcome  filtered: the rate is 0",
+    ]
+
+
+def test_safety_takes_over_with_its_reason() -> None:
+    said = explain("--id", HIGH, "--file", record(app="docs", tags={"thumbs": "down"})).stdout
+    assert "trigger  thumbs_down: yes, tag thumbs says no" in said
+    assert "decision rule safety, lane safety, probability 1" in said
+    assert "follows the traffic" not in said
+
+
+def test_without_a_key_the_id_in_the_record_counts() -> None:
+    assert explain("--file", record()).stdout.startswith("id       5\n")
+    assert explain("--file", "-", stdin=b'{"id": "x", "question": "q", "answer": "a"}').stdout.startswith(
+        "id       x\n"
+    )
+
+
+def test_the_same_as_json() -> None:
+    found = json.loads(explain("--id", LOW, "--file", record(app="docs"), "--json").stdout)
+    assert found == {
+        "id": LOW,
+        "outcome": "sampled",
+        "chosen": True,
+        "rule": "docs",
+        "lane": "main",
+        "probability": 0.5,
+        "draw": Cohort("streamjury").draw(LOW),
+        "why": "rule docs: app has /^docs/ in it",
+        "rules": [
+            {"rule": "tests", "matched": False, "why": "header x-synthetic is not there"},
+            {"rule": "vip", "matched": False, "why": "app is not shop (it is docs)"},
+            {"rule": "docs", "matched": True, "why": "app has /^docs/ in it"},
+        ],
+        "triggers": {"thumbs_down": None, "refusal": None},
+        "target_per_minute": 60.0,
+        "bounds": [0.5, 1.0],
+        "rate_known": False,
+        "max_per_minute": None,
+        "salt": "streamjury",
+        "version": "1",
+    }
+
+
+def test_a_step_log_tells_the_rate_in_force() -> None:
+    Path("steps.jsonl").write_text('{"at_ms": 1000, "rule": "default", "k": 4}\n')
+    Path("c.yaml").write_text("sampling: {target_per_minute: 5, step_log: steps.jsonl}")
+    said = explain("--id", LOW, "-c", "c.yaml").stdout
+    assert "probability 0.5\n" in said
+    assert "unknown" not in said
+
+
+def test_a_record_that_only_a_useless_trigger_would_look_into_is_not_asked_for() -> None:
+    Path("c.yaml").write_text("sampling: {rate: 1, safety: {rate: 0.5}}")
+    result = explain("--id", LOW, "-c", "c.yaml")
+    assert result.exit_code == 0
+    assert "trigger" not in result.stdout
+
+
+def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
+    Path("steps.jsonl").write_text(
+        '{"at_ms": 1000, "rule": "default", "k": 8}\n{"at_ms": 2000, "rule": "default", "k": 4}\n'
+    )
+    Path("c.yaml").write_text("sampling: {target_per_minute: 5, replay_steps: steps.jsonl}")
+    for at, probability in (
+        ("1970-01-01T00:00:01Z", 0.25),
+        ("1970-01-01T00:00:02", 0.5),
+        ("1970-01-01T01:00:02+01:00", 0.5),
+    ):
+        found = json.loads(explain("--id", LOW, "-c", "c.yaml", "--json", "--at", at).stdout)
+        assert found["probability"] == probability
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "give --id or --file, or both"),
+        (["--id", "x"], 1, "the rules look into the record: give it with --file"),
+        (["--id", "x", "--file", "none.json"], 1, "none.json cannot be read: no such file"),
+        (["--id", "x", "--header", "novalue"], 2, "'novalue' is not name=value"),
+        (["--id", "x", "--at", "noon"], 2, "'noon' is not a time such as"),
+        (["--id", "x", "-c", "none.yaml"], 2, "none.yaml: 1 problem"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], status: int, message: str) -> None:
+    result = explain(*arguments)
+    assert result.exit_code == status
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "the record cannot be used (bad_json): not JSON"),
+        (b"[]", "a JSON object is needed, not an array"),
+        (b"", "the record cannot be used (empty)"),
+        (b'{"question": "q"}', "the record cannot be used (invalid_record): id: Field required"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_named(content: bytes, message: str) -> None:
+    result = explain("--file", "-", stdin=content)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_ids_that_are_no_plain_text_are_shown_all_the_same() -> None:
+    Path("c.yaml").write_text("sampling: {rate: 1}")
+    assert explain("--id", "вопрос\udcff", "-c", "c.yaml").stdout.startswith("id       вопрос\\xff\n")
+
+
+def test_the_command_is_listed_and_explains_itself() -> None:
+    assert "sampling" in CliRunner().invoke(main, ["--help"]).output
+    said = CliRunner().invoke(main, ["sampling", "explain", "--help"]).output
+    assert "streamjury sampling explain --id order-17 --file record.json" in said

@@ -1,0 +1,53 @@
+"""The summary of a run: its figures add up, whenever the run ends."""
+
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry
+
+from judges.evaluation import (
+    Composite,
+    CompositeStatus,
+    Evaluation,
+    EvaluatorInfo,
+    Safety,
+    SafetyStatus,
+    Sampling,
+)
+from sinks.metrics import Outcome, PipelineMetrics, Stage
+from stream.cli.terminal.run_summary import RunSummary
+
+
+def evaluation(score: float | None, app: str) -> Evaluation:
+    status = CompositeStatus.SAFETY_UNKNOWN if score is None else CompositeStatus.OK
+    return Evaluation(
+        evaluation_id=f"{app} {score}",
+        interaction_id="i",
+        app=app,
+        evaluator=EvaluatorInfo(fingerprint="f", criteria=(), judges=(), version="1"),
+        sampling=Sampling(),
+        evaluated_at=datetime(2026, 1, 1, tzinfo=UTC),
+        dimensions={},
+        composite=Composite(score=score, status=status, coverage=0.0, safety=Safety(status=SafetyStatus.UNKNOWN)),
+    )
+
+
+def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() -> None:
+    """Also a repeat, which the monitor would skip, and nothing that the monitor has yet to see is missing."""
+    metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
+    metrics.count(Stage.SAMPLER, Outcome.SAMPLED, 9)
+    metrics.count(Stage.WORKER, Outcome.DEADLETTER, reason="bad_json")
+    for each in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
+        summary.write(each)
+    found = summary.figures(metrics)
+    assert (found["scored"], found["unscored"], found["left"], found["deadletter"]) == (3, 1, 4, 1)
+    assert found["by_app"] == {
+        "a": {"scored": 2, "unscored": 0, "unsafe": 0, "composite_mean": 0.5},
+        "b": {"scored": 1, "unscored": 1, "unsafe": 0, "composite_mean": 1.0},
+    }
+    assert found["composite_mean"] == round(2 / 3, 4)
+
+
+def test_a_worker_that_has_more_to_judge_than_was_sampled_here_leaves_nothing() -> None:
+    metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
+    summary.write(evaluation(1.0, "a"))
+    assert summary.figures(metrics)["left"] == 0

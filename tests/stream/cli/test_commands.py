@@ -1,0 +1,421 @@
+"""The small commands, as far as they go without a broker: what they read, print, refuse and promise."""
+
+import io
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Message as KafkaMessage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.evaluation import (
+    Composite,
+    CompositeStatus,
+    Dimension,
+    Evaluation,
+    EvaluatorInfo,
+    Excerpt,
+    JudgeVerdict,
+    Reason,
+    Safety,
+    SafetyNotice,
+    SafetyStatus,
+    Samples,
+    Sampling,
+    Status,
+)
+from sinks.deadletter import DeadLetter, DeadLetterTopic
+from sinks.topics import CriticalTopic, EvaluationTopic
+from stream.cli.commands.schema import schema, wire_schema
+from stream.cli.commands.send import key_of, lines_of, send
+from stream.cli.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text, tail
+from stream.cli.commands.topics import topics
+from stream.cli.commands.traffic import traffic
+from stream.cli.support import cluster
+from stream.cli.support.interruption import Interruption
+
+COMMANDS = {
+    "send": send,
+    "tail": tail,
+    "topics create": topics.commands["create"],
+    "schema": schema,
+    "traffic": traffic,
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STREAMJURY_CONFIG", raising=False)
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address at which nothing listens, and less patience than users have."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv("STREAMJURY__KAFKA__BOOTSTRAP", address)
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
+    return address
+
+
+def invoke(command: click.Command, *arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+def verdict(score: float | None, option: str, explanation: str) -> JudgeVerdict:
+    return JudgeVerdict(
+        judge="local",
+        status=Status.SCORED,
+        score=score,
+        option=option,
+        explanation=explanation,
+        samples=Samples(requested=1, valid=1),
+    )
+
+
+def evaluation(**fields: object) -> Evaluation:
+    grounded = verdict(0.0, "hallucinated", "45 minutes is not in the contexts")
+    values: dict[str, object] = {
+        "evaluation_id": "e-1",
+        "interaction_id": "i-1",
+        "app": "support-bot",
+        "evaluated_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "evaluator": EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1"),
+        "sampling": Sampling(probability=0.5, rule="default"),
+        "dimensions": {
+            "answer_relevance": Dimension(status=Status.SCORED, score=0.67),
+            "clarity": Dimension(status=Status.SCORED, score=1.0, level=4, option="very clear"),
+            "groundedness": Dimension(status=Status.SCORED, score=0.0, option="not grounded", judges=(grounded,)),
+            "completeness": Dimension(status=Status.INSUFFICIENT, reason=Reason.TIMEOUT),
+            "conciseness": Dimension(status=Status.NOT_APPLICABLE),
+        },
+        "composite": Composite(
+            score=0.56,
+            status=CompositeStatus.OK,
+            coverage=0.6,
+            safety=Safety(level=2, status=SafetyStatus.SAFE),
+        ),
+    }
+    return Evaluation.model_validate({**values, **fields})
+
+
+def notice() -> SafetyNotice:
+    harmful = verdict(0.0, "harmful", "it explains how to hurt someone")
+    return SafetyNotice(
+        evaluation_id="e-1",
+        interaction_id="i-1",
+        app="support-bot",
+        noticed_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        evaluator=EvaluatorInfo(fingerprint="f", criteria=("harmfulness",), judges=("local",), version="1"),
+        sampling=Sampling(),
+        safety=Safety(level=0, status=SafetyStatus.UNSAFE),
+        dimension=Dimension(status=Status.SCORED, score=0.0, level=0, judges=(harmful,)),
+        excerpt=Excerpt(question="How?", answer="Like \x1b[31mthis."),
+    )
+
+
+def dead_letter(value: bytes) -> KafkaMessage:
+    letter = DeadLetter(
+        stage="sampler",
+        error_type="bad_json",
+        error_message="not JSON: \x1b[2Jline 1",
+        attempts=1,
+        topic="rag.interactions",
+        partition=2,
+        offset=17,
+        failed_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        key=b"k",
+        value=value,
+        headers=(("trace", b"t"),),
+    )
+    (message,) = DeadLetterTopic("rag.deadletter").write(letter)
+    return KafkaMessage(message.topic, 0, 5, message.key, message.value, list(message.headers))
+
+
+def on_the_wire(record: Evaluation | SafetyNotice) -> KafkaMessage:
+    (message,) = (
+        EvaluationTopic("t").write(record) if isinstance(record, Evaluation) else CriticalTopic("t").write(record)
+    )
+    return KafkaMessage(message.topic, 0, 5, message.key, message.value, list(message.headers))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_teaches_with_an_example(name: str) -> None:
+    result = invoke(COMMANDS[name], "--help")
+    assert result.exit_code == 0
+    assert f"Example:\n    streamjury {name} " in result.stdout
+
+
+class TestWithoutABroker:
+    @pytest.mark.parametrize("arguments", [["send", "-"], ["tail"], ["topics create"], ["traffic", "--count", "1"]])
+    def test_one_line_says_where_it_looked_and_what_to_do(self, nobody: str, arguments: list[str]) -> None:
+        began = time.monotonic()
+        result = invoke(COMMANDS[arguments[0]], *arguments[1:])
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"Error: no Kafka broker answers at {nobody} (")
+        assert "Connection refused" in result.stderr
+        assert "kafka.bootstrap" in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert not result.stdout
+        assert time.monotonic() - began < 5
+
+    def test_the_wait_for_an_answer_is_short(self) -> None:
+        assert cluster._ANSWER_SECONDS < 10
+
+    def test_an_unknown_kafka_option_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("STREAMJURY__KAFKA__OPTIONS", "{no.such.option: 1}")
+        result = invoke(topics, "create")
+        assert result.exit_code == 1
+        assert result.stderr == 'Error: kafka.options: No such configuration property: "no.such.option"\n'
+
+    def test_a_missing_file_is_one_line(self, nobody: str) -> None:
+        result = invoke(send, "nowhere.jsonl")
+        assert result.exit_code == 1
+        assert result.stderr == "Error: nowhere.jsonl cannot be read: No such file or directory\n"
+
+    def test_a_folder_is_not_a_file(self, nobody: str, tmp_path: Path) -> None:
+        result = invoke(send, str(tmp_path))
+        assert result.exit_code == 1
+        assert result.stderr == f"Error: {tmp_path} cannot be read: Is a directory\n"
+
+    def test_dead_letters_have_no_app(self) -> None:
+        result = invoke(tail, "--topic", "deadletter", "--app", "x")
+        assert result.exit_code == 2
+        assert "leave --app out" in result.stderr
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("line", "key"),
+        [
+            (b'{"id": "a-1", "question": "?"}', b"a-1"),
+            ('{"id": "ключ"}'.encode(), "ключ".encode()),
+            (b'{"id": 7}', None),
+            (b'{"id": ""}', None),
+            (b'{"id": null}', None),
+            (b'{"question": "?"}', None),
+            (b'["id"]', None),
+            (b'"id"', None),
+            (b"not json", None),
+            (b"\xff\xfe", None),
+            (b'{"id": "\\ud800"}', None),
+            (b"[" * 100_000, None),
+        ],
+    )
+    def test_are_the_id_where_it_is_text(self, line: bytes, key: bytes | None) -> None:
+        assert key_of(line) == key
+
+    @given(st.binary())
+    def test_no_line_is_too_broken_to_be_sent(self, line: bytes) -> None:
+        assert key_of(line) is None or isinstance(key_of(line), bytes)
+
+
+class TestLines:
+    def read(self, content: bytes) -> list[tuple[int, bytes]]:
+        return [(line.number, line.value) for line in lines_of(io.BytesIO(content), Interruption())]
+
+    def test_are_numbered_as_in_the_file_with_blank_ones_left_out(self) -> None:
+        assert self.read(b'\n{"a":1}\n  \t\r\nx\n\n') == [(2, b'{"a":1}'), (4, b"x")]
+
+    def test_lose_their_end_and_nothing_else(self) -> None:
+        assert self.read(b" a \x00\xff\r\nb\rc\n d ") == [(1, b" a \x00\xff"), (2, b"b\rc"), (3, b" d ")]
+
+    @given(st.lists(st.binary().filter(lambda line: line.strip() and b"\n" not in line and not line.endswith(b"\r"))))
+    def test_come_out_as_they_went_in(self, lines: list[bytes]) -> None:
+        assert [value for _, value in self.read(b"\n".join(lines))] == lines
+
+    def test_an_interruption_ends_a_wait_for_more(self) -> None:
+        class Slow(io.BytesIO):
+            """Ctrl-C arrives while nothing does."""
+
+            def readline(self, size: int | None = -1, /) -> bytes:
+                line = super().readline(size)
+                if not line:
+                    signal.raise_signal(signal.SIGINT)
+                    raise AssertionError("the wait went on")
+                return line
+
+        with Interruption() as interruption:
+            lines = list(lines_of(Slow(b"a\nb\n"), interruption))
+        assert [line.value for line in lines] == [b"a", b"b"]
+        assert interruption.stop.is_set()
+
+
+class TestInterruption:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_the_first_signal_asks_and_the_second_ends(self, number: signal.Signals) -> None:
+        with Interruption() as interruption:
+            signal.raise_signal(number)
+            assert interruption.stop.is_set()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+
+    def test_afterwards_signals_mean_what_they_meant(self) -> None:
+        before = signal.getsignal(signal.SIGINT)
+        with Interruption():
+            assert signal.getsignal(signal.SIGINT) is not before
+        assert signal.getsignal(signal.SIGINT) is before
+
+
+class TestSchema:
+    @pytest.mark.parametrize("record", ["evaluation", "interaction", "critical", "alert"])
+    def test_is_json_schema_2020_12_with_a_name_of_its_own(self, record: str) -> None:
+        result = invoke(schema, record)
+        assert result.exit_code == 0
+        printed = json.loads(result.stdout)
+        assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+        assert printed["$id"] == f"urn:streamjury:{record}:1"
+        jsonschema.Draft202012Validator.check_schema(printed)
+
+    @pytest.mark.parametrize(("record", "name"), [(evaluation(), "evaluation"), (notice(), "critical")])
+    def test_what_is_published_is_valid_and_a_missing_field_is_not(
+        self, record: Evaluation | SafetyNotice, name: str
+    ) -> None:
+        published = json.loads(on_the_wire(record).value() or b"")
+        validator = jsonschema.Draft202012Validator(wire_schema(name))
+        validator.validate(published)
+        for field in published:
+            without = {key: value for key, value in published.items() if key != field}
+            assert not validator.is_valid(without), field
+
+    def test_a_score_out_of_range_is_not_valid(self) -> None:
+        published = json.loads(on_the_wire(evaluation()).value() or b"")
+        published["composite"]["score"] = 1.5
+        assert not jsonschema.Draft202012Validator(wire_schema("evaluation")).is_valid(published)
+
+    def test_an_interaction_needs_id_question_and_answer_only(self) -> None:
+        validator = jsonschema.Draft202012Validator(wire_schema("interaction"))
+        smallest = {"id": "a", "question": "?", "answer": "!"}
+        assert validator.is_valid(smallest)
+        assert validator.is_valid({**smallest, "field": "of the service's own"})
+        for field in smallest:
+            assert not validator.is_valid({key: value for key, value in smallest.items() if key != field})
+
+    def test_an_unknown_record_is_refused_with_the_known_ones(self) -> None:
+        result = invoke(schema, "evaluations")
+        assert result.exit_code == 2
+        assert "'evaluation', 'interaction', 'critical'" in result.stderr
+
+
+class TestTexts:
+    def test_an_evaluation_shows_composite_dimensions_and_the_worst_reason(self) -> None:
+        first, second, third = evaluation_text(on_the_wire(evaluation())).plain.splitlines()
+        assert first[8:] == (
+            " support-bot 0.56 ok  relevance=0.67 clarity✓ grounded=not-grounded complete=? concise=n/a  i-1"
+        )
+        assert second.strip() == "grounded: 45 minutes is not in the contexts"
+        assert third.strip() == "no score: timeout"
+
+    def test_a_perfect_evaluation_is_one_line(self) -> None:
+        best = {"clarity": Dimension(status=Status.SCORED, score=1.0, judges=(verdict(1.0, "clear", "reads well"),))}
+        assert evaluation_text(on_the_wire(evaluation(dimensions=best))).plain.endswith(" ok  clarity✓  i-1")
+
+    def test_an_option_without_a_score_is_shown_by_its_name(self) -> None:
+        tone = {"tone": Dimension(status=Status.SCORED, option="very warm")}
+        text = evaluation_text(on_the_wire(evaluation(dimensions=tone))).plain
+        assert text.endswith(" ok  tone=very-warm  i-1")
+
+    def test_an_unsafe_answer_shows_why_by_the_criterion_that_decides_about_safety(self) -> None:
+        dimensions = {
+            "clarity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "unclear", "muddled"),)),
+            "toxicity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "yes", "an insult"),)),
+        }
+        safety = Safety(status=SafetyStatus.UNSAFE)
+        composite = Composite(score=0.0, status=CompositeStatus.UNSAFE, coverage=1.0, safety=safety)
+        record = on_the_wire(evaluation(dimensions=dimensions, composite=composite))
+        assert evaluation_text(record, "toxicity").plain.endswith("toxicity: an insult")
+
+    def test_a_withheld_composite_is_a_dash_with_its_status(self) -> None:
+        composite = Composite(
+            score=None,
+            status=CompositeStatus.SAFETY_UNKNOWN,
+            coverage=0.5,
+            safety=Safety(status=SafetyStatus.UNKNOWN),
+        )
+        assert " – safety_unknown " in evaluation_text(on_the_wire(evaluation(composite=composite))).plain
+
+    def test_what_has_no_score_says_what_most_judges_failed_for(self) -> None:
+        def failed(reason: Reason, detail: str) -> JudgeVerdict:
+            samples = Samples(requested=1, error=1)
+            return JudgeVerdict(judge="a", status=Status.INSUFFICIENT, reason=reason, detail=detail, samples=samples)
+
+        nobody = failed(Reason.UNAVAILABLE, "127.0.0.1:9: \x1b[2Jno connection")
+        judges = (failed(Reason.TIMEOUT, "too slow"), nobody, nobody)
+        missing = Dimension(status=Status.INSUFFICIENT, reason=Reason.QUORUM, judges=judges)
+        text = evaluation_text(on_the_wire(evaluation(dimensions={"clarity": missing}))).plain
+        assert text.splitlines()[1].strip() == "no score: judge_unavailable: 127.0.0.1:9: [2Jno connection"
+
+    def test_a_safety_failure_shows_the_reason_and_the_answer(self) -> None:
+        lines = critical_text(on_the_wire(notice())).plain.splitlines()
+        assert lines[0][8:] == " support-bot unsafe it explains how to hurt someone  i-1"
+        assert [line.strip() for line in lines[1:]] == ["Q How?", "A Like [31mthis."]
+
+    def test_a_dead_letter_shows_stage_reason_source_and_first_bytes(self) -> None:
+        first, second = deadletter_text(dead_letter(b"\xff{oops" + b"x" * 200)).plain.splitlines()
+        assert first == "2026-01-02T03:04:05Z sampler bad_json not JSON: [2Jline 1  rag.interactions/2/17"
+        assert second.strip().startswith("b'\\xff{oopsxxx")
+        assert second.endswith("… 206 bytes")
+
+    @pytest.mark.parametrize("show", [evaluation_text, critical_text])
+    def test_a_foreign_record_is_shown_for_what_it_is(self, show: object) -> None:
+        assert callable(show)
+        text = show(KafkaMessage("t", 3, 5, None, b"\x1b[2Jnot ours", None)).plain
+        assert text == "unreadable record at t/3/5: b'\\x1b[2Jnot ours'"
+
+    def test_a_dead_letter_as_json_keeps_text_as_text_and_bytes_as_base64(self) -> None:
+        text = json.loads(deadletter_json(dead_letter("{ой".encode())))
+        assert (text["key"], text["value"], text["error_stage"], text["source_offset"]) == ("k", "{ой", "sampler", "17")
+        raw = json.loads(deadletter_json(dead_letter(b"\xff\x00")))
+        assert raw["value_base64"] == "/wA="
+        assert "value" not in raw
+
+    @pytest.mark.parametrize(
+        ("value", "app"),
+        [(b'{"app": "x"}', "x"), (b'{"app": 1}', None), (b"[]", None), (b"\xff", None), (None, None), (b"", None)],
+    )
+    def test_the_app_of_a_record_is_found_or_not(self, value: bytes | None, app: str | None) -> None:
+        assert app_of(value) == app
+
+
+class TestDryTraffic:
+    def records(self, *arguments: str) -> Iterator[dict[str, object]]:
+        result = invoke(traffic, "--dry-run", *arguments)
+        assert result.exit_code == 0, result.stderr
+        return (json.loads(line) for line in result.stdout_bytes.splitlines())
+
+    def test_prints_as_many_records_as_asked_without_a_broker(self, nobody: str) -> None:
+        assert len(list(self.records("--regime", "healthy", "--count", "30"))) == 30
+        assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5"))) == 15
+        assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5", "--count", "4"))) == 4
+
+    def test_the_same_seed_makes_the_same_records(self) -> None:
+        def ids(seed: str) -> list[object]:
+            return [record["id"] for record in self.records("--regime", "healthy", "--count", "20", "--seed", seed)]
+
+        assert ids("1") == ids("1")
+        assert not set(ids("1")) & set(ids("2"))
+
+    def test_the_scenario_takes_the_period_whatever_the_rate(self) -> None:
+        """The drop strikes support-bot from 40 % to 70 % of the period."""
+        found = invoke(traffic, "--dry-run", "--seconds", "100", "--period", "100", "--rate", "10").stdout_bytes
+        lines = found.splitlines()
+        assert len(lines) == 1000
+
+        def faulty(part: list[bytes]) -> float:
+            ours = [line for line in part if b'"app":"support-bot"' in line]
+            return sum(b'"regime":"healthy"' not in line for line in ours) / len(ours)
+
+        assert faulty(lines[:400]) < 0.3
+        assert faulty(lines[400:700]) > 0.6
+        assert faulty(lines[700:]) < 0.3

@@ -1,0 +1,290 @@
+"""The comparison of two sides, and of a side with labels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.evaluation import CompositeStatus, EvaluatorInfo, Status
+from sinks.reports.results import CriterionInfo, Row, Run
+from stream.jobs.compare import Comparison, Side, compare, load_side, meet, on_scales, read_labels
+from stream.jobs.compare.comparison import Agreement, Hit
+from stream.jobs.compare.scales import Scale
+from stream.jobs.compare.sides import Finding, Judged, Key
+from tests.stream.jobs.compare.files import (
+    AT,
+    CLARITY,
+    ERRORS,
+    GROUNDED,
+    TOPIC,
+    falling,
+    level,
+    option,
+    row,
+    unscored,
+    write,
+)
+
+SCALE = Scale.of(CLARITY)
+RUN = Run(
+    name="rows.csv",
+    started_at=AT,
+    evaluator=EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1"),
+    criteria=(CLARITY,),
+    parameters={},
+)
+
+
+def sides(folder: Path, a: Sequence[Row], b: Sequence[Row], *criteria: CriterionInfo) -> tuple[Side, Side]:
+    return load_side(write(folder / "a.jsonl", a, criteria)), load_side(write(folder / "b.jsonl", b, criteria))
+
+
+def on(found: Comparison, name: str) -> Agreement:
+    [agreement] = [each for each in found.criteria if each.name == name]
+    return agreement
+
+
+def clear(*levels: int | None) -> list[Row]:
+    return [
+        row(number, {"clarity": unscored() if value is None else level(CLARITY, value)})
+        for number, value in enumerate(levels, start=1)
+    ]
+
+
+# Two sides
+
+
+def test_rows_that_only_one_side_has_are_named(tmp_path: Path) -> None:
+    found = compare(*sides(tmp_path, clear(1, 2, 3)[:2], clear(1, 2, 3)[1:], CLARITY))
+    assert (found.rows, found.only_first, found.only_second) == (1, ("r-1",), ("r-3",))
+
+
+def test_agreement_is_over_the_rows_that_both_could_judge(tmp_path: Path) -> None:
+    found = on(compare(*sides(tmp_path, clear(0, 1, None, 3, None), clear(0, 2, 4, None, None), CLARITY)), "clarity")
+    assert (found.rows, found.only_first, found.only_second, found.neither) == (2, 1, 1, 1)
+    assert found.same.value == 0.5
+    assert found.difference.mean == pytest.approx(0.125)
+
+
+def test_the_difference_is_the_second_less_the_first(tmp_path: Path) -> None:
+    found = on(compare(*sides(tmp_path, clear(0, 1, 2), clear(1, 2, 4), CLARITY)), "clarity")
+    assert found.difference.mean == pytest.approx((0.25 + 0.25 + 0.5) / 3)
+    assert found.first_mean == pytest.approx(0.25)
+    assert found.second_mean == pytest.approx(7 / 12)
+
+
+def test_a_range_has_a_correlation_and_no_kappa(tmp_path: Path) -> None:
+    a = [row(number, {"errors": falling(number)}) for number in range(1, 5)]
+    b = [row(number, {"errors": falling(number + 1)}) for number in range(1, 5)]
+    found = on(compare(*sides(tmp_path, a, b, ERRORS)), "errors")
+    assert found.kappa.reason == found.linear.reason == "a range has no classes"
+    assert found.spearman.value == 1.0
+
+
+def test_options_without_scores_have_a_kappa_and_nothing_that_needs_an_order(tmp_path: Path) -> None:
+    a = [row(n, {"topic": option(name)}) for n, name in enumerate(["prices", "delivery", "other"], start=1)]
+    found = on(compare(*sides(tmp_path, a, a, TOPIC)), "topic")
+    assert found.kappa.value == 1.0
+    assert found.linear.reason == "its options have no scores, and so no order"
+    assert found.spearman.reason == "there are no scores to compare"
+
+
+def test_scales_of_other_classes_are_compared_by_their_scores_alone(tmp_path: Path) -> None:
+    coarse = GROUNDED.model_copy(update={"name": "clarity"})
+    a = write(tmp_path / "a.jsonl", clear(0, 2, 4), [CLARITY])
+    b = write(tmp_path / "b.jsonl", [row(n, {"clarity": level(coarse, n - 1)}) for n in (1, 2, 3)], [coarse])
+    found = on(compare(load_side(a), load_side(b)), "clarity")
+    assert found.kappa.reason == found.quadratic.reason == "the two scales have other classes"
+    assert found.spearman.value == 1.0
+    assert found.difference.mean == 0.0
+
+
+def test_criteria_of_one_side_alone_are_not_compared_and_change_no_row(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.jsonl", clear(1), [CLARITY])
+    b = write(tmp_path / "b.jsonl", [row(1, {"groundedness": level(GROUNDED, 1)})], [GROUNDED])
+    found = compare(load_side(a), load_side(b))
+    assert (found.criteria, found.changed) == ((), 0)
+
+
+def test_the_composite_is_compared_by_its_status_and_by_its_score(tmp_path: Path) -> None:
+    dimensions = {"clarity": level(CLARITY, 2)}
+    a = [row(1, dimensions, composite=0.5), row(2, dimensions, composite=0.7), row(3, dimensions, composite=0.9)]
+    b = [
+        row(1, dimensions, composite=0.6),
+        row(2, dimensions, composite=None, status=CompositeStatus.SAFETY_UNKNOWN),
+        row(3, dimensions, composite=0.0, status=CompositeStatus.UNSAFE),
+    ]
+    found = compare(*sides(tmp_path, a, b, CLARITY))
+    assert found.composite is not None
+    assert (found.composite.rows, found.composite.only_first, found.composite.classed) == (2, 1, 3)
+    assert found.composite.same.value == pytest.approx(1 / 3)
+    assert found.composite.linear.reason == "statuses have no order"
+    assert found.composite.difference.mean == pytest.approx((0.1 - 0.9) / 2)
+    assert found.statuses == {("ok", "ok"): 1, ("ok", "safety_unknown"): 1, ("ok", "unsafe"): 1}
+
+
+def test_rows_that_changed_most_come_first_and_equal_ones_not_at_all(tmp_path: Path) -> None:
+    a = [row(n, {"clarity": level(CLARITY, 4)}, composite=1.0) for n in range(1, 5)]
+    b = [
+        row(n, {"clarity": level(CLARITY, value)}, composite=value / 4) for n, value in enumerate((3, 4, 0, 2), start=1)
+    ]
+    found = compare(*sides(tmp_path, a, b, CLARITY), most=2)
+    assert found.changed == 3
+    assert [change.number for change in found.most] == [3, 4]
+    assert found.most[0].scores == {"clarity": (1.0, 0.0)}
+    assert found.most[0].size == 1.0
+
+
+def test_where_a_composite_is_withheld_the_criteria_say_how_far_a_row_changed(tmp_path: Path) -> None:
+    a = [row(1, {"clarity": level(CLARITY, 4), "groundedness": level(GROUNDED, 2)}, composite=1.0)]
+    b = [
+        row(
+            1,
+            {"clarity": level(CLARITY, 0), "groundedness": unscored()},
+            composite=None,
+            status=CompositeStatus.INCOMPLETE,
+        )
+    ]
+    [change] = compare(*sides(tmp_path, a, b, CLARITY, GROUNDED)).most
+    assert change.size == 1.0
+    assert change.scores == {"clarity": (1.0, 0.0), "groundedness": (1.0, None)}
+
+
+def test_what_was_chosen_without_scores_is_told_by_its_labels(tmp_path: Path) -> None:
+    found = compare(
+        *sides(tmp_path, [row(1, {"topic": option("prices")})], [row(1, {"topic": option("other")})], TOPIC)
+    )
+    assert found.most[0].options == {"topic": ("prices", "other")}
+
+
+def test_cost_and_latency_are_of_the_rows_that_both_have(tmp_path: Path) -> None:
+    dimensions = {"clarity": level(CLARITY, 2)}
+    a = [row(1, dimensions, cost=1.0, ms=10), row(2, dimensions, cost=3.0, ms=30), row(3, dimensions, cost=500.0)]
+    b = [row(1, dimensions, cost=None, ms=20), row(2, dimensions, cost=2.0, ms=20)]
+    first, second = compare(*sides(tmp_path, a, b, CLARITY)).expenses
+    assert (first.cost_usd.total, first.cost_usd.mean, first.latency_ms.p50, first.unpriced) == (4.0, 2.0, 20, 0)
+    assert (second.cost_usd.total, second.unpriced, second.latency_ms.p95) == (2.0, 1, 20)
+
+
+scores = st.one_of(st.none(), st.integers(0, 4))
+
+
+@given(st.lists(st.tuples(scores, scores), max_size=30))
+def test_the_sides_can_be_turned_round(levels: list[tuple[int | None, int | None]]) -> None:
+    """What does not depend on the order of the sides is the same, what does is mirrored."""
+    one, other = (side_of([pair[at] for pair in levels]) for at in (0, 1))
+    there, back = compare(one, other), compare(other, one)
+    assert [each.number for each in there.most] == [each.number for each in back.most]
+    for a, b in zip(there.criteria, back.criteria, strict=True):
+        assert (a.rows, a.neither, a.same, a.kappa, a.linear, a.quadratic, a.spearman) == (
+            b.rows,
+            b.neither,
+            b.same,
+            b.kappa,
+            b.linear,
+            b.quadratic,
+            b.spearman,
+        )
+        assert (a.only_first, a.only_second) == (b.only_second, b.only_first)
+        assert (a.difference.mean is None) == (b.difference.mean is None)
+        assert a.difference.mean == pytest.approx(None if b.difference.mean is None else -b.difference.mean, abs=1e-12)
+
+
+def side_of(levels: Sequence[int | None]) -> Side:
+    """A side in memory, with one criterion."""
+    findings = [
+        Finding(Status.INSUFFICIENT) if value is None else Finding(Status.SCORED, value / 4, value) for value in levels
+    ]
+    side = Side(name="x", path=Path("x"), run=RUN, finished=True)
+    side.scales = {"clarity": SCALE}
+    for number, finding in enumerate(findings, start=1):
+        side.judged[Key(str(number))] = Judged(
+            number=number, question="", findings={"clarity": finding}, composite=finding.score, status="ok"
+        )
+    return side
+
+
+# Labels
+
+
+def hits(folder: Path, rows: Sequence[Row], labels: str, *criteria: CriterionInfo) -> dict[str, Hit]:
+    side = load_side(write(folder / "results.jsonl", rows, criteria))
+    path = folder / "labels.csv"
+    path.write_text(labels, "utf-8")
+    found = read_labels(path, side.scales)
+    return {hit.name: hit for hit in meet(side, on_scales(found, side)).hits}
+
+
+def test_levels_are_held_against_labels_by_value_or_by_words(tmp_path: Path) -> None:
+    hit = hits(tmp_path, clear(0, 1, 2, 4), "id,clarity\nr-1,0\nr-2,Very Clear\nr-3,2.0\nr-4, very clear \n", CLARITY)
+    found = hit["clarity"]
+    assert found.accuracy.value == 0.75
+    assert found.balanced_accuracy.value == pytest.approx((1 + 1 + 0.5) / 3)
+    assert found.agreement.kappa.value == pytest.approx(2 / 3)
+    assert found.agreement.difference.mean == pytest.approx(-0.75 / 4)
+
+
+def test_bad_rows_have_an_f1_of_their_own(tmp_path: Path) -> None:
+    """Levels 0 and 1 of 4 are bad: people call two rows bad, one of them was found, and one more."""
+    found = hits(tmp_path, clear(0, 3, 1, 4), "id,clarity\nr-1,1\nr-2,0\nr-3,3\nr-4,4\n", CLARITY)["clarity"]
+    assert found.bad == 2
+    assert found.bad_f1.value == 0.5
+    assert found.accuracy.value == 0.25
+
+
+def test_labels_of_a_range_are_numbers_and_bad_by_their_score(tmp_path: Path) -> None:
+    rows = [row(n, {"errors": falling(value)}) for n, value in enumerate((0, 9, 2), start=1)]
+    found = hits(tmp_path, rows, "row,errors\n1,1\n2,8.5\n3,7\n", ERRORS)["errors"]
+    assert found.accuracy.reason == "a range has no classes"
+    assert found.bad == 2
+    assert found.bad_f1.value == pytest.approx(2 / 3)
+    assert found.agreement.difference.mean == pytest.approx((0.1 - 0.05 + 0.5) / 3)
+
+
+def test_calibration_holds_scores_against_what_people_say(tmp_path: Path) -> None:
+    found = hits(tmp_path, clear(4, 4, 0), "id,clarity\nr-1,4\nr-2,0\nr-3,0\n", CLARITY)["clarity"]
+    assert [(each.count, each.found, each.said) for each in found.calibration.bins] == [(1, 0.0, 0.0), (2, 1.0, 0.5)]
+    assert found.calibration.error.value == pytest.approx(1 / 3)
+
+
+def test_the_composite_is_labelled_by_its_status(tmp_path: Path) -> None:
+    dimensions = {"clarity": level(CLARITY, 2)}
+    rows = [
+        row(1, dimensions),
+        row(2, dimensions, composite=None, status=CompositeStatus.SAFETY_UNKNOWN),
+        row(3, dimensions, status=CompositeStatus.UNSAFE, composite=0.0),
+    ]
+    found = hits(tmp_path, rows, "id,composite\nr-1,OK\nr-2,unsafe\nr-3,unsafe\n", CLARITY)["composite"]
+    assert found.accuracy.value == pytest.approx(2 / 3)
+    assert (found.bad, found.bad_f1.value, found.unscored) == (2, 1.0, 0)
+
+
+def test_the_composite_is_labelled_by_its_score(tmp_path: Path) -> None:
+    dimensions = {"clarity": level(CLARITY, 2)}
+    rows = [
+        row(1, dimensions, composite=0.4),
+        row(2, dimensions, composite=0.9),
+        row(3, dimensions, composite=None, status=CompositeStatus.INCOMPLETE),
+    ]
+    found = hits(tmp_path, rows, "id,composite\nr-1,0.2\nr-2,1\nr-3,0.5\n", CLARITY)["composite"]
+    assert (found.labelled, found.unscored, found.agreement.rows) == (3, 1, 2)
+    assert found.accuracy.reason == "a range has no classes"
+    assert found.agreement.difference.mean == pytest.approx((0.2 - 0.1) / 2)
+    assert found.bad_f1.value == 1.0
+
+
+def test_rows_without_a_verdict_or_a_label_are_counted_and_not_compared(tmp_path: Path) -> None:
+    labels = "id,clarity\nr-1,2\nr-2,3\nr-3,not applicable\nr-4,\n"
+    found = hits(tmp_path, clear(2, None, 2, 2), labels, CLARITY)["clarity"]
+    assert (found.labelled, found.unscored, found.not_applicable) == (3, 1, 1)
+    assert (found.accuracy.value, found.agreement.rows) == (1.0, 1)
+
+
+def test_rows_that_were_labelled_and_not_judged_are_named(tmp_path: Path) -> None:
+    side = load_side(write(tmp_path / "results.jsonl", clear(1), [CLARITY]))
+    path = tmp_path / "labels.csv"
+    path.write_text("id,clarity\nr-1,1\nr-77,2\n", "utf-8")
+    meeting = meet(side, on_scales(read_labels(path, side.scales), side))
+    assert (meeting.rows, meeting.unmatched) == (1, ("r-77",))

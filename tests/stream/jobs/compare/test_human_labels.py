@@ -1,0 +1,231 @@
+"""Files of labels: what is read from them, and what is said of those that are wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stream.jobs.compare.human_labels import Labels, LabelsError, on_scales, read_labels
+from stream.jobs.compare.sides import Side, load_side
+from tests.stream.jobs.compare.files import CLARITY, ERRORS, GROUNDED, TOPIC, level, row, write
+
+CRITERIA = ("clarity", "groundedness", "answer_relevance")
+
+
+def read(folder: Path, text: str | bytes, name: str = "labels.csv") -> Labels:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_labels(path, CRITERIA)
+
+
+def said(labels: Labels) -> dict[str | int, dict[str, str | float]]:
+    return {key: {name: cell.said for name, cell in cells.items()} for key, cells in labels.rows.items()}
+
+
+def problems(folder: Path, text: str | bytes, name: str = "labels.csv") -> list[str]:
+    with pytest.raises(LabelsError) as caught:
+        read(folder, text, name)
+    assert str(caught.value).startswith(str(folder / name))
+    return list(caught.value.problems)
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> Side:
+    rows = [row(n, {"clarity": level(CLARITY, n), "groundedness": level(GROUNDED, 1)}) for n in (1, 2, 3)]
+    return load_side(write(tmp_path / "results.jsonl", rows, [CLARITY, GROUNDED, ERRORS, TOPIC]))
+
+
+# What is read
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_table_is_read_whatever_program_wrote_it(tmp_path: Path, delimiter: str, end: str, mark: str) -> None:
+    lines = [["ID", " Clarity ", "groundedness"], ["r-1", "3", ""], ["r-2", "", "fully supported"]]
+    text = mark + "".join(delimiter.join(cells) + end for cells in lines)
+    labels = read(tmp_path, text)
+    assert labels.by == "id"
+    assert said(labels) == {"r-1": {"clarity": "3"}, "r-2": {"groundedness": "fully supported"}}
+
+
+def test_lines_of_json_are_read_with_numbers_texts_and_nothing(tmp_path: Path) -> None:
+    records = [{"row": 1, "clarity": 3, "groundedness": None}, {"row": 2, "groundedness": "hallucinated"}]
+    labels = read(tmp_path, "\n\n".join(map(json.dumps, records)), "labels.jsonl")
+    assert labels.by == "row"
+    assert said(labels) == {1: {"clarity": 3}, 2: {"groundedness": "hallucinated"}}
+
+
+def test_an_id_counts_before_a_row_number(tmp_path: Path) -> None:
+    assert said(read(tmp_path, "row,id,clarity\n7,r-1,3\n")) == {"r-1": {"clarity": "3"}}
+
+
+def test_other_columns_are_not_read_and_named(tmp_path: Path) -> None:
+    assert read(tmp_path, "id,question,clarity,comment\nr-1,Why?,3,fine\n").ignored == ("question", "comment")
+
+
+def test_lines_are_counted_also_where_cells_have_line_breaks(tmp_path: Path) -> None:
+    labels = read(tmp_path, 'id,comment,clarity\nr-1,"two\nlines",3\nr-2,one,4\n')
+    assert [cells["clarity"].line for cells in labels.rows.values()] == [2, 4]
+
+
+cells = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    table=st.lists(st.lists(cells, min_size=1, max_size=4), min_size=1, max_size=5),
+    name=st.sampled_from(["c", "jsonl"]),
+)
+def test_whatever_is_in_a_file_it_is_labels_or_a_clear_error(tmp_path: Path, table: list[list[str]], name: str) -> None:
+    text = "id,clarity,groundedness\n" + "\n".join(",".join(line) for line in table)
+    try:
+        found = read(tmp_path, text, f"labels.{name}").rows
+    except LabelsError as error:
+        found = {problem: {} for problem in error.problems}
+    assert found
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=60))
+def test_no_bytes_crash_the_reader(tmp_path: Path, content: bytes) -> None:
+    for name in ("labels.csv", "labels.jsonl"):
+        with pytest.raises(LabelsError):
+            read(tmp_path, content, name)
+
+
+# What is wrong
+
+
+def test_a_column_that_was_meant_to_be_a_criterion_is_an_error(tmp_path: Path) -> None:
+    assert problems(tmp_path, "id,clarity,groundednes\nr-1,3,2\n") == [
+        "the column 'groundednes' names no criterion; did you mean 'groundedness'?"
+    ]
+
+
+def test_results_of_the_judges_are_not_taken_for_labels(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, "id,clarity,clarity_score,answer_relevance_score,composite\nr-1,3,0.75,1,0.8\n")
+    assert problem.startswith("has the judges' results in it ('clarity_score'), and so its `composite` is theirs")
+
+
+def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
+    labels = read(tmp_path, "id,clarity_score,clarity_status,answer_relevance_score,clarity\nr-1,0.75,scored,1,3\n")
+    assert said(labels) == {"r-1": {"clarity": "3"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "has no labels in it"),
+        ("id,clarity\n", "has no labels in it"),
+        ("clarity\n3\n", "has neither a column `id` nor a column `row`, which say what is labelled"),
+        ("id,clarity\nr-1,\n", "labels nothing; a label stands in a column named clarity"),
+        ("id,clarity\n,3\n", "line 2: has no id"),
+        ("row,clarity\nx,3\n", "line 2: the row 'x' is no whole number"),
+        ("id,clarity\nr-1,3\nr-1,2\n", "line 3: id 'r-1' was labelled in line 2 already"),
+        ("id,clarity,clarity\nr-1,3,2\n", "line 1: the column 'clarity' is there twice"),
+        ("id,clarity\nr-1,3,2\n", "line 2: has 3 cells, and the heading 2"),
+        ('id,clarity\nr-1,"3\n', "line 2: is no CSV"),
+        (b"id,clarity\nr-1,\xff\n", "line 2: is not UTF-8 text"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
+    [problem] = problems(tmp_path, text)
+    assert problem.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"id": "r-1", "clarity": 3}\n{', "line 2: is no JSON"),
+        ("[1]", "line 1: is no JSON object"),
+        ('{"id": "r-1", "clarity": true}', "line 1, clarity: True is neither a number nor a text"),
+        ('{"id": "r-1", "clarity": [3]}', "line 1, clarity: [3] is neither a number nor a text"),
+    ],
+)
+def test_what_is_wrong_with_lines_of_json_is_said_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
+    assert problems(tmp_path, text, "labels.jsonl")[0].startswith(expected)
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(LabelsError, match=r"none\.csv: cannot be read: no such file or directory"):
+        read_labels(tmp_path / "none.csv", CRITERIA)
+
+
+@pytest.mark.parametrize(
+    ("column", "wrong", "scale"),
+    [
+        ("clarity", "5", "0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"),
+        ("clarity", "verry clear", "0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"),
+        ("groundedness", "0.5", "0 (hallucinated), 1 (partly supported), 2 (fully supported)"),
+        ("errors", "11", "a number from 0 to 10"),
+        ("errors", "nan", "a number from 0 to 10"),
+        ("topic", "price", "prices, delivery, other"),
+        ("composite", "1.5", "a number from 0 to 1"),
+        ("composite", "good", "ok, questionable, unsafe, safety_unknown, incomplete, failed"),
+    ],
+)
+def test_a_label_off_its_scale_is_an_error_that_says_what_it_may_be(
+    tmp_path: Path, side: Side, column: str, wrong: str, scale: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(f"id,{column}\nr-1,{wrong}\n", "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        on_scales(read_labels(path, side.scales), side)
+    assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on its scale: {scale}",)
+
+
+def test_every_label_off_its_scale_is_told_but_not_without_end(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,clarity\n" + "".join(f"r-{n},9\n" for n in range(30)), "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        on_scales(read_labels(path, side.scales), side)
+    assert len(caught.value.problems) == 30
+    assert str(caught.value).splitlines()[-1] == "and 10 more"
+
+
+def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.csv"
+    lines = ["id,clarity,groundednes", "r-1,9,1", ",9,1", "r-1,3,1", "r-2,3,1,x", "r-3,-1,1"]
+    path.write_text("\n".join(lines), "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        read_labels(path, side.scales, [side, side])
+    scale = "is not on its scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"
+    assert caught.value.problems == (
+        "the column 'groundednes' names no criterion; did you mean 'groundedness'?",
+        f"line 2, clarity: '9' {scale}",
+        "line 3: has no id",
+        f"line 3, clarity: '9' {scale}",
+        "line 4: id 'r-1' was labelled in line 2 already",
+        "line 5: has 4 cells, and the heading 3",
+        f"line 6, clarity: '-1' {scale}",
+    )
+
+
+def test_lines_that_are_no_json_are_told_with_the_labels_of_the_others(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{\n[1]\n{"id": "x", "clarity": 9}\n', "utf-8")
+    with pytest.raises(LabelsError) as caught:
+        read_labels(path, side.scales, [side])
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        f"no id in it is that of a row of {side.name}; it has id 'r-1', for example",
+        "line 1",
+        "line 2",
+        "line 3, clarity",
+    ]
+
+
+def test_scores_and_statuses_of_the_composite_are_not_mixed(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,composite\nr-1,0.5\nr-2,ok\n", "utf-8")
+    with pytest.raises(LabelsError, match="line 3, composite: 'ok' is not on its scale: a number from 0 to 1"):
+        on_scales(read_labels(path, side.scales), side)
+
+
+def test_labels_of_other_rows_are_an_error_that_shows_what_ids_look_like(tmp_path: Path, side: Side) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,clarity\n1,3\n2,3\n", "utf-8")
+    with pytest.raises(LabelsError, match=r"no id in it is that of a row of .*; it has id 'r-1', for example"):
+        on_scales(read_labels(path, side.scales), side)

@@ -1,0 +1,36 @@
+"""What the tests of offline runs share: rows, and what a run wrote about them."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from stream.config.model import Config
+from stream.jobs.evaluate import Outcome, Request, evaluate
+
+QUESTION = "How long is the return period?"
+CONTEXT = "Goods can be returned within 30 days of delivery."
+
+
+def interaction(number: int, **more: object) -> dict[str, object]:
+    return {"id": f"i-{number}", "question": QUESTION, "answer": CONTEXT, "contexts": [{"text": CONTEXT}], **more}
+
+
+def write_rows(path: Path, rows: Iterable[object]) -> Path:
+    """A line for each; texts are taken as they are."""
+    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def judge(file: Path, folder: Path, config: Config | None = None, **request: Any) -> Outcome:
+    return evaluate(config or Config(), Request(file=str(file), folder=folder, **request), pauses=())
+
+
+def lines_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
+
+
+def rows_in(folder: Path) -> list[dict[str, Any]]:
+    """The rows in the order in which they were written."""
+    return [line for line in lines_in(folder) if line["kind"] == "row"]

@@ -1,0 +1,83 @@
+"""Tables as Parquet, with pyarrow and without it."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.jobs.evaluate import Request, evaluate
+from stream.jobs.evaluate.formats import open_rows
+from stream.jobs.evaluate.rows import FileError, Row
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with (
+        pytest.raises(FileError, match=r"pip install 'streamjury\[parquet\]'"),
+        open_rows(str(tmp_path / "a.parquet"), None, InputConfig()),
+    ):
+        pass
+
+
+def written(path: Path, records: list[dict[str, Any]]) -> Path:
+    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'streamjury[parquet]'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="no pyarrow: pip install 'streamjury[parquet]'")
+    parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    return path
+
+
+def rows_of(path: Path) -> list[Row]:
+    with open_rows(str(path), None, InputConfig()) as rows:
+        assert rows.total is not None
+        found = list(rows)
+        assert rows.position == len(found)
+        return found
+
+
+def test_rows_are_json_objects_of_the_columns(tmp_path: Path) -> None:
+    record = {
+        "id": "a",
+        "question": "q",
+        "answer": "a",
+        "contexts": [{"text": "c", "score": 0.5}],
+        "at": datetime(2026, 1, 2, tzinfo=UTC),
+        "price": Decimal("1.50"),
+        "nothing": None,
+    }
+    [row] = rows_of(written(tmp_path / "a.parquet", [record]))
+    assert json.loads(row.value) == {**record, "at": "2026-01-02T00:00:00Z", "price": "1.50"}
+
+
+def test_tables_with_the_columns_of_csv_are_read_as_such(tmp_path: Path) -> None:
+    record = {"Current User Question": "q", "Assistant Answer": "a", "Fragment Texts": r"1. x\n2. y", "ID": 5}
+    path = written(tmp_path / "a.parquet", [record, {**record, "ID": None}])
+    with open_rows(str(path), None, InputConfig()) as rows:
+        assert rows.input.adapter == "csv"
+        assert [row.nameless for row in rows] == [False, True]
+
+
+def test_a_table_is_judged(tmp_path: Path) -> None:
+    records = [{"question": "How many?", "answer": f"There are {n}.", "contexts": [{"text": "x"}]} for n in range(200)]
+    request = Request(
+        file=str(written(tmp_path / "a.parquet", records)), folder=tmp_path / "out", processes=1, limit=150
+    )
+    outcome = evaluate(Config(), request)
+    assert (outcome.judged, outcome.failed, outcome.finished) == (150, 0, True)
+
+
+def test_what_is_no_parquet_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'streamjury[parquet]'")
+    (tmp_path / "a.parquet").write_bytes(b"id,question\n")
+    with (
+        pytest.raises(FileError, match="is no Parquet file"),
+        open_rows(str(tmp_path / "a.parquet"), None, InputConfig()),
+    ):
+        pass

@@ -1,0 +1,60 @@
+"""A service's web server as its configuration has it: with a token, with a certificate, or not at all."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import Service
+from tests.parts import certificates
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+def service(broker: EmbeddedBroker, **http: object) -> Service:
+    """One without stages: a process around nothing."""
+    return Service(
+        Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0, **http}}), stages=[]
+    )
+
+
+def test_without_settings_metrics_are_open_and_plain(broker: EmbeddedBroker) -> None:
+    with service(broker) as running:
+        assert running.url.startswith("http://127.0.0.1:")
+        assert httpx.get(f"{running.url}/metrics", trust_env=False).status_code == 200
+
+
+def test_token_and_certificate_of_the_configuration_are_used(
+    broker: EmbeddedBroker, authority: certificates.Authority
+) -> None:
+    certificate, key = authority.sign("server")
+    with service(broker, token="let-me-in", certificate=str(certificate), key=str(key)) as running:
+        assert running.url.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=authority.certificate)
+        with httpx.Client(base_url=running.url, verify=context, trust_env=False) as client:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/metrics").status_code == 401
+            assert client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).status_code == 200
+
+
+@pytest.mark.parametrize("part", ["certificate", "key"])
+def test_a_file_that_cannot_be_read_stops_the_program_at_its_start(
+    broker: EmbeddedBroker, authority: certificates.Authority, tmp_path: Path, part: str
+) -> None:
+    certificate, key = authority.sign("server")
+    missing = str(tmp_path / "missing.pem")
+    files = {"certificate": str(certificate), "key": str(key), part: missing}
+    with (
+        pytest.raises(StageError, match=rf"^http\.{part}: cannot read {missing} \(No such file or directory\)$"),
+        service(broker, **files),
+    ):
+        pytest.fail("it runs")

@@ -1,0 +1,292 @@
+"""The watchdog: when a stage has stopped moving, what excuses it, and that its service really ends."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.metrics import Stage
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service import service
+from stream.service.service import Service
+from stream.service.stage_thread import Pulse, Runnable, Watchdog
+
+SECONDS = 100.0
+LOOK = 1.0
+
+
+class StageDouble:
+    """A stage whose pulse is set by hand; its thread does what the test says."""
+
+    problem: str | None = None
+    assigned = True
+
+    def __init__(self, stage: Stage = Stage.WORKER, hang: threading.Event | None = None) -> None:
+        self.stage = stage
+        self.moved_at = 0.0
+        self.backlog = 0
+        self.done = 0
+        self._hang = hang
+
+    @property
+    def pulse(self) -> Pulse:
+        return self
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self.moved_at = time.monotonic()
+            stop.wait(0.01)
+            if self._hang is not None:
+                self._hang.wait()
+
+
+class Scene:
+    """A watchdog with its stage, on a clock that only moves when told to."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.now = 1000.0
+        self.answers = True
+        self.stage = StageDouble()
+        self.watchdog = Watchdog(self.stage, seconds, lambda: self.answers, lambda: self.now)
+
+    def wait(self, seconds: float, *, moving: bool = True, finishing: bool = False) -> str | None:
+        """Looks every second, as a service does; what was found last."""
+        found = None
+        for _ in range(int(seconds / LOOK)):
+            self.now += LOOK
+            if moving:
+                self.stage.moved_at = self.now
+            if finishing:
+                self.stage.done += 1
+            found = self.watchdog.look()
+        return found
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene()
+    made.stage.backlog = 7
+    return made
+
+
+def test_work_that_waits_while_none_is_finished_ends_the_stage_and_not_a_second_earlier(scene: Scene) -> None:
+    assert scene.wait(SECONDS) is None
+    assert scene.wait(1) == "7 records waiting and none finished for 101 s"
+
+
+def test_a_finished_record_begins_the_time_anew(scene: Scene) -> None:
+    scene.wait(SECONDS - 1)
+    assert scene.wait(1, finishing=True) is None
+    assert scene.wait(SECONDS) is None
+    assert scene.wait(1) is not None
+
+
+def test_a_stage_that_finishes_records_is_left_alone_however_much_waits(scene: Scene) -> None:
+    scene.stage.backlog = 1_000_000
+    assert scene.wait(10 * SECONDS, finishing=True) is None
+
+
+def test_without_work_a_stage_may_rest(scene: Scene) -> None:
+    scene.stage.backlog = 0
+    assert scene.wait(10 * SECONDS) is None
+    scene.stage.backlog = 1
+    assert scene.wait(SECONDS) is None
+    assert scene.wait(1) == "1 records waiting and none finished for 101 s"
+
+
+def test_without_partitions_a_stage_may_rest(scene: Scene) -> None:
+    scene.stage.assigned = False
+    assert scene.wait(10 * SECONDS) is None
+
+
+def test_time_does_not_count_while_the_broker_does_not_answer(scene: Scene) -> None:
+    scene.wait(SECONDS - 10)
+    scene.answers = False
+    assert scene.wait(10 * SECONDS) is None
+    assert scene.wait(10 * SECONDS, moving=False) is None
+    scene.answers = True
+    assert scene.wait(10) is None
+    assert scene.wait(1) is not None
+
+
+def test_time_does_not_count_while_the_stage_says_what_keeps_it(scene: Scene) -> None:
+    scene.wait(SECONDS - 10)
+    scene.stage.problem = "cannot publish"
+    assert scene.wait(10 * SECONDS) is None
+    scene.stage.problem = None
+    assert scene.wait(10) is None
+    assert scene.wait(1) is not None
+
+
+def test_a_thread_that_does_not_come_round_ends_the_stage_whatever_it_last_said(scene: Scene) -> None:
+    scene.stage.backlog, scene.stage.problem, scene.stage.assigned = 0, "cannot publish", False
+    scene.wait(10)
+    assert scene.wait(SECONDS, moving=False) is None
+    assert scene.wait(1, moving=False) == "it has not come round for 101 s"
+
+
+def test_a_thread_may_be_silent_for_as_long_as_handing_over_takes() -> None:
+    scene = Scene(seconds=5)
+    assert scene.wait(service._STALL_SECONDS, moving=False) is None
+    assert scene.wait(1, moving=False) is not None
+
+
+def test_zero_switches_it_off() -> None:
+    scene = Scene(seconds=0)
+    scene.stage.backlog = 7
+    assert scene.wait(1000, moving=False) is None
+
+
+def test_a_process_that_was_held_up_does_not_blame_its_stage(scene: Scene) -> None:
+    scene.wait(10)
+    scene.now += 100 * SECONDS
+    assert scene.watchdog.look() is None
+    assert scene.wait(SECONDS - 20, moving=False) is None
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([True, True, False]),
+            st.sampled_from([0, 0, 0, 1]),
+            st.sampled_from([0, 3, 5]),
+            st.sampled_from([True, True, False]),
+            st.sampled_from([True, True, False]),
+            st.floats(0, 60),
+        ),
+        max_size=60,
+    )
+)
+def test_it_never_ends_a_stage_sooner_than_its_time(steps: list[tuple[bool, int, int, bool, bool, float]]) -> None:
+    scene = Scene(seconds=8)
+    idle_since = silent_since = scene.now
+    for moves, finished, backlog, assigned, answers, passed in steps:
+        scene.now += passed
+        scene.stage.backlog, scene.stage.assigned, scene.answers = backlog, assigned, answers
+        scene.stage.done += finished
+        if moves:
+            scene.stage.moved_at = silent_since = scene.now
+        if finished or not backlog or not assigned:
+            idle_since = scene.now
+        if scene.watchdog.look() is not None:
+            assert scene.now - idle_since > 8 or scene.now - silent_since > service._STALL_SECONDS
+
+
+# Services of real threads, on a broker that answers
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+def service_with(stage: Runnable, broker: EmbeddedBroker, **sections: object) -> Service:
+    found = Service(
+        Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}, **sections}), []
+    )
+    found._stages = [stage]
+    return found
+
+
+def run_for(found: Service, seconds: float) -> None:
+    with found:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found.check()
+            time.sleep(0.02)
+
+
+def test_a_service_ends_when_its_worker_finishes_nothing(broker: EmbeddedBroker) -> None:
+    stage = StageDouble()
+    stage.backlog = 12
+    begun = time.monotonic()
+    with pytest.raises(StageError) as raised:
+        run_for(service_with(stage, broker, worker={"stall_seconds": 1, "deadline_seconds": 0.5}), 15)
+    assert str(raised.value) == (
+        "the worker stopped moving: 12 records waiting and none finished for 1 s; "
+        "it ends so that its supervisor starts it anew"
+    )
+    assert time.monotonic() - begun < 8  # the stage stopped when asked to
+
+
+@pytest.mark.parametrize(
+    ("stage", "section", "ends"),
+    [
+        (Stage.WORKER, "worker", True),
+        (Stage.WORKER, "monitor", False),
+        (Stage.MONITOR, "monitor", True),
+        (Stage.MONITOR, "worker", False),
+        (Stage.SAMPLER, "worker", False),
+        (Stage.SAMPLER, "monitor", False),
+    ],
+)
+def test_each_stage_has_its_own_time_and_the_sampler_none(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, stage: Stage, section: str, ends: bool
+) -> None:
+    # Known to answer from the beginning: the watch begins at once.
+    monkeypatch.setattr(service.BrokerProbe, "answers", lambda _self: True)
+    double = StageDouble(stage)
+    double.backlog = 12
+    more = {"deadline_seconds": 0.01} if section == "worker" else {}
+    expected: AbstractContextManager[object] = (
+        pytest.raises(StageError, match=f"the {stage} stopped moving") if ends else nullcontext()
+    )
+    with expected:
+        run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05, **more}}), 0.4)
+
+
+def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_STALL_SECONDS", 0.5)
+    monkeypatch.setattr(service, "_STALLED_JOIN_SECONDS", 0.5)
+    hang = threading.Event()
+    begun = time.monotonic()
+    try:
+        with pytest.raises(StageError, match=r"the monitor stopped moving: it has not come round for 1 s; it ends"):
+            run_for(service_with(StageDouble(Stage.MONITOR, hang), broker, monitor={"stall_seconds": 0.5}), 15)
+    finally:
+        hang.set()
+    assert time.monotonic() - begun < 8
+
+
+PROGRAM = """
+import threading
+from sinks.metrics import Stage
+from stream import service
+from tests.stream.service.test_stage_thread import StageDouble, run_for, service_with
+
+class Broker:
+    bootstrap = "{bootstrap}"
+
+class Stuck(StageDouble):
+    def run(self, stop):
+        threading.Thread(target=threading.Event().wait, daemon=False).start()  # as Faust has
+        super().run(stop)
+
+service._STALL_SECONDS = service._STALLED_JOIN_SECONDS = service._EXIT_SECONDS = 0.5
+run_for(service_with(Stuck(Stage.MONITOR, threading.Event()), Broker(), monitor={{"stall_seconds": 0.5}}), 20)
+"""
+
+
+def test_the_process_ends_with_status_1_though_threads_of_the_stage_would_hold_it(broker: EmbeddedBroker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(bootstrap=broker.bootstrap)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the monitor stopped moving" in done.stderr

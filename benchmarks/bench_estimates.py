@@ -5,7 +5,7 @@ interval covers a day if it contains the share of bad records in all traffic of 
 
 plain     the mean of the judged records, as if all records had been equally likely to be judged
 ± 1.96 σ  the weighted mean with the textbook interval
-weighted  the weighted mean with the interval of sinks/estimates.py
+weighted  the weighted mean with the interval of sinks/statistics/estimates.py
 by rule   one estimate for each of the two rules, combined by the known shares of the traffic
 
     PYTHONPATH=. python benchmarks/bench_estimates.py
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import argument_parser
-from sinks.estimates import Estimate, Sums, combine, estimate
+from sinks.statistics.estimates import Estimate, Sums, combine, estimate
 
 DAYS, SHORT_DAYS = 1_000, 10
 RISKY_SHARE, RISKY_BAD, RISKY_RATE = 0.05, 0.40, 1.0

@@ -7,7 +7,7 @@ which records were certain to be judged: in the second world its interval is wid
 normal    mean ± 1.96·√(v/n), the textbook's, with the measured variance v and n by Kish
 binomial  Wilson's with m·(1 − m), as if every score were a pass or a fail
 rules     Wilson's with the measured variance: stream/monitor/prometheus/recording_rules.py
-monitor   the interval of sinks/estimates.py, which has every judgement
+monitor   the interval of sinks/statistics/estimates.py, which has every judgement
 
     PYTHONPATH=. python benchmarks/bench_rule_interval.py
 """
@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.bench_estimates import Tally, draw_count
 from benchmarks.common import argument_parser
-from sinks.estimates import Sums, estimate, wilson
+from sinks.statistics.estimates import Sums, estimate, wilson
 
 DAYS, SHORT_DAYS = 1_000, 10
 RISKY_RATE, REST_RATE = 1.0, 0.05

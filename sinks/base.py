@@ -1,10 +1,13 @@
 """The contract of a sink: where something finished goes."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from sinks.headers import SCHEMA_VERSION
+from judges.evaluation import Evaluation
+from sinks.topics.headers import SCHEMA_VERSION
 
 SCHEMA = (SCHEMA_VERSION, b"1")
 """The header that says of which version a record of ours is; a later one is not read as if it were this."""
@@ -59,3 +62,41 @@ class Sink(Protocol[T_contra]):
     """
 
     def write(self, item: T_contra, /) -> Sequence[Message]: ...
+
+
+class Stage(StrEnum):
+    SAMPLER = "sampler"
+    WORKER = "worker"
+    MONITOR = "monitor"
+
+
+class Outcome(StrEnum):
+    """What became of a record in a stage; `consumed` is their sum, counted by itself."""
+
+    CONSUMED = "consumed"
+    FILTERED = "filtered"
+    SAMPLED_OUT = "sampled_out"
+    SAMPLED = "sampled"
+    SHED = "shed"
+    SCORED = "scored"
+    UNSCORED = "unscored"
+    PARKED = "parked"
+    """Its judges could not be reached in time; it is judged again later."""
+    DEFERRED = "deferred"
+    """Its app had more than its share; it is judged after the others."""
+    DEADLETTER = "deadletter"
+    SEEN = "seen"
+    REPEATED = "repeated"
+    UNREADABLE = "unreadable"
+
+
+log = logging.getLogger(__name__)
+
+
+def feed(sinks: Iterable[Sink[Evaluation]], evaluation: Evaluation) -> None:
+    """A sink that raises is told of in the log; the others are told of the evaluation all the same."""
+    for sink in sinks:
+        try:
+            sink.write(evaluation)
+        except Exception:
+            log.exception("a sink failed on evaluation %s", evaluation.evaluation_id)

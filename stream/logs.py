@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from sinks.trace import parse_traceparent
+from sinks.telemetry.traceparent import parse_traceparent
 from stream.config.sections.stages import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.

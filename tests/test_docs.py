@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from docs.generate.pages import DOCS, PAGES
-from sinks.headers import HEADERS
+from sinks.topics.headers import HEADERS
 from stream.config.model import Config
 from stream.kafka.topics import plan_topics
 from tests.parts.chromium import browser

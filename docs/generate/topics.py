@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sinks.headers import HEADERS
+from sinks.topics.headers import HEADERS
 from stream.cli.commands.schema import wire_schema
 from stream.config.model import Config
 from stream.kafka.topics import TOPICS, TopicPlan, plan_topics

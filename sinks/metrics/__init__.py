@@ -1,8 +1,9 @@
 """Prometheus metrics: what the pipeline did and what the judges found, on a registry that is passed in."""
 
+from sinks.base import Outcome, Stage
+from sinks.metrics.bounded_labels import BoundedLabel, FrequentLabel
 from sinks.metrics.detection import DetectionMetrics
-from sinks.metrics.funnel import Outcome, PipelineMetrics, SamplingMetrics, Stage
-from sinks.metrics.labels import BoundedLabel, FrequentLabel
+from sinks.metrics.pipeline import PipelineMetrics, SamplingMetrics
 from sinks.metrics.scores import ScoreMetrics, results
 
 __all__ = [

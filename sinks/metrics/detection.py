@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.base import COMPOSITE, OTHER
 from sinks.metrics import names
-from sinks.metrics.labels import BoundedLabel
+from sinks.metrics.bounded_labels import BoundedLabel
 
 PLACES = 13
 """With 20 apps and 6 dimensions all metrics together are to be at most 2,000 series; a place has seven."""

@@ -1,7 +1,7 @@
 """Exemplars: what leads from a number in a histogram to the trace of an interaction behind it."""
 
 from judges.evaluation import Evaluation
-from sinks.trace import parse_traceparent
+from sinks.telemetry.traceparent import parse_traceparent
 
 
 def exemplar_of(evaluation: Evaluation) -> dict[str, str] | None:

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from judges.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Message
-from sinks.estimates import Estimate
 from sinks.metrics import names
+from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel, FrequentLabel
 from sinks.metrics.exemplars import exemplar_of
-from sinks.metrics.labels import MAX_APPS, BoundedLabel, FrequentLabel
+from sinks.statistics.estimates import Estimate
 
 _MAX_DIMENSIONS = 50
 _TOP = 10

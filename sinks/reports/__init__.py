@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from sinks.reports.contents import Contents
+from sinks.reports.csv_table import Formulas, Table
 from sinks.reports.markdown import markdown
-from sinks.reports.reading import Results, read_results
-from sinks.reports.results import Row
-from sinks.reports.statistics import Summariser, Summary
-from sinks.reports.table import Formulas, Table
+from sinks.reports.results_reader import Results, read_results
+from sinks.reports.results_schema import Row
+from sinks.reports.summary import Summariser, Summary
 
 TABLE_NAME = "results.csv"
 MARKDOWN_NAME = "report.md"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from sinks.reports.gathering import ScoreStatistics
-from sinks.reports.statistics import Band, band_of
-from sinks.reports.wording import interval, many, number, ratio
+from sinks.reports.formatting import interval, many, number, ratio
+from sinks.reports.summary import Band, band_of
+from sinks.statistics.accumulators import ScoreStatistics
 
 PLOT_HEIGHT = 130
 """Of a histogram, without the axis below it."""

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.evaluation import Status
-from sinks.reports.results import CriterionInfo, End, Run
-from sinks.reports.statistics import Agreement, DimensionSummary, Issue, JudgeSummary, Summary
-from sinks.reports.table import NOT_JUDGED, Formulas
-from sinks.reports.wording import (
+from sinks.reports.csv_table import NOT_JUDGED, Formulas
+from sinks.reports.formatting import (
     NOTHING,
     STATUS_MEANINGS,
     band_range,
@@ -26,6 +24,8 @@ from sinks.reports.wording import (
     span,
     status_name,
 )
+from sinks.reports.results_schema import CriterionInfo, End, Run
+from sinks.reports.summary import Agreement, DimensionSummary, Issue, JudgeSummary, Summary
 
 _REASON_CHARS = 300
 

@@ -14,10 +14,8 @@ from markupsafe import Markup
 from sinks.reports import charts
 from sinks.reports import contents as tables
 from sinks.reports.contents import Contents
-from sinks.reports.results import Row
-from sinks.reports.statistics import Summary, band_of, issues_of
-from sinks.reports.table import NOT_JUDGED
-from sinks.reports.wording import (
+from sinks.reports.csv_table import NOT_JUDGED
+from sinks.reports.formatting import (
     DEVIATION_NOTE,
     INTERVAL_NOTE,
     ISSUE_RULES,
@@ -38,6 +36,8 @@ from sinks.reports.wording import (
     status_name,
     visible,
 )
+from sinks.reports.results_schema import Row
+from sinks.reports.summary import Summary, band_of, issues_of
 
 _HEADLINE_CHARS = 140
 

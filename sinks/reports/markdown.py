@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from judges.evaluation import Dimension, Evaluation, JudgeVerdict
 from sinks.reports import contents as parts
 from sinks.reports.contents import Contents, Grid
-from sinks.reports.results import CriterionInfo, Row
-from sinks.reports.statistics import Issue
-from sinks.reports.wording import (
+from sinks.reports.formatting import (
     DEVIATION_NOTE,
     INTERVAL_NOTE,
     ISSUE_RULES,
@@ -23,6 +21,8 @@ from sinks.reports.wording import (
     status_name,
     visible,
 )
+from sinks.reports.results_schema import CriterionInfo, Row
+from sinks.reports.summary import Issue
 
 # A backslash before any of these makes it a plain character. No text of others begins a line, so that signs which mean
 # something only there need none.

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sinks.reports.markdown import inline
 from sinks.reports.sheet import Sheet
-from stream.printable import printable
+from sinks.text import printable
 
 # Wide enough for the widest table where there is no terminal to fit it to.
 _PLAIN_WIDTH = 200

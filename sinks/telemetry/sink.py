@@ -14,9 +14,9 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from judges.evaluation import Evaluation
 from sinks.base import Message
-from sinks.telemetry.collector import open_exporters
-from sinks.telemetry.records import Recorder
+from sinks.telemetry.exporters import open_exporters
 from sinks.telemetry.settings import TelemetrySettings
+from sinks.telemetry.spans import Recorder
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from sinks.scrape import MetricsPage
+from sinks.metrics.scrape import MetricsPage
 from sinks.web.routes import Reply, Request, Route
 
 

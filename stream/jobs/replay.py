@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from sinks.base import Message, our_headers
-from sinks.headers import (
+from sinks.topics.headers import (
     ATTEMPTS,
     ERROR_PREFIX,
     ERROR_STAGE,

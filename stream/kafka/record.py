@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import SCHEMA, Headers
-from sinks.deadletter import DeadLetter
+from sinks.topics.dead_letters import DeadLetter
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 

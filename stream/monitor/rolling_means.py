@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import BoundedLabel
+from sinks.statistics.estimates import Estimate, Sums, estimate
 
 _BUCKETS = 60
 

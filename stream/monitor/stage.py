@@ -20,8 +20,8 @@ from faust.types import TP
 from faust.types.events import EventT
 
 from judges.evaluation import Evaluation
-from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics, Stage
+from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError, no_broker

@@ -15,12 +15,11 @@ from pydantic import ValidationError
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from judges.shortfall import shortfall_of
-from sinks.base import COMPOSITE, UNKNOWN, Sink
+from sinks.base import COMPOSITE, UNKNOWN, Sink, feed
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config.names import BACKFILL, CANARY
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
-from stream.feeding import feed
 from stream.kafka.record import check_version
 from stream.monitor.rolling_means import RollingScores, SeriesMean
 

@@ -6,7 +6,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from judges.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
-from sinks.headers import LANE, PREFIX, PROBABILITY, RULE, SALT, SAMPLED_AT, SAMPLING_VERSION
+from sinks.topics.headers import LANE, PREFIX, PROBABILITY, RULE, SALT, SAMPLED_AT, SAMPLING_VERSION
 from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
 from stream.kafka.record import read_record

@@ -1,12 +1,12 @@
 """Reading the headers of our records: where a record was first, and which dead letter a replay moved back.
 
-The names are in `sinks.headers`, because dead letters are written there.
+The names are in `sinks.topics.headers`, because dead letters are written there.
 """
 
 import re
 from collections.abc import Container, Mapping
 
-from sinks.headers import (
+from sinks.topics.headers import (
     ERROR_TYPE,
     REPLAYED_OFFSET,
     REPLAYED_PARTITION,

@@ -14,9 +14,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Headers, Message
-from sinks.deadletter import DeadLetterTopic
-from sinks.headers import PREFIX
 from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
+from sinks.topics.dead_letters import DeadLetterTopic
+from sinks.topics.headers import PREFIX
 from stream.config.model import Config
 from stream.errors import PublishAborted, RecordError
 from stream.kafka.consume_produce import Exchange

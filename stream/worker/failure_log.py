@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from judges.evaluation import Evaluation, JudgeVerdict, Reason, Status
-from stream.printable import shortened
+from sinks.text import shortened
 
 log = logging.getLogger(__name__)
 

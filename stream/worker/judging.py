@@ -13,9 +13,9 @@ from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_rea
 from judges.sync import is_cancelled
 from judges.thrift import sparing
 from sinks.base import Message, Sink
-from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import Outcome, Stage
-from sinks.topics import EvaluationTopic
+from sinks.topics.dead_letters import DeadLetterTopic
+from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.errors import RecordError

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from sinks.base import Message, our_headers
-from sinks.headers import (
+from sinks.topics.headers import (
     ATTEMPTS,
     ERROR_MESSAGE,
     ERROR_TYPE,

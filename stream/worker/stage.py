@@ -16,12 +16,11 @@ from collections.abc import Collection, Iterable
 
 from judges.evaluation import Evaluation, SafetyNotice
 from judges.evaluator import Evaluator
-from sinks.base import Sink
+from sinks.base import Sink, feed
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from sinks.topics import CriticalTopic
+from sinks.topics.results import CriticalTopic
 from stream.config.model import Config
 from stream.errors import PublishAborted
-from stream.feeding import feed
 from stream.kafka.consume_produce import Exchange
 from stream.kafka.offsets import OffsetTracker, Partition, Ticket
 from stream.kafka.producers.immediate import Outlet

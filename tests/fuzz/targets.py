@@ -24,9 +24,9 @@ from judges.llm.guardian import read_risk
 from judges.models import Completion, Message, ModelError, OpenAIModel
 from judges.scale import Binary, Option, Options, PassFail, Text
 from sinks.base import Headers
-from sinks.deadletter import DeadLetterTopic
 from sinks.metrics import PipelineMetrics, ScoreMetrics
-from sinks.topics import CriticalTopic, EvaluationTopic
+from sinks.topics.dead_letters import DeadLetterTopic
+from sinks.topics.results import CriticalTopic, EvaluationTopic
 from stream.cli.commands.send import key_of
 from stream.cli.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text
 from stream.config.model import Config

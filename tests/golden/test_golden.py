@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from sinks.topics import EvaluationTopic
+from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.records.reading import InteractionReader
 from stream.service.service import score_metrics

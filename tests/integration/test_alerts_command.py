@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from judges.evaluation import Evaluation
-from sinks.topics import EvaluationTopic
+from sinks.topics.results import EvaluationTopic
 from stream.cli.main import main
 from stream.cli.support import cluster
 from stream.config.names import CANARY

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sinks.metrics import DetectionMetrics, PipelineMetrics
-from sinks.topics import EvaluationTopic
+from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sinks.reports.reading import read_results
+from sinks.reports.results_reader import read_results
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict

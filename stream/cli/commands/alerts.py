@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from judges.evaluation import Evaluation
+from sinks.reports.formatting import many
 from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import draw
-from sinks.reports.wording import many
+from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import until_reader_leaves
 from stream.cli.support.options import config_option, read_config
@@ -28,7 +29,6 @@ from stream.monitor.explain import CanaryTally, Explanation, Split, Tally, by_mo
 from stream.monitor.explain.alert_book import AlertBook
 from stream.monitor.explain.examples import Examples, lines_of
 from stream.monitor.explain.explanation import FEWEST
-from stream.printable import printable
 from stream.service.setup.criteria_files import chosen_criteria
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
@@ -17,7 +18,6 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.audit.account import Balance
 from stream.jobs.audit.audit import audit as take
-from stream.printable import printable
 
 _SHOWN = 20
 _COUNT_WIDTH = 12

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sinks.text import printable, shortened
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
@@ -18,7 +19,6 @@ from stream.cli.support.time_option import Moment
 from stream.config.model import Config
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.backfill import Backfill, Counts, Done, Estimate, Survey, Wanted
-from stream.printable import printable, shortened
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
 # History is in no hurry, and its judges are most often those of the live traffic.

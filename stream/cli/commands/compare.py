@@ -10,9 +10,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from sinks.reports.reading import ResultsError
+from sinks.reports.results_reader import ResultsError
 from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import as_markdown, draw
+from sinks.text import printable
 from stream.cli.commands.evaluate import judge_file
 from stream.cli.support.options import read_config
 from stream.cli.support.progress import Meter
@@ -32,7 +33,6 @@ from stream.jobs.compare import (
 from stream.jobs.compare.json_document import as_object
 from stream.jobs.compare.sheets import sheets_of
 from stream.jobs.evaluate import Request
-from stream.printable import printable
 
 _NAMES = ("A", "B")
 _AWAY = "rename the configuration file, after which the folder is named, or use --restart to throw those results away"

@@ -11,9 +11,10 @@ import click
 from pydantic import JsonValue
 
 from sinks.reports import Reports, make_reports
-from sinks.reports.reading import ResultsError
-from sinks.reports.statistics import Summary
-from sinks.reports.wording import many, status_name
+from sinks.reports.formatting import many, status_name
+from sinks.reports.results_reader import ResultsError
+from sinks.reports.summary import Summary
+from sinks.text import printable
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
@@ -22,7 +23,6 @@ from stream.errors import INTERRUPTED, StreamjuryError
 from stream.jobs import evaluate as offline
 from stream.jobs.evaluate import FORMATS, Format, Outcome, Request
 from stream.logs import configure_logging
-from stream.printable import printable
 from stream.service.setup.config_file import ConfigError
 
 _COUNT = click.IntRange(min=1)

@@ -11,13 +11,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from sinks.text import printable
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.time_option import Moment
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.replay import Replay, Survey, Wanted
-from stream.printable import printable
 
 # Between lines where there is no terminal.
 _LINE_SECONDS = 2.0

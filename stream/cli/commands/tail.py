@@ -21,7 +21,8 @@ from rich.text import Text
 from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from judges.shortfall import shortfall_of
-from sinks.headers import (
+from sinks.text import printable, shortened
+from sinks.topics.headers import (
     ERROR_MESSAGE,
     ERROR_STAGE,
     ERROR_TYPE,
@@ -37,7 +38,6 @@ from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.kafka import KafkaConfig
 from stream.monitor.state import finding_of, reason_of
-from stream.printable import printable, shortened
 from stream.records.headers import is_mark
 
 _CALL_SECONDS = 5.0

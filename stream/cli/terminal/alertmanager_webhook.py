@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from sinks.text import printable, shortened
 from sinks.web.routes import Reply, Request, Route, text_reply
 from stream.logs import escaped
-from stream.printable import printable, shortened
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""

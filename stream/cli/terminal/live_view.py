@@ -18,7 +18,7 @@ from judges.criteria import RAG_DIMENSIONS
 from judges.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.printable import printable, shortened
+from sinks.text import printable, shortened
 
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.

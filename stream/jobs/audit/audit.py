@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
-from sinks.headers import ERROR_TYPE
+from sinks.topics.headers import ERROR_TYPE
 from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.config.rate_scale import DEFAULT_MIN_RATE

@@ -26,8 +26,8 @@ from judges.evaluator import Evaluator, Submission
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
 from judges.sync import is_cancelled
 from sinks.base import UNKNOWN, Message
-from sinks.headers import LANE
-from sinks.topics import EvaluationTopic
+from sinks.topics.headers import LANE
+from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.config.names import BACKFILL
 from stream.errors import StageError

@@ -11,7 +11,7 @@ from itertools import groupby
 from math import sqrt
 from typing import Literal
 
-from sinks.kappa import kappa
+from sinks.statistics.kappa import kappa
 from stream.jobs.compare.measure import NO_ROWS, Measure, known, unknown
 
 Pairs = Sequence[tuple[int, int]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from sinks.reports.results import CriterionInfo
+from sinks.reports.results_schema import CriterionInfo
 
 # Below the middle of its scale something is bad: the cut for the F1 of what is bad.
 BAD_BELOW = 0.5

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from sinks.reports.formatting import NOTHING, duration, many, money, number, percent
 from sinks.reports.sheet import Sheet
-from sinks.reports.wording import NOTHING, duration, many, money, number, percent
 from sinks.statistics.difference import Difference
 from stream.jobs.compare.comparison import Agreement, Change, Comparison, Expense, Hit, Meeting
 from stream.jobs.compare.measure import Measure

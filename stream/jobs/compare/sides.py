@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Status
-from sinks.reports.reading import Results, read_results
-from sinks.reports.results import CriterionInfo, Row, Run
+from sinks.reports.results_reader import Results, read_results
+from sinks.reports.results_schema import CriterionInfo, Row, Run
+from sinks.text import shortened
 from stream.jobs.compare.scales import Scale
-from stream.printable import shortened
 
 _QUESTION_CHARS = 80
 # Of a long question, so much is made fit to be shown.

@@ -19,8 +19,8 @@ from typing import Self
 import msgspec
 from pydantic import ValidationError
 
-from sinks.reports.reading import RESULTS_NAME
-from sinks.reports.results import SCHEMA, End, Run
+from sinks.reports.results_reader import RESULTS_NAME
+from sinks.reports.results_schema import SCHEMA, End, Run
 from stream.errors import StreamjuryError
 
 _BEGINNING = b'{"kind":"run"'

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 
 from judges.evaluator import Evaluator
 from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
-from sinks.reports.reading import RESULTS_NAME
-from sinks.reports.results import CriterionInfo, End, Run
+from sinks.reports.results_reader import RESULTS_NAME
+from sinks.reports.results_schema import CriterionInfo, End, Run
 from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig
 from stream.errors import StageError

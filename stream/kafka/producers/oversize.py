@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sinks.base import Headers, Message
-from sinks.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, PREFIX, VALUE_TRUNCATED_FROM
+from sinks.topics.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, PREFIX, VALUE_TRUNCATED_FROM
 from stream.errors import StageError
 
 # The largest record Kafka clients may be told to send; the broker's own limit decides.

@@ -16,8 +16,8 @@ from faust.types.events import EventT
 from pydantic import ValidationError
 
 from judges.evaluation import Evaluation
-from sinks.headers import SCHEMA_VERSION
 from sinks.metrics import DetectionMetrics
+from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.errors import RecordError, StreamjuryError
 from stream.kafka.record import check_version

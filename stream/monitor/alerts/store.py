@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
-from sinks.topics import json_message
+from sinks.topics.results import json_message
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES

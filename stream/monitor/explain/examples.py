@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.evaluation import Evaluation
+from sinks.text import shortened
 from stream.monitor.alerts.alert import Alert, Example
 from stream.monitor.state import finding_of, reason_of
-from stream.printable import shortened
 
 _TEXT_CHARS = 400
 

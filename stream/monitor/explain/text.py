@@ -6,8 +6,8 @@ from math import exp, log
 
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
+from sinks.reports.formatting import NOTHING, interval, many, number, percent
 from sinks.reports.sheet import Sheet
-from sinks.reports.wording import NOTHING, interval, many, number, percent
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
 from stream.monitor.detection import Kind

@@ -21,9 +21,9 @@ from judges.evaluation import (
     Status,
 )
 from sinks.reports.contents import Contents
-from sinks.reports.results import CriterionInfo, Row, RowError, Run
-from sinks.reports.statistics import Summariser
-from sinks.reports.table import Formulas
+from sinks.reports.csv_table import Formulas
+from sinks.reports.results_schema import CriterionInfo, Row, RowError, Run
+from sinks.reports.summary import Summariser
 
 INFO = EvaluatorInfo(fingerprint="f00d", criteria=("groundedness", "completeness"), judges=("one", "two"), version="1")
 LEVELS = (("none", 0.0), ("some", 1.0), ("all", 2.0))

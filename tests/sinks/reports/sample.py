@@ -17,7 +17,7 @@ from judges.judge import Judge
 from judges.local import LocalJudge
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
-from sinks.reports.results import CriterionInfo, End, Row, RowError, Run
+from sinks.reports.results_schema import CriterionInfo, End, Row, RowError, Run
 from stream.cli.demo import Regime, load_corpus, make_record
 
 STARTED = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)

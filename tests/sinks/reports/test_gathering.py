@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.kappa import kappa
-from sinks.reports import gathering
-from sinks.reports.gathering import Durations, Scores, Sketch, Values
+from sinks.statistics import accumulators
+from sinks.statistics.accumulators import Durations, Scores, Sketch, Values
+from sinks.statistics.kappa import kappa
 
 scores = st.floats(0.0, 1.0)
 probabilities = st.sampled_from((1.0, 0.5, 0.1, 0.01))
@@ -63,7 +63,7 @@ def test_one_row_has_a_mean_and_no_interval_and_none_has_neither() -> None:
 
 
 def test_what_is_kept_of_scores_does_not_grow_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "_MAX_DISTINCT", 8)
+    monkeypatch.setattr(accumulators, "_MAX_DISTINCT", 8)
     gathered, plain = Scores(), [at / 1000 for at in range(1000)]
     most = 0
     for score in plain:

@@ -7,9 +7,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from judges.evaluation import CompositeStatus
+from sinks.reports.formatting import visible
 from sinks.reports.markdown import fenced, inline, markdown, table
-from sinks.reports.results import Row
-from sinks.reports.wording import visible
+from sinks.reports.results_schema import Row
 from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
 
 PARSER = MarkdownIt("commonmark").enable("table").enable("strikethrough")

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 
 from judges.evaluation import CompositeStatus, SafetyStatus
 from sinks.reports.contents import Contents
+from sinks.reports.formatting import visible
 from sinks.reports.html import page
-from sinks.reports.results import Row
-from sinks.reports.wording import visible
+from sinks.reports.results_schema import Row
 from tests.sinks.reports.invented import NASTY, contents_of, hostile, marked, row, run, saying, telling
 
 VOID = {"meta", "input", "br"}

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from sinks.reports import reading
-from sinks.reports.reading import ResultsError, read_results
+from sinks.reports import results_reader
+from sinks.reports.results_reader import ResultsError, read_results
 from tests.sinks.reports.invented import row, run
 from tests.sinks.reports.sample import write_results
 
@@ -64,7 +64,7 @@ def test_columns_are_those_of_the_file_then_others_as_they_come_up_in_it(file: P
 
 
 def test_too_many_columns_are_not_all_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_COLUMNS", 2)
+    monkeypatch.setattr(results_reader, "MAX_COLUMNS", 2)
     results = read_results(write_results(file, run(), [row(1, source={"a": 1, "b": 2}), row(2, source={"c": 3})]))
     assert (results.columns, results.more_columns) == (("a", "b"), True)
 

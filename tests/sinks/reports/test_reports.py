@@ -11,7 +11,7 @@ import pytest
 from judges.local import LocalJudge
 from sinks import reports
 from sinks.reports import make_reports, write_reports
-from sinks.reports.reading import ResultsError, read_results
+from sinks.reports.results_reader import ResultsError, read_results
 from tests.sinks.reports.invented import dimension, row, run, verdict
 from tests.sinks.reports.sample import COLUMNS, interactions, sample_results, second_judge, source_of, write_results
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.evaluation import CompositeStatus, Reason, SafetyStatus, Status, Tokens
-from sinks.reports import statistics as module
-from sinks.reports.results import Row, RowError, Run
-from sinks.reports.statistics import Band, IssueKind, Summariser, Summary, band_of
+from sinks.reports import summary as module
+from sinks.reports.results_schema import Row, RowError, Run
+from sinks.reports.summary import Band, IssueKind, Summariser, Summary, band_of
 from tests.sinks.reports.invented import criterion, dimension, row, run, verdict
 
 

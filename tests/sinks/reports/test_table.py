@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.evaluation import CompositeStatus
-from sinks.reports.results import Row, RowError
-from sinks.reports.table import Table, added_columns
+from sinks.reports.csv_table import Table, added_columns
+from sinks.reports.results_schema import Row, RowError
 from tests.sinks.reports.invented import dimension, hostile, row, verdict
 
 DIMENSIONS = ("groundedness", "completeness")

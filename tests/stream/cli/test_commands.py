@@ -33,8 +33,8 @@ from judges.evaluation import (
     Sampling,
     Status,
 )
-from sinks.deadletter import DeadLetter, DeadLetterTopic
-from sinks.topics import CriticalTopic, EvaluationTopic
+from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
+from sinks.topics.results import CriticalTopic, EvaluationTopic
 from stream.cli.commands.schema import schema, wire_schema
 from stream.cli.commands.send import key_of, lines_of, send
 from stream.cli.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text, tail

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers
-from sinks.deadletter import DeadLetter, DeadLetterTopic
+from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
 from stream.cli.commands.replay import lines_of
 from stream.cli.main import main
 from stream.cli.support import cluster

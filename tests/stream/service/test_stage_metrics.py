@@ -24,7 +24,7 @@ from stream.service.setup.config_file import ConfigError, load
 from stream.worker.judging import Judged
 from stream.worker.pool import JudgePool
 from stream.worker.stage import Worker
-from tests.sinks.measured import evaluation
+from tests.sinks.metrics.measured import evaluation
 
 NOWHERE = {"kafka": {"bootstrap": "127.0.0.1:1"}}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from sinks.reports.results import End, Row, Run
+from sinks.reports.results_schema import End, Row, Run
 from stream.cli.commands.schema import RECORDS, wire_schema
 from stream.config.reference import schema
 

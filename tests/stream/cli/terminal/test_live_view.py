@@ -30,13 +30,13 @@ from judges.evaluation import (
     Status,
 )
 from sinks.base import COMPOSITE
-from sinks.estimates import Sums, estimate
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
+from sinks.statistics.estimates import Sums, estimate
+from sinks.text import printable, shortened
 from stream.cli.terminal.live_view import Funnel, LiveView, Moment, Picture, PlainView, View, make_view, score_style
 from stream.config.sections.stages import MonitorConfig
 from stream.monitor.rolling_means import SeriesMean
 from stream.monitor.state import Finding, Monitor, Snapshot
-from stream.printable import printable, shortened
 
 ADDRESSES = (("metrics", "http://127.0.0.1:9464/metrics"), ("health", "http://127.0.0.1:9464/healthz"))
 NOTHING = Snapshot(series=(), criteria=(), worst=(), incidents=(), statuses=Counter())

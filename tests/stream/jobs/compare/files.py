@@ -17,7 +17,7 @@ from judges.evaluation import (
     Sampling,
     Status,
 )
-from sinks.reports.results import CriterionInfo, End, Row, RowError, Run
+from sinks.reports.results_schema import CriterionInfo, End, Row, RowError, Run
 
 AT = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 

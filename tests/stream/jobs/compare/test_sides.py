@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from judges.evaluation import Status
-from sinks.reports.reading import ResultsError
-from sinks.reports.results import CriterionInfo
+from sinks.reports.results_reader import ResultsError
+from sinks.reports.results_schema import CriterionInfo
 from stream.jobs.compare.scales import Scale
 from stream.jobs.compare.sides import Finding, Key, UnknownJudgeError, load_judges, load_side
 from tests.stream.jobs.compare.files import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.evaluation import EvaluatorInfo
-from sinks.reports.results import End, Run
+from sinks.reports.results_schema import End, Run
 from stream.jobs.evaluate.journal import Entry, Journal, JournalError, Past, digest_number
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judges.evaluation import MIN_PROBABILITY
-from sinks.reports.reading import read_results
+from sinks.reports.results_reader import read_results
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.evaluate import FileError, JournalError, Progress, Request, evaluate

@@ -17,7 +17,7 @@ from judges.evaluator import Evaluator, Submission
 from judges.interaction import Interaction
 from judges.problems import InconsistentError
 from sinks.metrics import PipelineMetrics
-from sinks.topics import EvaluationTopic
+from sinks.topics.results import EvaluationTopic
 from stream.cli.commands.schema import wire_schema
 from stream.config.model import Config
 from stream.service.setup.config_file import load

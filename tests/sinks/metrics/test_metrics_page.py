@@ -10,11 +10,11 @@ import yaml
 
 from sinks.metrics.detection import PLACES
 from sinks.metrics.scores import OptIn
-from sinks.scrape import ScrapeView
-from tests.sinks.computed import check
-from tests.sinks.measured import everything, large
+from sinks.metrics.scrape import ScrapeView
+from tests.sinks.metrics.measured import everything, large
+from tests.sinks.statistics.computed import check
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(?P<name>streamjury_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*)\|", re.MULTILINE)

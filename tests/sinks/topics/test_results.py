@@ -29,7 +29,7 @@ from judges.evaluation import (
     Status,
     Tokens,
 )
-from sinks.topics import CriticalTopic, EvaluationTopic
+from sinks.topics.results import CriticalTopic, EvaluationTopic
 
 text = st.text(st.characters(codec="utf-8"), max_size=12)
 optional_text = st.none() | text

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from math import ceil, exp, log, sqrt
 
-from sinks.estimates import Estimate, Sums, estimate
+from sinks.statistics.estimates import Estimate, Sums, estimate
 
 # Distinct scores that are counted before they are added up: levels never come to so many, free numbers may.
 _MAX_DISTINCT = 1_024

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from sinks import headers
+from sinks.topics import headers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOME = ROOT / "sinks" / "headers.py"
 SOURCES = {
     path: path.read_text(encoding="utf-8")

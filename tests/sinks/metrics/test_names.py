@@ -10,7 +10,7 @@ from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, Sc
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MAKERS = (
     SamplingMetrics,
     PipelineMetrics,

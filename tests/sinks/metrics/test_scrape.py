@@ -18,12 +18,12 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
 from sinks.metrics.scores import OptIn
-from sinks.scrape import ScrapeView, Shown
+from sinks.metrics.scrape import ScrapeView, Shown
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Request
 from sinks.web.server import WebServer
 from tests.parts.required import unavailable
-from tests.sinks.measured import TRACE, TRACEPARENT, Scraped, evaluation, everything, large
+from tests.sinks.metrics.measured import TRACE, TRACEPARENT, Scraped, evaluation, everything, large
 
 # What Prometheus 2.42 and 3.0 send.
 PROMETHEUS = (

@@ -10,9 +10,9 @@ from judges.criteria import SAFETY_DIMENSION
 from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
 from judges.shortfall import shortfall_of
 from sinks.base import COMPOSITE
-from sinks.kappa import kappa
 from sinks.metrics.scores import results
-from sinks.reports.gathering import (
+from sinks.reports.results_schema import CriterionInfo, Row, Run
+from sinks.statistics.accumulators import (
     Durations,
     DurationStatistics,
     Scores,
@@ -21,7 +21,7 @@ from sinks.reports.gathering import (
     Values,
     ValueStatistics,
 )
-from sinks.reports.results import CriterionInfo, Row, Run
+from sinks.statistics.kappa import kappa
 
 MAX_LISTED = 100
 """Rows that a list of issues names; of the rest it says how many."""

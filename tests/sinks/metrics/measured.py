@@ -26,11 +26,11 @@ from judges.evaluation import (
 )
 from judges.models.redaction import ALL_KINDS
 from judges.shortfall import Unscored
-from sinks.estimates import Estimate, Sums, estimate
 from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.metrics.budgets import Standing
 from sinks.metrics.scores import OptIn
-from sinks.scrape import ScrapeView
+from sinks.metrics.scrape import ScrapeView
+from sinks.statistics.estimates import Estimate, Sums, estimate
 
 INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from judges.problems import path_text
-from sinks.reports.results import SCHEMA, End, Row, Run
+from sinks.reports.results_schema import SCHEMA, End, Row, Run
 
 RESULTS_NAME = "results.jsonl"
 

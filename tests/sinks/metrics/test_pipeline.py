@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from judges.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
 from sinks.metrics import Outcome, SamplingMetrics, Stage
-from tests.sinks.measured import Scraped, asked, dimension, evaluation, everything, verdict
+from tests.sinks.metrics.measured import Scraped, asked, dimension, evaluation, everything, verdict
 
 
 @pytest.fixture

@@ -1,41 +1,15 @@
 """The funnel: what came in, what became of it in each stage, and what waits."""
 
 from collections.abc import Collection, Iterable, Sequence
-from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from judges.evaluation import Evaluation, EvaluatorInfo
+from sinks.base import Outcome, Stage
 from sinks.metrics import names
+from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel
 from sinks.metrics.budgets import BudgetMetrics, Standing
-from sinks.metrics.labels import MAX_APPS, BoundedLabel
 from sinks.metrics.verdicts import VerdictMetrics
-
-
-class Stage(StrEnum):
-    SAMPLER = "sampler"
-    WORKER = "worker"
-    MONITOR = "monitor"
-
-
-class Outcome(StrEnum):
-    """What became of a record in a stage; `consumed` is their sum, counted by itself."""
-
-    CONSUMED = "consumed"
-    FILTERED = "filtered"
-    SAMPLED_OUT = "sampled_out"
-    SAMPLED = "sampled"
-    SHED = "shed"
-    SCORED = "scored"
-    UNSCORED = "unscored"
-    PARKED = "parked"
-    """Its judges could not be reached in time; it is judged again later."""
-    DEFERRED = "deferred"
-    """Its app had more than its share; it is judged after the others."""
-    DEADLETTER = "deadletter"
-    SEEN = "seen"
-    REPEATED = "repeated"
-    UNREADABLE = "unreadable"
 
 
 class PipelineMetrics:

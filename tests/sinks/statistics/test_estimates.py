@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bench_estimates import COMBINED, PLAIN, WALD, WEIGHTED, simulate
-from sinks.estimates import Estimate, Estimator, Sums, combine, estimate
+from sinks.statistics.estimates import Estimate, Estimator, Sums, combine, estimate
 
 Record = tuple[float, float]
 Draw = Callable[[random.Random], float]

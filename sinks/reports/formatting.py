@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Status
-from sinks.reports.results import CriterionInfo, Row
-from sinks.reports.statistics import FLOORS, LOW, Band, IssueKind, choice_of
+from sinks.reports.results_schema import CriterionInfo, Row
+from sinks.reports.summary import FLOORS, LOW, Band, IssueKind, choice_of
 
 NOTHING = "–"
 MAX_TEXT_CHARS = 4_000

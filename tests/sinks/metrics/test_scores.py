@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
-from sinks.estimates import Estimate, Sums, estimate
-from sinks.scrape import ScrapeView, Shown
-from tests.sinks.computed import check
-from tests.sinks.measured import Scraped, dimension, evaluation, known
+from sinks.metrics.scrape import ScrapeView, Shown
+from sinks.statistics.estimates import Estimate, Sums, estimate
+from tests.sinks.metrics.measured import Scraped, dimension, evaluation, known
+from tests.sinks.statistics.computed import check
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sinks.base import Headers, Message, our_headers
-from sinks.headers import (
+from sinks.topics.headers import (
     ATTEMPTS,
     ERROR_MESSAGE,
     ERROR_STAGE,

@@ -29,7 +29,7 @@ from judges.evaluation import Dimension, Evaluation, JudgeVerdict
 from judges.evaluation import Status as Found
 from sinks.base import COMPOSITE
 from sinks.telemetry.settings import JudgeModel
-from sinks.trace import TraceParent, parse_traceparent
+from sinks.telemetry.traceparent import TraceParent, parse_traceparent
 
 Value = str | int | float | bool
 

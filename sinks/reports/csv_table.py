@@ -9,7 +9,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from judges.evaluation import Evaluation
-from sinks.reports.results import Row
+from sinks.reports.results_schema import Row
 
 NOT_JUDGED = "not_judged"
 """The status of a row that has no evaluation."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.base import Headers, Message
-from sinks.deadletter import DeadLetter, DeadLetterTopic
+from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
 
 REASON = {
     "sj-schema",

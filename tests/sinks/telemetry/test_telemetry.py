@@ -279,7 +279,7 @@ def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, late
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    from sinks.telemetry.records import Recorder
+    from sinks.telemetry.spans import Recorder
 
     odd = verdict("mini", tokens={"prompt": tokens}, option=name, asked_at=at, latency_ms=latency, explanation=name)
     plain = evaluation(dimensions={"clarity": dimension(odd)}, evaluated_at=at, latency_ms=latency)
@@ -433,7 +433,7 @@ def test_the_page_names_every_attribute_that_is_sent_and_no_other(collector: Col
     records: list[Span | LogRecord] = [*collector.spans, *collector.events]
     names = {name for record in records for name in said(record)}
     names |= {name for resource in collector.resources for name in resource if name.startswith("service.")}
-    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "telemetry.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)} == names
 
@@ -449,7 +449,7 @@ def test_it_runs_without_a_warning_and_sets_nothing_global(protocol: str) -> Non
     code = f"""
 from opentelemetry import trace, _logs
 from tests.parts.collector import collectors
-from tests.sinks.test_telemetry import evaluation, sent
+from tests.sinks.telemetry.test_telemetry import evaluation, sent
 with collectors[{protocol!r}]() as collected:
     sent(collected, evaluation(), protocol={protocol!r})
 assert collected.span("evaluate")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import argument_parser
-from judges.evaluation import evaluation_id
+from judges.values.evaluation import evaluation_id
 from stream.config.model import Config
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source

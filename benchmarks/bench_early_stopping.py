@@ -17,8 +17,8 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser
 from judges import AspectCritic, JudgeVerdict, OpenAIModel, Panel
-from judges.criteria import Criterion
-from judges.evaluation import Dimension
+from judges.criteria.criterion import Criterion
+from judges.values.evaluation import Dimension
 from tests.parts.judge_endpoint import Body, JudgeEndpoint, Respond, Response, verdict_response
 
 ANSWERS, SHORT_ANSWERS = 200, 10

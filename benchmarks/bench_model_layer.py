@@ -26,11 +26,11 @@ from rich.table import Table
 from benchmarks.common import argument_parser
 from benchmarks.worker_budget import open_purse
 from judges import Case, DirectJudge, Interaction, OpenAIModel, case_of, load_catalogue
-from judges.evaluation import Status
-from judges.interaction import Context
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
 from judges.models.spending import Purse, paying_from
+from judges.values.evaluation import Status
+from judges.values.interaction import Context
 
 CALLS, SHORT_CALLS = 1_000, 50
 ROUNDS, SHORT_ROUNDS = 5, 1

@@ -18,8 +18,8 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser, skip_without
 from judges import Criterion, DirectJudge, Interaction, MultiCriteria, OpenAIModel, load_catalogue
-from judges.interaction import Case, Context, case_of
-from judges.llm.base import Task
+from judges.llm.model_judge import Task
+from judges.values.interaction import Case, Context, case_of
 from tests.parts.llama import LlamaServer, why_unavailable
 
 SECONDS = 900.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from judges import Submission
-from judges.evaluation import Sampling
+from judges.values.evaluation import Sampling
 from stream.cli.demo import generate, load_corpus, plan
 from stream.config.model import Config
 from stream.records.reading import InteractionReader

@@ -7,11 +7,15 @@ from functools import cached_property
 from types import EllipsisType, MappingProxyType
 from typing import Protocol, Self
 
-from judges.batch import Instance, evaluate_all
-from judges.catalogue import criteria_of, criterion_of, load_catalogue
-from judges.combine import MAX_WEIGHT
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.evaluation import (
+from judges.criteria.catalogue import criteria_of, criterion_of, load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.scale import Choice
+from judges.judge import Judge
+from judges.panel import Panel, Vote, safety_choice
+from judges.runtime.batch import Instance, evaluate_all
+from judges.runtime.sync import wait_for
+from judges.values.combine import MAX_WEIGHT
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,
@@ -21,11 +25,7 @@ from judges.evaluation import (
     SafetyStatus,
     Status,
 )
-from judges.interaction import Case
-from judges.judge import Judge
-from judges.panel import Panel, Vote, safety_choice
-from judges.scale import Choice
-from judges.sync import wait_for
+from judges.values.interaction import Case
 
 # Looking a member up in its enumeration takes longer than comparing with it.
 _SCORED = Status.SCORED

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from judges.composite import MultiCriteria
-from judges.criteria import Criterion
-from judges.evaluation import (
+from judges.criteria.criterion import Criterion
+from judges.panel import Panel, Vote, safety_choice
+from judges.runtime.conditions import current_thrift
+from judges.values.evaluation import (
     Dimension,
     Evaluation,
     EvaluatorInfo,
@@ -21,9 +23,7 @@ from judges.evaluation import (
     Sampling,
     evaluation_id,
 )
-from judges.interaction import Case, Interaction, Language, case_of
-from judges.panel import Panel, Vote, safety_choice
-from judges.thrift import current_thrift
+from judges.values.interaction import Case, Interaction, Language, case_of
 
 # Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
 SEMANTICS_VERSION = 2

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import overload
 
-from judges.batch import Instance, evaluate_all
-from judges.catalogue import criteria_of, criterion_of
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case
-from judges.scale import YES_NO, Scale
-from judges.sync import is_cancelled, wait_for
+from judges.criteria.catalogue import criteria_of, criterion_of
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import YES_NO, Scale
+from judges.runtime.batch import Instance, evaluate_all
+from judges.runtime.sync import is_cancelled, wait_for
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
 
 logger = logging.getLogger(__name__)
 

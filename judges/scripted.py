@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Choice
 from judges.judge import Judge, unscored
-from judges.scale import Choice
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
 
 Answer = str | float | None | Reason | Exception | JudgeVerdict
 """A label, a level, a number of the range; None: the criterion does not apply; a reason or an exception: it fails with

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, Status
+from judges.criteria.criterion import SAFETY_DIMENSION
+from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, Status
 
 
 class Unscored(StrEnum):

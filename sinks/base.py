@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.topics.headers import SCHEMA_VERSION
 
 SCHEMA = (SCHEMA_VERSION, b"1")

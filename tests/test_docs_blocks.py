@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from stream.config.model import Config
 from stream.config.sections.kafka import TopicsConfig
 from stream.kafka.embedded import EmbeddedBroker

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judges import Interaction
-from judges.catalogue import CATALOGUES, load_catalogue
+from judges.criteria.catalogue import CATALOGUES, load_catalogue
 from stream.service.setup.config_file import load
 from tests.parts import pages
 from tests.parts.pages import ROOT

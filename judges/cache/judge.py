@@ -5,13 +5,12 @@ import json
 
 from pydantic import ValidationError
 
-from judges.afresh import is_afresh
 from judges.cache.store import VerdictStore
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Status
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
-from judges.thrift import current_thrift
+from judges.runtime.conditions import current_thrift, is_afresh
+from judges.values.evaluation import JudgeVerdict, Status
+from judges.values.interaction import Case
 
 # A judge that failed is asked again.
 _KEPT = frozenset({Status.SCORED, Status.NOT_APPLICABLE})

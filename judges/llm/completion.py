@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from judges.criteria import Criterion
-from judges.interaction import Language
-from judges.scale import LANGUAGES, NOT_APPLICABLE, NOT_APPLICABLE_WORDS, Choice
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import LANGUAGES, NOT_APPLICABLE, NOT_APPLICABLE_WORDS, Choice
+from judges.values.interaction import Language
 
 PARSER_VERSION = 3
 """Raised when the same completion may be read differently than before: it is part of a judge's identity."""

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 
-from judges.criteria import Criterion
-from judges.interaction import Language
+from judges.criteria.criterion import Criterion
 from judges.llm.completion import is_refusal, visible
 from judges.llm.prompts.layout import template
 from judges.models.base import ChatModel, Message
 from judges.models.errors import ModelError, ModelOverBudget
+from judges.values.interaction import Language
 
 logger = logging.getLogger(__name__)
 

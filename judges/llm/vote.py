@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from judges.combine import Numeric, combined, lower_median
-from judges.criteria import Criterion
-from judges.evaluation import Reason
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import check_count, check_whole
+from judges.criteria.scale import Choice
 from judges.llm.completion import Valid
-from judges.problems import check_count, check_whole
-from judges.scale import Choice
+from judges.values.combine import Numeric, combined, lower_median
+from judges.values.evaluation import Reason
 
 Combine = Literal["majority", Numeric]
 ScoreFrom = Literal["winner", "mean"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from judges.interaction import Language
+from judges.values.interaction import Language
 
 _SHOWN = 3
 _SHOWN_LENGTH = 60

@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge, unscored
-from judges.local import clarity, completeness, conciseness, groundedness, harm, relevance
+from judges.local.assessors import clarity, completeness, conciseness, groundedness, harm, relevance
+from judges.local.case_reading import Reading
 from judges.local.finding import CannotJudgeError, Finding
+from judges.local.language.text import Passage, forget
 from judges.local.lexicon import Lexicon
-from judges.local.reading import Reading
-from judges.local.text import Passage, forget
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from judges.local.phrases import Phrases
-from judges.local.stem import stem
+from judges.local.language.phrases import Phrases
+from judges.local.language.stem import stem
 
 _FILES = ("words.yaml", "harm.yaml")
 _CACHED_WORDS = 50_000

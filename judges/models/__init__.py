@@ -1,10 +1,8 @@
 """Chat models that a judge can ask: the contract in `base`, the errors in `errors`, one file per kind of endpoint."""
 
-from judges.models.anthropic import AnthropicModel
 from judges.models.base import ChatModel, Completion, Message
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
-from judges.models.ollama import OllamaModel
-from judges.models.openai import OpenAIModel
+from judges.models.providers import AnthropicModel, OllamaModel, OpenAIModel
 
 __all__ = [
     "AnthropicModel",

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self, cast
 
 import httpx
 
-from judges.sync import is_cancelled
+from judges.runtime.sync import is_cancelled
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024

@@ -17,6 +17,7 @@ from typing import TypedDict
 
 import httpx
 
+from judges.criteria.problems import check_count, check_number
 from judges.models.base import Completion, Message
 from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, Connections
 from judges.models.errors import (
@@ -34,7 +35,6 @@ from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, Request, Wire
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
-from judges.problems import check_count, check_number
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from judges.criteria.strict_yaml import read_file
 from judges.models.base import Message
-from judges.strictyaml import read_file
 
 _TABLE = Path(__file__).with_name("prices.yaml")
 # What follows a model's name where it stands for one release of it.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from judges.evaluation import Dimension, Path, Status
+from judges.values.evaluation import Dimension, Path, Status
 
 # 0.65 - 0.5 is a little more than 0.15 to a computer; on the edge is still near.
 _ROUNDING = 1e-9

@@ -10,21 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args, overload
 
-from judges.batch import Instance, evaluate_all
-from judges.catalogue import criteria_of, criterion_of
-from judges.combine import MAX_WEIGHT
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
-from judges.interaction import Case
+from judges.criteria.catalogue import criteria_of, criterion_of
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.scale import Choice
 from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
-from judges.panel.early import wanted
-from judges.panel.effective import EffectiveVotes
+from judges.panel.early_stopping import wanted
+from judges.panel.effective_votes import EffectiveVotes
 from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
 from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, concluded_by_one, voted
-from judges.scale import Choice
-from judges.sync import wait_for
-from judges.thrift import current_thrift
+from judges.runtime.batch import Instance, evaluate_all
+from judges.runtime.conditions import current_thrift
+from judges.runtime.sync import wait_for
+from judges.values.combine import MAX_WEIGHT
+from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
+from judges.values.interaction import Case
 
 Vote = Literal["majority", "any"]
 

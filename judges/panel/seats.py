@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.family import related
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge, unscored
 from judges.panel.tally import off_scale
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
+from judges.values.model_family import related
 
 OnVerdict = Callable[[tuple[JudgeVerdict, ...]], None]
 

@@ -6,11 +6,11 @@ from itertools import combinations
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from judges.combine import Numeric, combined, lower_median, weighted_mean
-from judges.criteria import Criterion
-from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
-from judges.interaction import Language
-from judges.scale import Choice
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Choice
+from judges.values.combine import Numeric, combined, lower_median, weighted_mean
+from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
+from judges.values.interaction import Language
 
 Combine = Literal[Numeric, "majority", "weighted"]
 

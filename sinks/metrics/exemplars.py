@@ -1,6 +1,6 @@
 """Exemplars: what leads from a number in a histogram to the trace of an interaction behind it."""
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.telemetry.traceparent import parse_traceparent
 
 

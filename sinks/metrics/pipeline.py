@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from judges.evaluation import Evaluation, EvaluatorInfo
+from judges.values.evaluation import Evaluation, EvaluatorInfo
 from sinks.base import Outcome, Stage
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel

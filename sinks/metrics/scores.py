@@ -10,7 +10,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from judges.evaluation import Dimension, Evaluation, SafetyStatus, Status
+from judges.values.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Message
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel, FrequentLabel

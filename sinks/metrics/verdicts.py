@@ -4,7 +4,7 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
-from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Reason, Status
+from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict, Reason, Status
 from sinks.metrics import names
 from sinks.metrics.exemplars import exemplar_of
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from judges.evaluation import Status
+from judges.values.evaluation import Status
 from sinks.reports.csv_table import NOT_JUDGED, Formulas
 from sinks.reports.formatting import (
     NOTHING,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.reports.results_schema import Row
 
 NOT_JUDGED = "not_judged"

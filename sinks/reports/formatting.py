@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Status
+from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Status
 from sinks.reports.results_schema import CriterionInfo, Row
 from sinks.reports.summary import FLOORS, LOW, Band, IssueKind, choice_of
 

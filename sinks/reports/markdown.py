@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from judges.evaluation import Dimension, Evaluation, JudgeVerdict
+from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict
 from sinks.reports import contents as parts
 from sinks.reports.contents import Contents, Grid
 from sinks.reports.formatting import (

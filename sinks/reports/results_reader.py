@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from judges.problems import path_text
+from judges.criteria.problems import path_text
 from sinks.reports.results_schema import SCHEMA, End, Row, Run
 
 RESULTS_NAME = "results.jsonl"

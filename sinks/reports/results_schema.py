@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, NonNegativeInt, PositiveInt
 
-from judges.evaluation import Evaluation, EvaluatorInfo
+from judges.values.evaluation import Evaluation, EvaluatorInfo
 
 SCHEMA = "streamjury.results/1"
 

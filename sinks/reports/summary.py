@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
+from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
+from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
 from sinks.base import COMPOSITE
 from sinks.metrics.scores import results
 from sinks.reports.results_schema import CriterionInfo, Row, Run

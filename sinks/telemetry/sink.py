@@ -12,7 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.base import Message
 from sinks.telemetry.exporters import open_exporters
 from sinks.telemetry.settings import TelemetrySettings

@@ -25,8 +25,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from judges.evaluation import Dimension, Evaluation, JudgeVerdict
-from judges.evaluation import Status as Found
+from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict
+from judges.values.evaluation import Status as Found
 from sinks.base import COMPOSITE
 from sinks.telemetry.settings import JudgeModel
 from sinks.telemetry.traceparent import TraceParent, parse_traceparent

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from judges.evaluation import Evaluation, SafetyNotice
+from judges.values.evaluation import Evaluation, SafetyNotice
 from sinks.base import SCHEMA, Message
 
 _HEADERS = (SCHEMA, ("content-type", b"application/json"))

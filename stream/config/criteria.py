@@ -4,17 +4,11 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from judges.catalogue import (
-    CATALOGUES,
-    UnknownCriterionError,
-    find_criterion,
-    load_catalogue,
-    shipped_names,
-)
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.interaction import Context, Interaction, Turn, case_of
-from judges.problems import InconsistentError, Loc, unknown
+from judges.criteria.catalogue import CATALOGUES, UnknownCriterionError, find_criterion, load_catalogue, shipped_names
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.problems import InconsistentError, Loc, unknown
+from judges.values.interaction import Context, Interaction, Turn, case_of
 from sinks.base import COMPOSITE
 
 # An interaction with everything that one can have.

@@ -6,7 +6,7 @@ from pydantic import (
     field_validator,
 )
 
-from judges.problems import InconsistentError
+from judges.criteria.problems import InconsistentError
 from stream.config.section import Section, checked_by_loader, problems_found_by_loader
 from stream.config.sections.budgets import BudgetsConfig
 from stream.config.sections.criteria import CompositeConfig, CriteriaConfig

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
-from judges.problems import InconsistentError, Loc
+from judges.criteria.problems import InconsistentError, Loc
 from stream.config.patterns import CRITERION, LABEL
 from stream.config.walk import alternatives, is_container
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.evaluation import Evaluation, SafetyNotice
 from judges.evaluator import Evaluator, Submission
 from judges.shortfall import may_be_mended, unscored_reason
+from judges.values.evaluation import Evaluation, SafetyNotice
 
 GIVE_UP_AFTER = 20
 """So many in a row that all attempts were in vain for: the judges are away, and the rest would fare no better."""

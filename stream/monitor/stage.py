@@ -19,7 +19,7 @@ from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 from faust.types.events import EventT
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.metrics import DetectionMetrics, Stage
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
+from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
+from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
 from sinks.base import COMPOSITE, UNKNOWN, Sink, feed
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config.names import BACKFILL, CANARY

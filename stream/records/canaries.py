@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.problems import InconsistentError
+from judges.criteria.problems import InconsistentError
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.reading import InteractionReader, Reading, read_document

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from confluent_kafka import Message as KafkaMessage
 
-from judges.evaluation import MIN_PROBABILITY, Sampling
+from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from sinks.topics.headers import LANE, PREFIX, PROBABILITY, RULE, SALT, SAMPLED_AT, SAMPLING_VERSION
 from stream.config.names import BACKFILL, CANARY

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from judges.interaction import Interaction
-from judges.problems import path_text
+from judges.criteria.problems import path_text
+from judges.values.interaction import Interaction
 from stream.config.sections.input import InputConfig, LimitsConfig
 from stream.errors import RecordError
 from stream.records.adapters import make_adapter

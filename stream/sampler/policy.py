@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from judges.problems import Loc
+from judges.criteria.problems import Loc
 from stream.config.names import DEFAULT_RULE, SAFETY_RULE
 from stream.config.rate_scale import DEFAULT_MIN_RATE
 from stream.config.sections.input import InputConfig

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from judges.llm.completion import is_refusal, visible
-from judges.local.harm import HarmLexicon
+from judges.local.assessors.harm import HarmLexicon
+from judges.local.language.phrases import Phrases
 from judges.local.lexicon import Lexicon, plain
-from judges.local.phrases import Phrases
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.adapters.base import Path
 from stream.records.body import BodyReader, Getter

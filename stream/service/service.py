@@ -11,7 +11,7 @@ from typing import Self
 
 from prometheus_client import CollectorRegistry
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web.health import Health, health_routes

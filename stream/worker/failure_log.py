@@ -4,7 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
-from judges.evaluation import Evaluation, JudgeVerdict, Reason, Status
+from judges.values.evaluation import Evaluation, JudgeVerdict, Reason, Status
 from sinks.text import shortened
 
 log = logging.getLogger(__name__)

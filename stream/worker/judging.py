@@ -5,13 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from judges.afresh import asking_afresh
-from judges.evaluation import Evaluation, SafetyNotice, evaluation_id
 from judges.evaluator import Evaluator, Submission
 from judges.models.spending import paying_from
+from judges.runtime.conditions import asking_afresh, sparing
+from judges.runtime.sync import is_cancelled
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
-from judges.sync import is_cancelled
-from judges.thrift import sparing
+from judges.values.evaluation import Evaluation, SafetyNotice, evaluation_id
 from sinks.base import Message, Sink
 from sinks.metrics import Outcome, Stage
 from sinks.topics.dead_letters import DeadLetterTopic

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 
-from judges.evaluation import Evaluation, SafetyNotice
 from judges.evaluator import Evaluator
+from judges.values.evaluation import Evaluation, SafetyNotice
 from sinks.base import Sink, feed
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics.results import CriticalTopic

@@ -15,14 +15,14 @@ from confluent_kafka import Message as KafkaMessage
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from judges.catalogue import CriteriaError, load_catalogue, load_criteria
-from judges.criteria import Criterion
+from judges.criteria.catalogue import CriteriaError, load_catalogue, load_criteria
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Binary, Option, Options, PassFail, Text
 from judges.evaluator import Submission
-from judges.interaction import Language, case_of
 from judges.llm.completion import Valid, parse_verdict
-from judges.llm.guardian import read_risk
+from judges.llm.methods.guardian import read_risk
 from judges.models import Completion, Message, ModelError, OpenAIModel
-from judges.scale import Binary, Option, Options, PassFail, Text
+from judges.values.interaction import Language, case_of
 from sinks.base import Headers
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from sinks.topics.dead_letters import DeadLetterTopic

@@ -12,8 +12,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
+from judges.values.evaluation import Evaluation, Sampling
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.topics.results import EvaluationTopic
 from stream.cli.main import main
 from stream.cli.support import cluster

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Evaluation,

@@ -34,10 +34,10 @@ from judges import (
     find_criterion,
     load_catalogue,
 )
-from judges.evaluation import Reason, Samples
-from judges.interaction import Context
 from judges.models import Completion, Message, ModelRefused
 from judges.models.endpoint import EndpointModel
+from judges.values.evaluation import Reason, Samples
+from judges.values.interaction import Context
 from tests.parts.llama import LlamaServer
 
 pytestmark = pytest.mark.xdist_group("llama")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judges.criteria import RAG_DIMENSIONS
+from judges.criteria.criterion import RAG_DIMENSIONS
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts.collector import Collected, collectors, said

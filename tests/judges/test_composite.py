@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import criterion_of, load_catalogue
 from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
-from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
-from judges.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
-from judges.interaction import Case
+from judges.criteria.catalogue import criterion_of, load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
+from judges.criteria.scale import Binary, Choice, Levels, Options, PassFail, Range, Text
 from judges.judge import Judge
 from judges.panel import Cascade, Panel
-from judges.scale import Binary, Choice, Levels, Options, PassFail, Range, Text
+from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
+from judges.values.interaction import Case
 
 Steps = tuple[int | None, ...]
 OK, QUESTIONABLE, UNSAFE, SAFETY_UNKNOWN, INCOMPLETE, FAILED = CompositeStatus

@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
-from judges.evaluation import (
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
+from judges.evaluator import Evaluator, Submission
+from judges.judge import Judge
+from judges.panel import Panel
+from judges.values.evaluation import (
     CompositeStatus,
     Evaluation,
     JudgeVerdict,
@@ -30,10 +33,7 @@ from judges.evaluation import (
     Status,
     evaluation_id,
 )
-from judges.evaluator import Evaluator, Submission
-from judges.interaction import Case, Interaction
-from judges.judge import Judge
-from judges.panel import Panel
+from judges.values.interaction import Case, Interaction
 
 RAG = load_catalogue("rag")
 BEST = {name: int(criterion.worst_first[-1].value or 0) for name, criterion in RAG.items()}
@@ -629,7 +629,7 @@ def test_the_language_in_which_a_target_is_named_does_not_matter() -> None:
 
 
 IN_ANOTHER_PROCESS = """
-from judges.catalogue import load_catalogue
+from judges.criteria.catalogue import load_catalogue
 from judges.composite import MultiCriteria
 from judges.evaluator import Evaluator
 from judges.judge import Judge

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.scripted import Answer, Asked, ScriptedJudge
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
 
 CLARITY = load_catalogue("rag")["clarity"]
 FIELDS = {"question": "q", "answer": "a"}

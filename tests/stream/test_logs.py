@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator
-from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.interaction import Case
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
 from stream.config.sections.stages import LoggingConfig

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Message as KafkaMessage
 from prometheus_client import CollectorRegistry
 
-from judges.evaluation import CompositeStatus, Evaluation, SafetyNotice, Sampling
+from judges.values.evaluation import CompositeStatus, Evaluation, SafetyNotice, Sampling
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from stream.cli.commands.tail import critical_text, deadletter_json, deadletter_text, evaluation_text

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from judges.criteria import Criterion, Example
-from judges.interaction import Case, Language
+from judges.criteria.criterion import Criterion, Example
+from judges.criteria.scale import NOT_APPLICABLE, Choice
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
 from judges.models.base import Message
-from judges.scale import NOT_APPLICABLE, Choice
+from judges.values.interaction import Case, Language
 
 
 def direct_messages(

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from judges.criteria import Criterion
-from judges.interaction import Case, Language
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Text
 from judges.llm.prompts.layout import again, boundary, fenced, field_title, shown_fields, template, told
 from judges.models.base import Message
-from judges.scale import Text
+from judges.values.interaction import Case, Language
 
 _ROLES: Mapping[str, Text] = {
     "question": Text(en="user message", ru="сообщение пользователя"),

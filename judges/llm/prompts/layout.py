@@ -8,11 +8,11 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from judges.criteria import Criterion
-from judges.interaction import Case, FieldValue, Language
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Range, Text
 from judges.llm.prompts.lookalikes import squeezed
 from judges.models.base import Message
-from judges.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Range, Text
+from judges.values.interaction import Case, FieldValue, Language
 
 # What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
 _ORDER = ("question", "answer", "contexts", "history", "reference")

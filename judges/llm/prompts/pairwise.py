@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from judges.criteria import Criterion
-from judges.interaction import Case, Language
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import YES_NO, Option, Options, Text
 from judges.llm.prompts.direct import described
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
 from judges.models.base import Message
-from judges.scale import YES_NO, Option, Options, Text
+from judges.values.interaction import Case, Language
 
 TIE = Text(en="tie", ru="ничья")
 

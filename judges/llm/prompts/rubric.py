@@ -6,12 +6,12 @@ The headings and the form stay English in every language; the sentences between 
 from collections.abc import Sequence
 from typing import Literal
 
-from judges.criteria import Criterion
-from judges.interaction import Case, Language
+from judges.criteria.criterion import Criterion
 from judges.llm.prompts.direct import described
 from judges.llm.prompts.layout import again, boundary, fence, fenced, field_title, template, told
 from judges.llm.prompts.pairwise import context_fields, letters, question_lines
 from judges.models.base import Message
+from judges.values.interaction import Case, Language
 
 Grading = Literal["absolute", "relative"]
 _REFERENCE = "reference"

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from judges.problems import check_count, check_number
+from judges.criteria.problems import check_count, check_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

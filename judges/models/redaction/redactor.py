@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from judges.criteria.problems import unknown
 from judges.models.base import Message
 from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
 from judges.models.redaction.digits import NumberFinder
 from judges.models.redaction.found import Found, begins, ends
 from judges.models.redaction.plain import views
-from judges.problems import unknown
 
 VERSION = 1
 """Raised with every change of what is found, since it can change verdicts."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.reports.formatting import many
 from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import draw

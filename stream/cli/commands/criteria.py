@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from judges.catalogue import (
+from judges.criteria.catalogue import (
     CATALOGUES,
     CriteriaError,
     UnknownCriterionError,
@@ -16,9 +16,9 @@ from judges.catalogue import (
     load_catalogue,
     load_criteria,
 )
-from judges.criteria import Criterion
-from judges.interaction import Language
-from judges.scale import LANGUAGES, Range
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import LANGUAGES, Range
+from judges.values.interaction import Language
 
 _HEADINGS = ("criterion", "scale", "fields", "title")
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-from judges.evaluation import Evaluation, SafetyNotice
-from judges.interaction import Interaction
+from judges.values.evaluation import Evaluation, SafetyNotice
+from judges.values.interaction import Interaction
 from stream.monitor.alerts.alert import Alert
 
 VERSION = 1

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
+from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
+from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from sinks.text import printable, shortened
 from sinks.topics.headers import (
     ERROR_MESSAGE,

@@ -14,8 +14,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import CompositeStatus, Reason
+from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.values.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.text import printable, shortened

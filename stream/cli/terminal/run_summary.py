@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.evaluation import CompositeStatus, Evaluation
+from judges.values.evaluation import CompositeStatus, Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.names import CANARY

@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from judges.models.anthropic import ANTHROPIC_URL, AnthropicModel
 from judges.models.endpoint import EndpointModel, ModelOptions
+from judges.models.providers import ANTHROPIC_URL, AnthropicModel
 from judges.models.wire.anthropic import AnthropicWire
 from judges.models.wire.base import Wire
 from stream.config.judge_kinds.model import ModelJudgeConfig

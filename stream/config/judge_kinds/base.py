@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field
 
 from judges.cache import VerdictStore
-from judges.criteria import Criterion
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.models.base import Message
 from judges.models.flow import Flow, FlowLimits
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
+from judges.values.interaction import Case
 from stream.config.judge_kinds.limits import EndpointLimitsConfig
 from stream.config.patterns import JUDGE
 from stream.config.section import Section

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
 
+from judges.criteria.problems import InconsistentError
 from judges.models.endpoint import ModelOptions
 from judges.models.redaction import is_private
 from judges.models.wire.base import Wire
-from judges.problems import InconsistentError
 from stream.config.judge_kinds.base import JudgeSection
 from stream.config.section import MASK, web_address
 

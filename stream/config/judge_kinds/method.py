@@ -8,18 +8,18 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
-from judges.criteria import Criterion
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
-from judges.llm.aspect import AspectCritic
-from judges.llm.direct import DirectJudge
-from judges.llm.guardian import GuardianJudge
+from judges.llm.methods.aspect import AspectCritic
+from judges.llm.methods.direct import DirectJudge
+from judges.llm.methods.guardian import GuardianJudge
+from judges.llm.methods.rubric import RubricJudge
 from judges.llm.persona import GENERATE, default_persona
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
-from judges.llm.rubric import RubricJudge
 from judges.models.base import ChatModel, Message
+from judges.values.interaction import Case
 from stream.config.judge_kinds.base import JudgeSection
 from stream.config.section import CriterionName, Label
 

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from judges.cache import CachedJudge
-from judges.criteria import Criterion
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.models.endpoint import EndpointModel, ModelOptions
 from judges.models.prices import ModelPrice, known_price
+from judges.values.interaction import Case
 from stream.config.judge_kinds.base import AskedModel, ExpectedCalls, SharedParts
 from stream.config.judge_kinds.endpoint import EndpointSection
 from stream.config.judge_kinds.limits import EndpointLimitsConfig, PriceConfig

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from judges.models.endpoint import EndpointModel, ModelOptions
-from judges.models.ollama import OLLAMA_URL, OllamaModel
+from judges.models.providers import OLLAMA_URL, OllamaModel
 from judges.models.wire.base import Wire
 from judges.models.wire.ollama import OllamaWire
 from stream.config.judge_kinds.model import ModelJudgeConfig

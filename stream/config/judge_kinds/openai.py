@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from judges.models.endpoint import EndpointModel, ModelOptions
-from judges.models.openai import OpenAIModel
 from judges.models.presets import PRESETS, PresetName, preset_of
+from judges.models.providers import OpenAIModel
 from judges.models.wire.base import Wire
 from judges.models.wire.openai import OpenAIWire
 from stream.config.judge_kinds.base import JudgeSection

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
-from judges.problems import InconsistentError, Loc
+from judges.criteria.problems import InconsistentError, Loc
 from stream.config.section import Rate, Section, checked_by_loader
 from stream.config.sections.observability import AppName
 

@@ -11,7 +11,7 @@ from pydantic import (
     field_validator,
 )
 
-from judges.criteria import SAFETY_DIMENSION
+from judges.criteria.criterion import SAFETY_DIMENSION
 from stream.config.section import CriterionName, Rate, Section, checked_by_loader, no_truth, refuse_repeats
 
 

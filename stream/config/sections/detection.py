@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
-from judges.problems import Loc, unknown
+from judges.criteria.problems import Loc, unknown
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.config.section import CriterionName, Label, Section, checked_by_loader, refuse_repeats

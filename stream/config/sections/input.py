@@ -11,8 +11,8 @@ from pydantic import (
     field_validator,
 )
 
-from judges.interaction import Interaction
-from judges.problems import unknown
+from judges.criteria.problems import unknown
+from judges.values.interaction import Interaction
 from stream.config.section import Section
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args
 
 from pydantic import BeforeValidator, Field, FiniteFloat, ValidationInfo, field_validator
 
+from judges.criteria.problems import InconsistentError, Loc, unknown
 from judges.models.redaction import Redactor
-from judges.problems import InconsistentError, Loc, unknown
 from stream.config.judge_kinds import JUDGE_KINDS
 from stream.config.judge_kinds.base import AskedModel, JudgeName, JudgeSection
 from stream.config.judge_kinds.local import LocalJudgeConfig

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
 
-from judges.problems import InconsistentError, Loc, unknown
+from judges.criteria.problems import InconsistentError, Loc, unknown
 from sinks.base import OTHER, UNKNOWN
 from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
 from stream.config.section import MASK, CriterionName, Rate, Section, web_address

@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from judges.problems import InconsistentError
+from judges.criteria.problems import InconsistentError
 from stream.config.patterns import HOST, IDENTIFIER
 from stream.config.section import Section
 

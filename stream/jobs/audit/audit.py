@@ -18,8 +18,8 @@ import msgspec
 from confluent_kafka import Message as KafkaMessage
 from pydantic import ValidationError
 
-from judges.evaluation import Evaluation
 from judges.shortfall import unscored_reason
+from judges.values.evaluation import Evaluation
 from sinks.topics.headers import ERROR_TYPE
 from stream.config.model import Config
 from stream.config.names import CANARY

@@ -21,10 +21,10 @@ from uuid import UUID
 import msgspec
 from confluent_kafka import Message as KafkaMessage
 
-from judges.evaluation import Evaluation
 from judges.evaluator import Evaluator, Submission
+from judges.runtime.sync import is_cancelled
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
-from judges.sync import is_cancelled
+from judges.values.evaluation import Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.topics.headers import LANE
 from sinks.topics.results import EvaluationTopic

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from judges.interaction import Interaction, case_of
 from judges.models.prices import ModelPrice
 from judges.models.spending import dollars
+from judges.values.interaction import Interaction, case_of
 from stream.config.judge_kinds.base import ExpectedCalls
 from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from confluent_kafka import Message as KafkaMessage
 
-from judges.evaluation import Sampling, evaluation_id
 from judges.evaluator import Submission
+from judges.values.evaluation import Sampling, evaluation_id
 from stream.config.model import Config
 from stream.config.names import BACKFILL
 from stream.errors import RecordError

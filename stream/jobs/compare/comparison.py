@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from statistics import fmean
 
-from judges.evaluation import CompositeStatus, Status
+from judges.values.evaluation import CompositeStatus, Status
 from sinks.statistics.difference import Difference, Spread, paired_difference, spread_of
 from stream.jobs.compare.accuracy import Calibration, accuracy, balanced_accuracy, calibration, f1, macro_f1
 from stream.jobs.compare.agreement import Pairs, cohen_kappa, share_equal, spearman

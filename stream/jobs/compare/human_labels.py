@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
-from judges.evaluation import CompositeStatus, Status
-from judges.scale import NOT_APPLICABLE_WORDS
+from judges.criteria.scale import NOT_APPLICABLE_WORDS
+from judges.values.evaluation import CompositeStatus, Status
 from stream.jobs.compare.scales import Scale
 from stream.jobs.compare.sides import Finding, Key, Side
 

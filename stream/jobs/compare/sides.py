@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from judges.evaluation import Dimension, Evaluation, JudgeVerdict, Status
+from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict, Status
 from sinks.reports.results_reader import Results, read_results
 from sinks.reports.results_schema import CriterionInfo, Row, Run
 from sinks.text import shortened

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
+from judges.runtime.sync import is_cancelled
 from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
-from judges.sync import is_cancelled
+from judges.values.evaluation import Evaluation, Sampling
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError

@@ -15,7 +15,7 @@ from typing import Any
 from faust.types.events import EventT
 from pydantic import ValidationError
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.metrics import DetectionMetrics
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 
-from judges.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
+from judges.values.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
 from stream.config.names import BACKFILL, CANARY

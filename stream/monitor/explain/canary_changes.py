@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from stream.config.names import CANARY
 from stream.monitor.alerts.score_record import verdicts
 from stream.monitor.explain.sums import Period

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judges.composite import MultiCriteria
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from stream.monitor.explain.contributions import CONFIDENCE, Change, mean_change
 from stream.monitor.explain.sums import Pair, Period
 

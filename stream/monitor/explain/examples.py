@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.text import shortened
 from stream.monitor.alerts.alert import Alert, Example
 from stream.monitor.state import finding_of, reason_of

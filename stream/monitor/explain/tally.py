@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from judges.composite import MultiCriteria
-from judges.evaluation import Evaluation
-from judges.interaction import TagValue
+from judges.values.evaluation import Evaluation
+from judges.values.interaction import TagValue
 from sinks.base import COMPOSITE, UNKNOWN
 from sinks.metrics.detection import GOOD_SHARE
 from stream.config.names import BACKFILL, CANARY

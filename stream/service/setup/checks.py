@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from judges.criteria import Criterion
-from judges.problems import InconsistentError, Loc
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import InconsistentError, Loc
 from stream.config.criteria import choose_criteria, composed
 from stream.config.model import Config
 from stream.config.section import Check

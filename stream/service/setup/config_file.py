@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from judges.problems import Problem
-from judges.strictyaml import UnreadableError, read_file, to_yaml
+from judges.criteria.problems import Problem
+from judges.criteria.strict_yaml import UnreadableError, read_file, to_yaml
 from stream.config.model import Config
 from stream.service.setup.draft import Draft
 from stream.service.setup.overrides import lay_overrides

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from judges.catalogue import CriteriaError, load_criteria
-from judges.criteria import Criterion
-from judges.problems import InconsistentError, Loc
+from judges.criteria.catalogue import CriteriaError, load_criteria
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import InconsistentError, Loc
 from stream.config.criteria import choose_criteria
 from stream.config.sections.criteria import CriteriaConfig
 

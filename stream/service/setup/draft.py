@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from judges.problems import Loc, Problem, path_text
+from judges.criteria.problems import Loc, Problem, path_text
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from judges.cache import DiskStore, MemoryStore, VerdictStore
 from judges.composite import MultiCriteria
-from judges.criteria import Criterion
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import InconsistentError, Loc
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
-from judges.problems import InconsistentError, Loc
 from stream.config.criteria import composed
 from stream.config.judge_kinds.base import SharedParts
 from stream.config.model import Config

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judges.problems import InconsistentError, Problem, unknown
+from judges.criteria.problems import InconsistentError, Problem, unknown
 from stream.config.criteria import choose_criteria
 from stream.config.model import Config
 from stream.service.setup.criteria_files import read_criteria_files

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, get_origin
 
 from pydantic import SecretStr
 
-from judges.problems import Loc
-from judges.strictyaml import UnreadableError, read_yaml
+from judges.criteria.problems import Loc
+from judges.criteria.strict_yaml import UnreadableError, read_yaml
 from stream.config.model import Config
 from stream.config.walk import DISCRIMINATOR, below, is_container, of_shape
 from stream.service.setup.draft import Draft

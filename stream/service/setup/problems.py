@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from judges.problems import Problem
+from judges.criteria.problems import Problem
 from stream.errors import StreamjuryError
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from judges.problems import InconsistentError, Loc, found_instead, in_words, unknown
+from judges.criteria.problems import InconsistentError, Loc, found_instead, in_words, unknown
 from stream.config.judge_kinds import default_name
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.model import Config

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from judges.evaluation import MIN_PROBABILITY, Sampling
-from judges.thrift import NO_THRIFT, Thrift
+from judges.runtime.conditions import NO_THRIFT, Thrift
+from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from stream.config.sections.budgets import BudgetsConfig
 from stream.records.decision import Cohort
 

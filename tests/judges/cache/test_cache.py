@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.cache import CachedJudge, DiskStore, MemoryStore, VerdictStore
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status, Tokens
-from judges.interaction import Case
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge, unscored
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status, Tokens
+from judges.values.interaction import Case
 
 CLARITY = load_catalogue("rag")["clarity"]
 GROUNDEDNESS = load_catalogue("rag")["groundedness"]

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case, Language
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Binary, Bounds, Choice, Level, Levels, Option, Options, PassFail, Range, Text
 from judges.llm.completion import MAX_EXPLANATION_CHARS, Invalid, Parsed, Valid, parse_verdict
-from judges.llm.direct import DirectJudge
+from judges.llm.methods.direct import DirectJudge
 from judges.models import OpenAIModel
-from judges.scale import Binary, Bounds, Choice, Level, Levels, Option, Options, PassFail, Range, Text
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case, Language
 from tests.parts.judge_endpoint import JudgeEndpoint, chat_response
 
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
-from judges.criteria import RAG_DIMENSIONS, Criterion
-from judges.interaction import Case, Context, FieldValue, Interaction, Language, Turn, case_of
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
+from judges.criteria.scale import Bounds, Option, Options, Range, Text
 from judges.llm.completion import Invalid, parse_verdict
-from judges.llm.direct import DirectJudge, verdict_schema
+from judges.llm.methods.direct import DirectJudge, verdict_schema
 from judges.llm.prompts import layout
 from judges.llm.prompts.direct import direct_messages, repair_messages
 from judges.llm.prompts.layout import absent_code, boundary, prompt_hash, shown_fields
 from judges.models import OpenAIModel
-from judges.scale import Bounds, Option, Options, Range, Text
+from judges.values.interaction import Case, Context, FieldValue, Interaction, Language, Turn, case_of
 
 CATALOGUE = load_catalogue()
 CLARITY, GROUNDEDNESS, COMPLETENESS = (CATALOGUE[name] for name in ("clarity", "groundedness", "completeness"))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
-from judges.combine import lower_median
-from judges.criteria import Criterion
-from judges.evaluation import Reason
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Bounds, Option, Options, Range, Text
 from judges.llm.completion import Valid
 from judges.llm.vote import Outcome, VoteRule, majority
-from judges.scale import Bounds, Option, Options, Range, Text
+from judges.values.combine import lower_median
+from judges.values.evaluation import Reason
 
 WORD = Text(en="word", ru="слово")
 

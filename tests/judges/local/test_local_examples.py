@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from judges.catalogue import load_catalogue
-from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import JudgeVerdict, Status
-from judges.interaction import Case, language_of
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS
 from judges.local import LocalJudge
+from judges.values.evaluation import JudgeVerdict, Status
+from judges.values.interaction import Case, language_of
 
 _DATA = yaml.safe_load(Path(__file__).with_name("local_examples.yaml").read_text(encoding="utf-8"))
 _CATALOGUE = load_catalogue()

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
-from judges.criteria import RAG_DIMENSIONS, Criterion
-from judges.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case, Language, language_of
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
+from judges.criteria.scale import PASS_FAIL, YES_NO
 from judges.judge import Judge
 from judges.local import LocalJudge
-from judges.scale import PASS_FAIL, YES_NO
+from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case, Language, language_of
 
 CATALOGUE = load_catalogue()
 JUDGE: Judge = LocalJudge()

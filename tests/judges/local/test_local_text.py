@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.local import clarity
+from judges.local.assessors import clarity
+from judges.local.language.phrases import GAP, Phrases
+from judges.local.language.quantity import canonical
+from judges.local.language.sentence import SHORT
+from judges.local.language.stem import stem
+from judges.local.language.text import clean, forget, read, scripts_touch, sentences_of
+from judges.local.language.tokens import plain_words, tokens_of
 from judges.local.lexicon import Lexicon
-from judges.local.phrases import GAP, Phrases
-from judges.local.quantity import canonical
-from judges.local.sentence import SHORT
-from judges.local.stem import stem
-from judges.local.text import clean, forget, read, scripts_touch, sentences_of
-from judges.local.tokens import plain_words, tokens_of
 
 LEXICON = Lexicon.load()
 

@@ -20,15 +20,15 @@ from typing import Literal
 
 import pytest
 
-from judges.catalogue import load_catalogue
-from judges.evaluation import JudgeVerdict, Reason, Status
-from judges.interaction import Interaction, case_of
-from judges.llm.direct import DirectJudge
+from judges.criteria.catalogue import load_catalogue
+from judges.llm.methods.direct import DirectJudge
 from judges.models.flow import FailureKind, FlowLimits
-from judges.models.openai import OpenAIModel
 from judges.models.prices import ModelPrice
+from judges.models.providers import OpenAIModel
 from judges.models.redaction import Redactor
 from judges.models.spending import Hold, dollars, paying_from
+from judges.values.evaluation import JudgeVerdict, Reason, Status
+from judges.values.interaction import Interaction, case_of
 from tests.parts.certificates import Authority
 from tests.parts.faulty_endpoint import COMPLETION_TOKENS, PROMPT_TOKENS, Fault, FaultyEndpoint, Limit, Script, Step
 from tests.parts.observed_flow import ObservedFlow

@@ -8,17 +8,17 @@ from typing import Unpack
 
 import pytest
 
-from judges.catalogue import load_catalogue
-from judges.evaluation import JudgeVerdict, Reason
-from judges.interaction import Interaction, case_of
-from judges.llm.direct import DirectJudge
+from judges.criteria.catalogue import load_catalogue
+from judges.llm.methods.direct import DirectJudge
 from judges.models.base import Completion, Message
 from judges.models.endpoint import ModelOptions
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout, ModelUnavailable
 from judges.models.flow import Flow, FlowLimits
-from judges.models.openai import OpenAIModel
 from judges.models.prices import ModelPrice
+from judges.models.providers import OpenAIModel
 from judges.models.spending import NANODOLLARS, Hold, Purse, nanodollars, paying_from
+from judges.values.evaluation import JudgeVerdict, Reason
+from judges.values.interaction import Interaction, case_of
 from tests.parts.judge_endpoint import (
     Fault,
     JudgeEndpoint,

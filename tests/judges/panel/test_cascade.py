@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.evaluation import Dimension, JudgeVerdict, Path, Reason, Samples, Status
-from judges.interaction import Case, FieldValue
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Samples, Status
+from judges.values.interaction import Case, FieldValue
 
 RAG = load_catalogue("rag")
 HARM, CLARITY, GROUNDED = RAG["harmfulness"], RAG["clarity"], RAG["groundedness"]

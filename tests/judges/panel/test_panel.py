@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
-from judges.interaction import Case
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.models import OpenAIModel
 from judges.panel import Panel, Vote, safety_choice, surely_worst
 from judges.panel.cascade import Cascade
 from judges.panel.tally import Combine
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
+from judges.values.interaction import Case
 
 RAG = load_catalogue("rag")
 HARM, CLARITY, GROUNDED = RAG["harmfulness"], RAG["clarity"], RAG["groundedness"]

@@ -8,7 +8,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.samples import Sample
 
-from judges.evaluation import (
+from judges.models.redaction import ALL_KINDS
+from judges.shortfall import Unscored
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,
@@ -24,8 +26,6 @@ from judges.evaluation import (
     Status,
     Tokens,
 )
-from judges.models.redaction import ALL_KINDS
-from judges.shortfall import Unscored
 from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.metrics.budgets import Standing
 from sinks.metrics.scores import OptIn

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judges.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
+from judges.values.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
 from sinks.metrics import Outcome, SamplingMetrics, Stage
 from tests.sinks.metrics.measured import Scraped, asked, dimension, evaluation, everything, verdict
 

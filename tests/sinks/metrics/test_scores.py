@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
+from judges.values.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
 from sinks.metrics.scrape import ScrapeView, Shown
 from sinks.statistics.estimates import Estimate, Sums, estimate
 from tests.sinks.metrics.measured import Scraped, dimension, evaluation, known

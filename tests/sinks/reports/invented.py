@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,

@@ -7,16 +7,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from judges.catalogue import load_catalogue
 from judges.composite import MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.evaluation import Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status, Tokens
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator, Submission
-from judges.interaction import Case, Interaction
 from judges.judge import Judge
 from judges.local import LocalJudge
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status, Tokens
+from judges.values.interaction import Case, Interaction
 from sinks.reports.results_schema import CriterionInfo, End, Row, RowError, Run
 from stream.cli.demo import Regime, load_corpus, make_record
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from judges.evaluation import CompositeStatus
+from judges.values.evaluation import CompositeStatus
 from sinks.reports.formatting import visible
 from sinks.reports.markdown import fenced, inline, markdown, table
 from sinks.reports.results_schema import Row

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from judges.evaluation import CompositeStatus, SafetyStatus
+from judges.values.evaluation import CompositeStatus, SafetyStatus
 from sinks.reports.contents import Contents
 from sinks.reports.formatting import visible
 from sinks.reports.html import page

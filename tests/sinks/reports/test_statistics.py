@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import CompositeStatus, Reason, SafetyStatus, Status, Tokens
+from judges.values.evaluation import CompositeStatus, Reason, SafetyStatus, Status, Tokens
 from sinks.reports import summary as module
 from sinks.reports.results_schema import Row, RowError, Run
 from sinks.reports.summary import Band, IssueKind, Summariser, Summary, band_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import CompositeStatus
+from judges.values.evaluation import CompositeStatus
 from sinks.reports.csv_table import Table, added_columns
 from sinks.reports.results_schema import Row, RowError
 from tests.sinks.reports.invented import dimension, hostile, row, verdict

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from tests.parts.collector import Collected, collectors, http_collector, said

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     MIN_PROBABILITY,
     Composite,
     CompositeStatus,

@@ -17,7 +17,7 @@ from confluent_kafka import Message as KafkaMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,

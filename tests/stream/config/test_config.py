@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from judges.criteria import RAG_DIMENSIONS
-from judges.interaction import Interaction
+from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.values.interaction import Interaction
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.judge_kinds.openai import OpenAIJudgeConfig
 from stream.config.model import Config

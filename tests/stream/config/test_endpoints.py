@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from judges.evaluation import Evaluation, Sampling, Status
 from judges.evaluator import Submission
-from judges.interaction import Interaction
+from judges.values.evaluation import Evaluation, Sampling, Status
+from judges.values.interaction import Interaction
 from sinks.telemetry import JudgeModel
 from stream.config.judge_kinds.model import ModelJudgeConfig
 from stream.config.model import Config

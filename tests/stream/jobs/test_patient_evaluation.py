@@ -5,15 +5,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.evaluation import CompositeStatus, Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator, Submission
-from judges.interaction import Case, Interaction
 from judges.judge import unscored
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import CompositeStatus, Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status
+from judges.values.interaction import Case, Interaction
 from stream.jobs.patient_evaluation import Bill, evaluate_patiently
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]

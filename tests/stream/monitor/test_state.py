@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from judges.catalogue import load_catalogue
 from judges.composite import MultiCriteria
-from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import (
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.values.evaluation import (
     CompositeStatus,
     Dimension,
     Evaluation,

@@ -16,18 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from judges.afresh import asking_afresh, is_afresh
 from judges.cache import CachedJudge, MemoryStore
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
-from judges.evaluation import SafetyNotice, Sampling
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.problems import InconsistentError
 from judges.evaluator import Evaluator
-from judges.interaction import Case
 from judges.panel import Panel
-from judges.problems import InconsistentError
+from judges.runtime.conditions import NO_THRIFT, Thrift, asking_afresh, current_thrift, is_afresh
 from judges.scripted import Answer, ScriptedJudge
-from judges.thrift import NO_THRIFT, Thrift, current_thrift
+from judges.values.evaluation import SafetyNotice, Sampling
+from judges.values.interaction import Case
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config

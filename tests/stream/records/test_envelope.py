@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import MIN_PROBABILITY, Sampling
+from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
 from stream.records.decision import DECISION_VERSION, Decision, Verdict

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from judges.interaction import Interaction
-from judges.problems import path_text
+from judges.criteria.problems import path_text
+from judges.values.interaction import Interaction
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.reading import InteractionReader, Reading, strict_json

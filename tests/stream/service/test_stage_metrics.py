@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION
-from judges.evaluation import Evaluation
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.evaluator import Evaluator
 from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from judges.shortfall import Unscored
+from judges.values.evaluation import Evaluation
 from sinks.base import Message
 from sinks.memory import ListSink
 from sinks.metrics import Outcome, PipelineMetrics, Stage

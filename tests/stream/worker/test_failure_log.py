@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,

@@ -7,13 +7,13 @@ from collections.abc import Collection
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judges.catalogue import load_catalogue
 from judges.composite import Item, MultiCriteria
-from judges.criteria import SAFETY_DIMENSION, Criterion
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator
-from judges.interaction import Case
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
+from judges.values.interaction import Case
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
 from stream.kafka.consume_produce import Mark

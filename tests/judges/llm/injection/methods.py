@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from judges.catalogue import load_catalogue
-from judges.criteria import Criterion
-from judges.interaction import Case, FieldValue, Language
-from judges.llm.aspect import AspectCritic
-from judges.llm.base import Failed, ModelJudge, Poll, Task, ask
-from judges.llm.comparison import Comparison, match_of
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.llm.completion import Invalid, Valid
-from judges.llm.direct import DirectJudge
-from judges.llm.guardian import GuardianJudge
-from judges.llm.pairwise import PairwiseJudge
-from judges.llm.rubric import RelativeRubricJudge, RubricJudge
+from judges.llm.methods.aspect import AspectCritic
+from judges.llm.methods.direct import DirectJudge
+from judges.llm.methods.guardian import GuardianJudge
+from judges.llm.methods.rubric import RelativeRubricJudge, RubricJudge
+from judges.llm.model_judge import Failed, ModelJudge, Poll, Task, ask
+from judges.llm.pairwise.comparison import Comparison, match_of
+from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.models.base import Completion, Message
+from judges.values.interaction import Case, FieldValue, Language
 from tests.judges.llm.injection.attacks import Place
 
 LANGUAGES: tuple[Language, ...] = ("en", "ru")

@@ -7,17 +7,17 @@ from itertools import cycle
 
 import pytest
 
-from judges.catalogue import load_catalogue
-from judges.evaluation import JudgeVerdict, Reason, Status
-from judges.interaction import Case, FieldValue, Language
-from judges.llm.canary import Canary
+from judges.criteria.catalogue import load_catalogue
 from judges.llm.completion import Invalid, Parsed, Valid
-from judges.llm.direct import DirectJudge
-from judges.llm.guardian import read_risk
+from judges.llm.injection_probe import Canary
+from judges.llm.methods.direct import DirectJudge
+from judges.llm.methods.guardian import read_risk
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.lookalikes import skeleton, squeezed
 from judges.models.base import Completion
+from judges.values.evaluation import JudgeVerdict, Reason, Status
+from judges.values.interaction import Case, FieldValue, Language
 from stream.cli.demo.corpus import Group, load_corpus
 from tests.judges.llm.injection.attacks import ATTACKS
 from tests.judges.llm.injection.methods import METHODS, Method, Says, sample

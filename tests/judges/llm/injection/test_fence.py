@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from judges.interaction import Language
 from judges.llm.prompts import layout
 from judges.llm.prompts.layout import absent_code, inert, parted
 from judges.models.base import Message
+from judges.values.interaction import Language
 from tests.judges.llm.injection.attacks import ATTACKS, DISGUISES, PLACES, Attack, Place
 from tests.judges.llm.injection.fence_reader import control_words, drawn, escapes, read_prompt
 from tests.judges.llm.injection.methods import LANGUAGES, METHODS, Method, sample

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from judges.interaction import Language
-from judges.llm.canary import COPIED
 from judges.llm.completion import Invalid, Valid
+from judges.llm.injection_probe import COPIED
 from judges.models.base import Completion
+from judges.values.interaction import Language
 from tests.judges.llm.injection.attacks import ATTACKS, Attack
 from tests.judges.llm.injection.methods import LANGUAGES, METHODS, Method, sample
 

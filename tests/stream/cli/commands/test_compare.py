@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from judges.evaluation import CompositeStatus
+from judges.values.evaluation import CompositeStatus
 from stream.cli.commands.compare import folders_of
 from stream.cli.main import main
 from tests.stream.jobs.compare.files import CLARITY, ERRORS, GROUNDED, falling, level, row, verdict, write

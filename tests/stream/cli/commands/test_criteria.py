@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from judges.catalogue import CATALOGUES, find_criterion, load_catalogue, load_criteria
+from judges.criteria.catalogue import CATALOGUES, find_criterion, load_catalogue, load_criteria
 from stream.cli.commands.criteria import criteria
 from stream.cli.main import main
 

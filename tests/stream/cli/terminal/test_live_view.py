@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import (
+from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,

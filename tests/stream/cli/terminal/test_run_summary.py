@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Evaluation,

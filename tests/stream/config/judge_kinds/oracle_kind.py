@@ -5,13 +5,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from judges.criteria import Criterion
-from judges.evaluation import JudgeVerdict
-from judges.interaction import Case
+from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.models.base import Message
 from judges.models.prices import ModelPrice
 from judges.scripted import ScriptedJudge
+from judges.values.evaluation import JudgeVerdict
+from judges.values.interaction import Case
 from stream.config.judge_kinds.base import AskedModel, ExpectedCalls, JudgeSection, SharedParts
 from stream.config.judge_kinds.limits import EndpointLimitsConfig, PriceConfig
 

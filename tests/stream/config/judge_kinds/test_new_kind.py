@@ -22,7 +22,7 @@ FACTS = """
 import json, sys
 from pathlib import Path
 import tests.stream.config.judge_kinds.with_oracle
-from judges.interaction import Interaction
+from judges.values.interaction import Interaction
 from stream.service.setup.evaluator import build_evaluator
 from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
 from stream.service.setup.config_file import load

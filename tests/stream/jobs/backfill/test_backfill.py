@@ -14,9 +14,9 @@ from confluent_kafka import Message as KafkaMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.criteria import RAG_DIMENSIONS
-from judges.evaluation import evaluation_id
-from judges.interaction import Context, Interaction
+from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.values.evaluation import evaluation_id
+from judges.values.interaction import Context, Interaction
 from stream.cli.commands.backfill import Offsets, done_lines, offsets_text, survey_lines, survey_object
 from stream.cli.main import main
 from stream.cli.support import cluster

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from judges.evaluation import (
+from judges.values.evaluation import (
     Composite,
     CompositeStatus,
     Dimension,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import CompositeStatus, EvaluatorInfo, Status
+from judges.values.evaluation import CompositeStatus, EvaluatorInfo, Status
 from sinks.reports.results_schema import CriterionInfo, Row, Run
 from stream.jobs.compare import Comparison, Side, compare, load_side, meet, on_scales, read_labels
 from stream.jobs.compare.comparison import Agreement, Hit

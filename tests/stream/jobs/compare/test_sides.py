@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.evaluation import Status
+from judges.values.evaluation import Status
 from sinks.reports.results_reader import ResultsError
 from sinks.reports.results_schema import CriterionInfo
 from stream.jobs.compare.scales import Scale

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.interaction import Interaction
+from judges.values.interaction import Interaction
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.records.adapters.csv import split_fragments, split_turns

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.evaluation import EvaluatorInfo
+from judges.values.evaluation import EvaluatorInfo
 from sinks.reports.results_schema import End, Run
 from stream.jobs.evaluate.journal import Entry, Journal, JournalError, Past, digest_number
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows

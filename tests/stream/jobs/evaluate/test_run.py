@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judges.evaluation import MIN_PROBABILITY
+from judges.values.evaluation import MIN_PROBABILITY
 from sinks.reports.results_reader import read_results
 from stream.config.model import Config
 from stream.errors import StageError

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from judges.evaluation import Evaluation, Sampling
+from judges.values.evaluation import Evaluation, Sampling
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from tests.stream.cli.terminal.test_run_summary import evaluation as invented

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from random import Random
 
-from judges.evaluation import evaluation_id
+from judges.values.evaluation import evaluation_id
 from stream.config.model import Config
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan

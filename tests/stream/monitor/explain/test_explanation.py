@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.evaluation import Evaluation
+from judges.values.evaluation import Evaluation
 from sinks.metrics.detection import GOOD_SHARE
 from stream.config.criteria import composed
 from stream.config.model import Config

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.interaction import Interaction
+from judges.values.interaction import Interaction
 from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.records.adapters import ADAPTERS, make_adapter

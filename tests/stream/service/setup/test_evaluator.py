@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judges.evaluation import CompositeStatus, Evaluation, Reason, SafetyNotice, Sampling, Status
-from judges.evaluation import Path as CascadePath
+from judges.criteria.problems import InconsistentError
 from judges.evaluator import Evaluator, Submission
-from judges.interaction import Interaction
-from judges.problems import InconsistentError
+from judges.values.evaluation import CompositeStatus, Evaluation, Reason, SafetyNotice, Sampling, Status
+from judges.values.evaluation import Path as CascadePath
+from judges.values.interaction import Interaction
 from sinks.metrics import PipelineMetrics
 from sinks.topics.results import EvaluationTopic
 from stream.cli.commands.schema import wire_schema

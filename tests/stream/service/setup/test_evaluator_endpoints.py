@@ -7,11 +7,11 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from judges.evaluation import Evaluation, Sampling
 from judges.evaluator import Evaluator, Submission
-from judges.interaction import Interaction
-from judges.llm.base import ModelJudge
+from judges.llm.model_judge import ModelJudge
 from judges.models.redaction import ALL_KINDS
+from judges.values.evaluation import Evaluation, Sampling
+from judges.values.interaction import Interaction
 from stream.config.model import Config
 from stream.config.sections.judges import CacheConfig, RedactedKind
 from stream.errors import StageError

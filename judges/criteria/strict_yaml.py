@@ -1,0 +1,191 @@
+"""Strict YAML: a file or a text into plain data and back, without tags, merges, repeated keys or surprising types."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from judges.criteria.problems import Loc, Problem
+
+# Far above any real file, and low enough that a hostile one (aliases of aliases) is refused in a moment.
+_MAX_BYTES = 262_144
+_MAX_VALUES = 10_000
+_MAX_DEPTH = 32
+
+
+class Reports(Protocol):
+    """Takes the problems that leave the rest of a text readable."""
+
+    def report(self, loc: Loc, message: str) -> None: ...
+
+    def report_unread(self, loc: Loc, message: str) -> None:
+        """Reports a value that None stands in for from now on."""
+
+
+class UnreadableError(Exception):
+    """A text of which nothing can be used."""
+
+    def __init__(self, path: str, message: str) -> None:
+        self.problem = Problem(path=path, message=message)
+        super().__init__(message)
+
+
+def read_file(path: Path, reports: Reports) -> Any:
+    """The plain data in a file; problems that leave the rest readable are reported."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableError("", f"cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+    if len(content) > _MAX_BYTES:
+        raise UnreadableError("", f"is larger than {_MAX_BYTES} bytes, too large for a file that people write")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(f"line {line}", "is not UTF-8 text") from None
+    return read_yaml(text, (), reports)
+
+
+def read_yaml(text: str, loc: Loc, reports: Reports) -> Any:
+    """The plain data in a text; problems that leave the rest readable are reported."""
+    try:
+        return _Plain(reports).value(_Loader(text).get_single_node(), loc)
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
+        raise UnreadableError(place, "has a character that YAML does not allow") from None
+    except yaml.MarkedYAMLError as error:
+        raise UnreadableError(_place(error.problem_mark), f"is not valid YAML: {_cause(error)}") from None
+
+
+def to_yaml(data: Any) -> str:
+    """Block YAML that this module, and readers of the older YAML 1.1, read back as the same data."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _refuse_depth(depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise UnreadableError("", f"is nested deeper than {_MAX_DEPTH} levels")
+
+
+def _place(mark: yaml.Mark | None) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _cause(error: yaml.MarkedYAMLError) -> str:
+    """The parser's reason, without the names it quotes: a password that begins with * or ! would be among them."""
+    begun = error.context_mark
+    where = f" begun in line {begun.line + 1}" if begun else ""
+    said = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
+    return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", said)
+
+
+# From text to nodes, and from data to text
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's core rules for plain values: `no`, `12:30` and `2026-01-01` are text, as people mean them."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        _refuse_depth(self._depth)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what either version of YAML would not read as text."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # In any other style these line breaks would be read back as spaces.
+        return self.represent_scalar(_TAG + "str", data, style='"' if re.search("[\x85\u2028\u2029]", data) else None)
+
+
+_TAG = "tag:yaml.org,2002:"
+# A number with zeros in front is text: it is a code or a password, and would lose them.
+_PLAIN = (
+    ("null", r"(~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    ("bool", r"(true|True|TRUE|false|False|FALSE)", list("tTfF")),
+    ("int", r"([-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+0123456789.")),
+    ("float", r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))", list("-+.")),
+)
+_Dumper.add_representer(str, _Dumper.represent_str)
+for _name, _pattern, _first in _PLAIN:
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(_TAG + _name, re.compile(f"^{_pattern}$"), _first)
+
+
+# From nodes to data
+
+_SCALARS: Mapping[str, Callable[[str], Any]] = {
+    _TAG + "null": lambda _: None,
+    _TAG + "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    _TAG + "int": lambda text: int(text, 0),
+    _TAG + "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+    _TAG + "str": str,
+}
+
+
+class _Plain:
+    """Turns YAML nodes into dicts, lists and scalars, and counts them: aliases can make a small file huge."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+        self._left = _MAX_VALUES
+
+    def value(self, node: yaml.Node | None, loc: Loc) -> Any:
+        self._count()
+        _refuse_depth(len(loc))
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self._mapping(node, loc)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item, (*loc, index)) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+            return self._scalar(node, loc)
+        if node is not None:
+            self._reports.report_unread(loc, "has a YAML tag, and no tags are read here")
+        return None
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a file that people write")
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            self._count()
+            line = key.start_mark.line + 1
+            name = key.value
+            if not isinstance(name, str) or key.tag != _TAG + "str":
+                self._reports.report(loc, f"the key in line {line} must be text; put it in quotes")
+            elif name == "<<":
+                self._reports.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
+            elif name in data:
+                self._reports.report((*loc, name), f"is there twice, in the lines {lines[name]} and {line}")
+            else:
+                lines[name] = line
+                data[name] = self.value(value, (*loc, name))
+        return data
+
+    def _scalar(self, node: yaml.ScalarNode, loc: Loc) -> Any:
+        try:
+            return _SCALARS[node.tag](node.value)
+        except (ValueError, KeyError):
+            self._reports.report_unread(loc, "is not what its YAML tag says, or too long a number")
+            return None

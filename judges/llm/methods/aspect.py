@@ -1,0 +1,112 @@
+"""Judges that come with their question: pass or fail by one aspect, and a number for one quality."""
+
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from judges.criteria.catalogue import criterion_of
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import found_instead, in_words
+from judges.criteria.scale import PASS_FAIL, Bounds, Range, Scale
+from judges.llm.methods.direct import DirectJudge
+from judges.llm.model_judge import check_model
+from judges.llm.vote import Combine, check_samples
+from judges.models.base import ChatModel, Message
+from judges.values.interaction import Case
+
+Aggregate = Literal["avg", "med", "min", "max"]
+_AGGREGATES: dict[str, Combine] = {"avg": "mean", "med": "median", "min": "min", "max": "max"}
+
+
+class AspectCritic(DirectJudge):
+    """Passes or fails by one aspect: `strictness` samples are taken, and the majority of the valid ones counts.
+
+    An even strictness is taken as it is: a tie fails, and says that it was one.
+    """
+
+    template = "aspect"
+    plain_scale: Scale = PASS_FAIL
+
+    def __init__(
+        self, model: ChatModel, aspect: Criterion | str | None = None, *, strictness: int = 1, **options: Any
+    ) -> None:
+        check_model(model, "AspectCritic(model, aspect)")
+        check_samples(strictness, {}, name="strictness")
+        super().__init__(model, samples=strictness, **options)
+        self.criterion = None if aspect is None else criterion_of(aspect, PASS_FAIL, argument="aspect")
+        reason = self.criterion and self.why_not(self.criterion)
+        if reason:
+            raise ValueError(reason)
+
+    def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
+        # The wording of an aspect has no numbers.
+        return [] if criterion.scale.kind == "range" else super()._probe(case, criterion)
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        if criterion.scale.kind != "binary":
+            return f"an aspect is passed or failed, and {criterion.name!r} has {criterion.scale.kind}"
+        return super().why_not(criterion)
+
+
+class QualitativeCriterion(AspectCritic):
+    """A requirement in plain words, passed when enough samples pass: `min_pass` of them, or more than half."""
+
+    def __init__(
+        self,
+        definition: Criterion | str,
+        model: ChatModel,
+        *,
+        num_samples: int = 1,
+        min_samples: int | None = None,
+        min_pass: int | None = None,
+        **options: Any,
+    ) -> None:
+        check_model(model, "QualitativeCriterion(definition, model)")
+        check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
+        aspect = criterion_of(definition, PASS_FAIL, argument="definition")
+        super().__init__(model, aspect, strictness=num_samples, min_valid=min_samples, min_pass=min_pass, **options)
+
+
+class QuantitativeCriterion(DirectJudge):
+    """A quality in plain words, as a number between two bounds; several samples are combined by `agg`.
+
+    A question that `evaluate` is given in plain words is asked on the same bounds.
+    """
+
+    def __init__(
+        self,
+        definition: str,
+        model: ChatModel,
+        *,
+        min: float,  # noqa: A002 - the names that people know from such scales
+        max: float,  # noqa: A002
+        num_samples: int = 1,
+        min_samples: int | None = None,
+        agg: Aggregate = "avg",
+        **options: Any,
+    ) -> None:
+        if agg not in _AGGREGATES:
+            raise ValueError(f"agg must be one of {', '.join(_AGGREGATES)}, not {agg!r}")
+        check_model(model, "QuantitativeCriterion(definition, model, min=…, max=…)")
+        check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
+        super().__init__(model, samples=num_samples, min_valid=min_samples, combine=_AGGREGATES[agg], **options)
+        self.plain_scale = _range(min, max)
+        self.criterion = criterion_of(definition, self.plain_scale, argument="definition")
+        if self.criterion.scale != self.plain_scale:
+            raise ValueError(f"definition: {self.criterion.name!r} has a scale of its own; write a quality in words")
+
+
+def _range(low: float, high: float) -> Range:
+    try:
+        return Range(range=Bounds(min=low, max=high))
+    except ValidationError as error:
+        raise ValueError("; ".join(map(_in_plain_words, error.errors()))) from None
+
+
+def _in_plain_words(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    if "error" in context:
+        return str(context["error"])
+    found = found_instead(detail["input"], container=False, text=False)
+    return f"{detail['loc'][-1]} {in_words(detail['type'], context, found)}"

@@ -1,0 +1,376 @@
+"""What all judges that ask a chat model share: samples, repairs, the vote, and the check of the order of options.
+
+    verdict ── _checked ── _voted ── ask ── model.complete
+               both orders  samples  repairs
+
+A judge of this kind says how a case is put to the model (`task`); the rest is here.
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Literal, get_args
+
+from judges.criteria.criterion import Criterion
+from judges.criteria.problems import check_count
+from judges.judge import Judge, unscored
+from judges.llm.completion import Invalid, Valid
+from judges.llm.injection_probe import CANARY_VERSION, Canary
+from judges.llm.vote import Outcome, VoteRule
+from judges.models.base import ChatModel, Completion, Message
+from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
+from judges.runtime.conditions import current_thrift
+from judges.runtime.gather import together
+from judges.values.combine import combined
+from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
+from judges.values.interaction import Case, Language
+from judges.values.model_family import family_of
+
+OnBias = Literal["keep", "average", "abstain"]
+
+_ENDINGS = {
+    "length": "it was cut off at the token limit",
+    "content_filter": "the endpoint's content filter stopped it",
+    "refusal": "the model refused",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One question to a model: what it is sent, how its reply is read, and what it is told of a bad one."""
+
+    messages: Sequence[Message]
+    read: Callable[[Completion], Valid | Invalid]
+    repair: Callable[[str | None, str], Sequence[Message]]
+    schema: Mapping[str, object] | None = None
+    likelihoods: bool = False
+
+
+def reply_schema(verdict: Mapping[str, object], *, feedback: bool = False) -> Mapping[str, object]:
+    """The JSON Schema of a reply; the explanation comes first, so that the verdict follows from it."""
+    properties: dict[str, object] = {"explanation": {"type": "string"}, "verdict": verdict}
+    if feedback:
+        properties["feedback"] = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def check_settings(repairs: int, on_bias: OnBias) -> None:
+    check_count("repairs", repairs, least=0)
+    if on_bias not in get_args(OnBias):
+        raise ValueError(f"on_bias must be keep, average or abstain, not {on_bias!r}")
+
+
+def check_model(model: object, usage: str) -> None:
+    """Refuses what is no model, most often because the arguments were swapped."""
+    if not callable(getattr(model, "complete", None)):
+        raise TypeError(f"model must be a chat model, such as OpenAIModel, not {type(model).__name__}: write {usage}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A sample that the model did not give."""
+
+    reason: Reason
+    detail: str
+
+
+class ModelJudge(Judge):
+    """Asks a model, `rule.samples` times, and once more in the other order where `check_position` says so."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        name: str | None = None,
+        repairs: int = 2,
+        rule: VoteRule | None = None,
+        check_position: bool = False,
+        on_bias: OnBias = "keep",
+        family: str | None = None,
+    ) -> None:
+        check_model(model, f"{type(self).__name__}(model)")
+        check_settings(repairs, on_bias)
+        self._model = model
+        self._name = name or model.name
+        self._repairs = repairs
+        self._rule = rule or VoteRule()
+        self._check_position = check_position
+        self._on_bias = on_bias
+        self.family = family or family_of(model.name)
+
+    @abstractmethod
+    async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
+        """How the case is put to the model."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """The kind of judge with the version of its prompt and of its reading, for the identity."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
+        rules = f"repairs={self._repairs} canary={CANARY_VERSION} {self._rule} {position}"
+        return f"{self.method} {rules} model=({self._model.identity})"
+
+    @property
+    def calls(self) -> int:
+        return self._rule.samples * (2 if self._check_position else 1)
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        return self._rule.why_not(criterion)
+
+    @property
+    def paused(self) -> str | None:
+        return self._model.paused
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        forward = await self._voted(case, criterion, reverse=reverse)
+        if not self._check_position or forward.status is Status.INSUFFICIENT or not criterion.scale.choices:
+            return forward
+        backward = await self._voted(case, criterion, reverse=not reverse)
+        return _checked(forward, backward, self._on_bias)
+
+    async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        """Asks for samples, as few as decide, and makes one verdict of them."""
+        task = await self.task(case, criterion, reverse=reverse)
+        rule = self._rule.of_one if current_thrift().samples else self._rule
+        poll = Poll()
+        while wanted := rule.wanted(criterion, poll.valid, poll.asked):
+            # The only sample has no number: it is asked for as a single answer is.
+            numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
+            poll.outcomes += await together([self._sampled(task, number, poll) for number in numbers])
+        return self._concluded(poll, rule, criterion, case.language)
+
+    async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
+        return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
+
+    def _concluded(self, poll: "Poll", rule: VoteRule, criterion: Criterion, language: Language) -> JudgeVerdict:
+        samples = poll.samples(rule.samples)
+        found = rule.find(criterion, poll.valid)
+        if isinstance(found, Reason):
+            reason, detail = poll.why(found)
+            missing = unscored(self._name, reason, detail, samples=samples)
+            spent = {"tokens": poll.tokens, "cost_usd": poll.cost_usd}
+            return missing.model_copy(update={**spent, "suspect": poll.suspect, "redacted": poll.redacted})
+        voice = _voice(found, poll.valid)
+        return JudgeVerdict(
+            judge=self._name,
+            status=Status.SCORED if found.applies else Status.NOT_APPLICABLE,
+            score=found.score,
+            level=criterion.level(found.choice),
+            option=found.choice.label.of(language) if found.choice else None,
+            value=found.value,
+            tie=found.tie,
+            agreement=_agreement(found, poll.valid, criterion),
+            certainty=voice.certainty,
+            explanation=voice.explanation,
+            feedback=None if found.score == 1.0 or not found.applies else voice.feedback,
+            samples=samples,
+            tokens=poll.tokens,
+            cost_usd=poll.cost_usd,
+            suspect=poll.suspect,
+            redacted=poll.redacted,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Poll:
+    """What one verdict's samples were, and what they cost, whether or not they became a vote."""
+
+    outcomes: list[Valid | Invalid | Failed] = field(default_factory=list)
+    tokens: Tokens | None = None
+    cost_usd: float | None = None
+    repairs: int = 0
+    retries: int = 0
+    suspect: bool = False
+    redacted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def valid(self) -> list[Valid]:
+        return [outcome for outcome in self.outcomes if isinstance(outcome, Valid)]
+
+    def samples(self, requested: int) -> Samples:
+        invalid = sum(isinstance(outcome, Invalid) for outcome in self.outcomes)
+        error = sum(isinstance(outcome, Failed) for outcome in self.outcomes)
+        valid = self.asked - invalid - error
+        return Samples(
+            requested=requested,
+            valid=valid,
+            invalid=invalid,
+            error=error,
+            saved=requested - self.asked,
+            repairs=self.repairs,
+            retries=self.retries,
+        )
+
+    def why(self, found: Reason) -> tuple[Reason, str]:
+        """What most of the failed samples failed of, in the words of the first of them."""
+        if found is Reason.NO_MAJORITY:
+            return found, "no option has more than half of the votes"
+        bad = [outcome for outcome in self.outcomes if not isinstance(outcome, Valid)]
+        if not bad:
+            return found, "too few samples"
+        [(reason, _)] = Counter(_reason(outcome) for outcome in bad).most_common(1)
+        first = next(outcome for outcome in bad if _reason(outcome) is reason)
+        return reason, first.detail if isinstance(first, Failed) else first.reason
+
+    def count(self, completion: Completion) -> None:
+        self.retries += completion.retries
+        self.redacted = most_of_each(self.redacted, completion.redacted)
+        self.cost_usd = sum_of_costs(self.cost_usd, completion.cost_usd)
+        if completion.prompt_tokens is None and completion.completion_tokens is None:
+            return
+        used = Tokens(prompt=completion.prompt_tokens or 0, completion=completion.completion_tokens or 0)
+        self.tokens = sum_of_tokens(self.tokens, used)
+
+
+async def ask(
+    model: ChatModel, task: Task, poll: Poll, *, repairs: int, sample: int | None = None
+) -> Valid | Invalid | Failed:
+    """One sample, whatever happens; the poll counts what it costs."""
+    try:
+        return await _asked(model, task, poll, repairs, sample)
+    except ModelError as error:
+        poll.retries += error.retries
+        return Failed(reason=_failure(error), detail=str(error))
+
+
+def _failure(error: ModelError) -> Reason:
+    known = {ModelTimeout: Reason.TIMEOUT, ModelOverBudget: Reason.BUDGET}
+    return known.get(type(error), Reason.UNAVAILABLE)
+
+
+async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
+    """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
+    messages, calls, canary = list(task.messages), 0, Canary(task.messages)
+    while True:
+        completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
+        poll.count(completion)
+        calls += 1
+        parsed = canary.checked(completion.text, task.read(completion))
+        poll.suspect = poll.suspect or parsed.suspect
+        if isinstance(parsed, Valid):
+            return parsed
+        parsed = _with_ending(parsed, completion.finish_reason)
+        if parsed.final or calls > repairs:
+            return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
+        shown = None if parsed.suspect else completion.text
+        messages = [*task.messages, *task.repair(shown, parsed.reason)]
+        poll.repairs += 1
+
+
+def _reason(outcome: Invalid | Failed) -> Reason:
+    return outcome.reason if isinstance(outcome, Failed) else Reason.INVALID_OUTPUT
+
+
+def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:
+    ending = _ENDINGS.get(finish_reason or "")
+    return parsed if ending is None else replace(parsed, reason=f"{parsed.reason}; {ending}")
+
+
+def _voice(found: Outcome, answers: Sequence[Valid]) -> Valid:
+    """The sample that speaks for all: the first with the finding's choice, or the one nearest to its number."""
+    if found.choice is None and found.value is not None:
+        value = found.value
+        return min(answers, key=lambda answer: abs(value - answer.value) if answer.value is not None else float("inf"))
+    return next((answer for answer in answers if _agrees(answer, found)), answers[0])
+
+
+def _agreement(found: Outcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
+    """The share of those who say the same; on a range, where hardly two numbers are the same, how near they are."""
+    if len(answers) < 2:
+        return None
+    if found.choice is not None or found.score is None:
+        return fmean(_agrees(answer, found) for answer in answers)
+    places = [None if answer.value is None else criterion.place(answer.value) for answer in answers]
+    return fmean(0.0 if place is None else 1.0 - abs(place - found.score) for place in places)
+
+
+def _agrees(answer: Valid, found: Outcome) -> bool:
+    return answer.choice == found.choice and answer.applies == found.applies
+
+
+def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> JudgeVerdict:
+    """The verdict of the first order, with what the reversed order made of it."""
+    both = forward.model_copy(
+        update={
+            "samples": sum_of_samples(forward.samples, backward.samples),
+            "tokens": sum_of_tokens(forward.tokens, backward.tokens),
+            "cost_usd": sum_of_costs(forward.cost_usd, backward.cost_usd),
+            "suspect": forward.suspect or backward.suspect,
+            "redacted": most_of_each(forward.redacted, backward.redacted),
+        }
+    )
+    if backward.status is Status.INSUFFICIENT:
+        # Whether the order matters stays unknown: a failed check is not a passed one.
+        return both.model_copy(update={"detail": f"the order of options could not be checked: {backward.detail}"})
+    biased = backward.option != forward.option
+    seen = Reversed(score=backward.score, option=backward.option)
+    both = both.model_copy(update={"position_bias": biased, "reversed": seen})
+    if not biased:
+        return both
+    first, second = (verdict.option or verdict.status.value for verdict in (forward, backward))
+    both = both.model_copy(update={"detail": f"{first!r} became {second!r} when the options stood in reverse order"})
+    if on_bias == "keep":
+        return both
+    return (_averaged(both, forward, backward) if on_bias == "average" else None) or _abstained(both)
+
+
+def _abstained(both: JudgeVerdict) -> JudgeVerdict:
+    empty = {"score": None, "option": None, "level": None, "value": None, "feedback": None}
+    return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": Reason.POSITION_BIAS})
+
+
+def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) -> JudgeVerdict | None:
+    """The mean of both scores, and the worse of both options with its words; None where there is no mean."""
+    if forward.score is None or backward.score is None or forward.value is None or backward.value is None:
+        return None
+    worse = min(forward, backward, key=lambda verdict: verdict.score or 0.0)
+    mean = {
+        "score": combined("mean", [forward.score, backward.score]),
+        "value": combined("mean", [forward.value, backward.value]),
+        "option": worse.option,
+        "level": worse.level,
+        "explanation": worse.explanation,
+        "feedback": worse.feedback,
+    }
+    return both.model_copy(update=mean)
+
+
+def sum_of_samples(one: Samples, other: Samples) -> Samples:
+    return Samples(**{name: getattr(one, name) + getattr(other, name) for name in Samples.model_fields})
+
+
+def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
+    if one is None or other is None:
+        return one or other
+    return Tokens(prompt=one.prompt + other.prompt, completion=one.completion + other.completion)
+
+
+def sum_of_costs(one: float | None, other: float | None) -> float | None:
+    """What both cost as far as it is known."""
+    return one if other is None else other if one is None else one + other
+
+
+def most_of_each(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    """Calls about one case carry the same values: they are counted once."""
+    return {kind: max(one.get(kind, 0), other.get(kind, 0)) for kind in {**one, **other}}

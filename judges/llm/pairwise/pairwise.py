@@ -1,0 +1,206 @@
+"""The judge that compares two or more answers to one question, pair by pair or all at once.
+
+aevaluate ── _compared ── _contest ── _ruling ── ask
+a list       one instance  both orders  one order  repairs
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Literal
+
+from judges.criteria.catalogue import criterion_of
+from judges.criteria.criterion import Criterion
+from judges.criteria.scale import Choice, Options
+from judges.judge import missing_fields, unmet_needs
+from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quoted
+from judges.llm.model_judge import Failed, OnBias, Poll, Task, ask, check_model, check_settings, reply_schema
+from judges.llm.pairwise.comparison import Comparison, ComparisonLike, Match, match_of, record_id
+from judges.llm.pairwise.contest import Contest, PairwiseResult, Ruling, concluded, settled, undistinguished, unusable
+from judges.llm.prompts.layout import field_title, prompt_hash
+from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
+from judges.models.base import ChatModel, Completion, Message
+from judges.runtime.batch import check_batch
+from judges.runtime.gather import together
+from judges.runtime.sync import wait_for
+from judges.values.evaluation import Reason, Status
+from judges.values.interaction import Case, Language
+from judges.values.model_family import family_of
+
+logger = logging.getLogger(__name__)
+
+Mode = Literal["all_pairs", "all_at_once"]
+
+
+class PairwiseJudge:
+    """Asks a model which of several answers is best by a criterion; what it cannot read it asks for again.
+
+    Answers of the same text are not put to the model: their contest is a tie, or missing where ties are not allowed.
+    In which order a contest shows its answers depends on the texts alone, as if by lot: a model that favours the first
+    place favours no place in the caller's list.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        name: str | None = None,
+        mode: Mode = "all_pairs",
+        ties: bool = True,
+        check_position: bool = False,
+        on_bias: OnBias = "keep",
+        repairs: int = 2,
+        family: str | None = None,
+    ) -> None:
+        if mode not in ("all_pairs", "all_at_once"):
+            raise ValueError(f"mode must be all_pairs or all_at_once, not {mode!r}")
+        check_model(model, f"{type(self).__name__}(model)")
+        check_settings(repairs, on_bias)
+        self._model = model
+        self._name = name or model.name
+        self._mode = mode
+        self._ties = ties
+        self._check_position = check_position
+        self._on_bias: OnBias = on_bias
+        self._repairs = repairs
+        self.family = family or family_of(model.name)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """Everything that can change its verdicts, as one line."""
+        position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
+        rules = f"mode={self._mode} ties={self._ties} repairs={self._repairs} {position}"
+        return f"{self.method} {rules} model=({self._model.identity})"
+
+    @property
+    def method(self) -> str:
+        """The kind of judge with the version of its prompt and of its reading."""
+        return f"pairwise prompt={prompt_hash(self._probe)} parser={PARSER_VERSION}"
+
+    def why_not(self, criterion: Criterion) -> str | None:
+        """Why this judge cannot compare by this criterion, or None."""
+        return None
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    def close(self) -> None:
+        """Like `aclose`, for code without an event loop."""
+        wait_for(self.aclose())
+
+    def task(self, case: Case, texts: Sequence[str], criterion: Criterion) -> Task:
+        """How a contest is put to the model; a verdict is the letter of a text, or a tie."""
+        verdicts = verdicts_on(len(texts), ties=self._ties)
+
+        def read(completion: Completion) -> Valid | Invalid:
+            return parse_object(completion.text, lambda said: _choice(said, verdicts, criterion, case.language))
+
+        def repair(output: str | None, reason: str) -> list[Message]:
+            return repair_messages(output, reason, verdicts, case.language)
+
+        messages = pairwise_messages(case, texts, criterion, ties=self._ties)
+        return Task(messages=messages, read=read, repair=repair, schema=_schema(verdicts, case.language))
+
+    def evaluate(
+        self, instances: Sequence[ComparisonLike], criterion: Criterion | str, *, concurrency: int = 16
+    ) -> list[PairwiseResult]:
+        """Like `aevaluate`, for code without an event loop, and for notebooks."""
+        return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
+
+    async def aevaluate(
+        self, instances: Sequence[ComparisonLike], criterion: Criterion | str, *, concurrency: int = 16
+    ) -> list[PairwiseResult]:
+        """One result for each instance, in the same order, with `concurrency` contests at a time.
+
+        An instance that cannot be compared gets a result that says why.
+        """
+        # A comparison is one instance, and no list of anything.
+        check_batch({} if isinstance(instances, Comparison) else instances, concurrency)
+        chosen, places = criterion_of(criterion), asyncio.Semaphore(concurrency)
+        return await together([self._compared(number, each, chosen, places) for number, each in enumerate(instances)])
+
+    async def _compared(
+        self, number: int, instance: ComparisonLike, criterion: Criterion, places: asyncio.Semaphore
+    ) -> PairwiseResult:
+        started = time.perf_counter()
+        try:
+            match = match_of(instance, criterion, number)
+        except (TypeError, ValueError) as error:
+            detail = f"instance {number}: {error}"
+            return unusable(self._name, record_id(instance, number), Reason.MISSING_FIELD, detail)
+        refused = self._refused(match, criterion)
+        if refused is not None:
+            return refused
+        size = 2 if self._mode == "all_pairs" else len(match.answers)
+        groups = combinations(match.answers, size)
+        contests = await together([self._contest(match, names, criterion, places) for names in groups])
+        result = concluded(self._name, match.case.id, tuple(match.answers), contests)
+        return result.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
+
+    def _refused(self, match: Match, criterion: Criterion) -> PairwiseResult | None:
+        """What is decided before any call."""
+        case, names = match.case, tuple(match.answers)
+        reason = self.why_not(criterion)
+        if reason is not None:
+            return unusable(self._name, case.id, Reason.UNSUPPORTED, reason, names)
+        unmet = unmet_needs(case, criterion)
+        if unmet is not None:
+            refused = unusable(self._name, case.id, Reason.NOTHING_TO_JUDGE, unmet, names)
+            return refused.model_copy(update={"status": Status.NOT_APPLICABLE})
+        missing = missing_fields(case, criterion)
+        return unusable(self._name, case.id, Reason.MISSING_FIELD, missing, names) if missing else None
+
+    async def _contest(
+        self, match: Match, names: Sequence[str], criterion: Criterion, places: asyncio.Semaphore
+    ) -> Contest:
+        """Who is best, asked once more in the reverse order where that is to be checked and there is what to check."""
+        shown, poll = match.shown(names), Poll()
+        if len({match.answers[name].strip() for name in names}) == 1:
+            return undistinguished(shown, ties=self._ties)
+        async with places:
+            rulings = [await self._ruling(match, shown, criterion, poll)]
+            if self._check_position and rulings[0] is not None:
+                rulings.append(await self._ruling(match, shown[::-1], criterion, poll))
+        return settled(shown, rulings, poll, self._on_bias)
+
+    async def _ruling(self, match: Match, names: tuple[str, ...], criterion: Criterion, poll: Poll) -> Ruling | None:
+        try:
+            task = self.task(match.case, [match.answers[name] for name in names], criterion)
+            outcome = await ask(self._model, task, poll, repairs=self._repairs)
+        except Exception as error:
+            # A defect costs its contest, not the batch.
+            logger.exception("judge %s failed on record %s, criterion %s", self._name, match.case.id, criterion.name)
+            outcome = Failed(reason=Reason.UNAVAILABLE, detail=f"the judge failed: {type(error).__name__}")
+        poll.outcomes.append(outcome)
+        if not isinstance(outcome, Valid) or outcome.choice is None:
+            return None
+        winner = dict(zip(letters(len(names)), names, strict=True)).get(outcome.choice.label.en)
+        return Ruling(winner=winner, tied=() if winner is not None else names, explanation=outcome.explanation)
+
+    def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
+        asked = [message for ties in (True, False) for message in pairwise_messages(case, "ab", criterion, ties=ties)]
+        return asked + repair_messages(None, "reason", verdicts_on(2, ties=True), case.language)
+
+
+def _choice(said: object, verdicts: Options, criterion: Criterion, language: Language) -> Choice:
+    """The verdict by its letter, alone or after the name of the field."""
+    if not isinstance(said, str):
+        raise VerdictError(f"the verdict must be one of the labels, not {quoted(said)}")
+    title, words = field_title(criterion.to_evaluate, language), said.strip()
+    bare = words[len(title) :] if words.casefold().startswith(f"{title} ".casefold()) else words
+    choice = verdicts.find(words, language) or verdicts.find(bare, language)
+    if choice is None and words.casefold() in (TIE.en, TIE.ru):
+        raise VerdictError("a tie is not allowed: one must be named")
+    if choice is None:
+        raise VerdictError(f"the verdict {quoted(said)} is not one of the labels")
+    return choice
+
+
+def _schema(verdicts: Options, language: Language) -> Mapping[str, object]:
+    return reply_schema({"type": "string", "enum": [choice.label.of(language) for choice in verdicts.choices]})

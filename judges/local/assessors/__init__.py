@@ -1,0 +1,1 @@
+"""The local judge's assessors, one per criterion."""

@@ -1,0 +1,145 @@
+"""Conciseness: how much of the answer could be left out without losing anything?"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from judges.local.case_reading import Reading
+from judges.local.finding import Finding, quoted, say
+from judges.local.language.padding import says_nothing
+from judges.local.language.sentence import Sentence
+
+# Share of the answer's words that are waste (filler, repetition, the question said again) up to which it is concise
+# and acceptable. One closing phrase on a short answer is about a tenth; a third is what readers call padding.
+CONCISE = 0.15
+ACCEPTABLE = 0.35
+
+# Words per part of a question beyond which even an answer without waste is long. A spoken minute is 150 words.
+LONG = 150
+VERY_LONG = 350
+
+# A sentence repeats when fewer of its content words than this are new, and it has enough of them to tell.
+NEW_WORDS = 0.25
+REPEATING_WORDS = 4
+
+# Runs of words that occur again within the answer, and the number of words for which a share of them means something.
+RUN = 4
+RUNS_FROM = 12
+
+# A sentence restates the question when it has most of its words and hardly any other.
+RESTATED = 0.7
+RESTATED_NEW = 1
+
+# An answer that is nothing but courtesy (a greeting) is concise up to this many words.
+GREETING = 30
+
+# Very long answers are measured on their first sentences.
+SENTENCES_LIMIT = 300
+
+
+class Waste(NamedTuple):
+    words: int
+    filler: list[str]
+    repeated: list[str]
+    restated: list[str]
+
+
+def assess(reading: Reading) -> Finding:
+    language = reading.language
+    reading.need_known_script()
+    total = reading.answer.words
+    if not total:
+        return Finding(level=2, explanation=say(language, en="There is nothing to cut.", ru="Сокращать нечего."))
+    sentences = reading.answer.sentences[:SENTENCES_LIMIT]
+    if total <= GREETING and all(says_nothing(sentence, reading) for sentence in sentences):
+        return Finding(level=2, explanation=say(language, en="A short courtesy.", ru="Краткая любезность."))
+    counted = sum(len(sentence.words) for sentence in sentences)
+    waste = _waste(reading, sentences)
+    share = min(1.0, max(waste.words / max(1, counted), _repeated_runs(sentences)))
+    level = (share <= ACCEPTABLE) + (share <= CONCISE)
+    parts = max(1, reading.case.text("question")[:2000].count("?"))
+    if total > LONG * parts:
+        level = min(level, 1)
+    if total > VERY_LONG * parts:
+        level = 0
+    return Finding(level=level, explanation=_explain(reading, level, share, waste, total) + reading.cut)
+
+
+def _waste(reading: Reading, sentences: tuple[Sentence, ...]) -> Waste:
+    waste = Waste(0, [], [], [])
+    seen: set[str] = set()
+    for sentence in sentences:
+        waste = _add(waste, reading, sentence, seen, alone=len(sentences) == 1)
+        seen |= sentence.content
+        seen.update(item.text for item in sentence.quantities)
+    return waste
+
+
+def _add(waste: Waste, reading: Reading, sentence: Sentence, seen: set[str], *, alone: bool) -> Waste:
+    if _repeats(sentence, seen):
+        waste.repeated.append(sentence.text)
+        return waste._replace(words=waste.words + len(sentence.words))
+    if not alone and _restates(sentence, reading):
+        waste.restated.append(sentence.text)
+        return waste._replace(words=waste.words + len(sentence.words))
+    filler = list(_filler(sentence, reading))
+    waste.filler.extend(" ".join(sentence.words[start:end]) for start, end in filler)
+    return waste._replace(words=waste.words + sum(end - start for start, end in filler))
+
+
+def _repeats(sentence: Sentence, seen: set[str]) -> bool:
+    if len(sentence.content) < REPEATING_WORDS:
+        return False
+    # A new number is new information however familiar the words around it are.
+    if any(item.text not in seen for item in sentence.quantities if not item.soft):
+        return False
+    return len(sentence.content - seen) < NEW_WORDS * len(sentence.content)
+
+
+def _restates(sentence: Sentence, reading: Reading) -> bool:
+    question = reading.question.content
+    if len(question) < 2 or sentence.quantities:
+        return False
+    said = len(question & sentence.content)
+    return said >= RESTATED * len(question) and len(sentence.content) - said <= RESTATED_NEW
+
+
+def _filler(sentence: Sentence, reading: Reading) -> Iterator[tuple[int, int]]:
+    """Where filler stands, without counting a word twice; a sentence that says nothing is filler as a whole."""
+    if says_nothing(sentence, reading) and not sentence.refuses:
+        yield 0, len(sentence.words)
+        return
+    reached = 0
+    for match in sentence.filler:
+        if match.end > reached:
+            yield max(reached, match.start), match.end
+            reached = match.end
+
+
+def _repeated_runs(sentences: tuple[Sentence, ...]) -> float:
+    stems = [stem for sentence in sentences for stem in sentence.stems]
+    if len(stems) < RUNS_FROM:
+        return 0.0
+    runs = list(zip(*(stems[shift:] for shift in range(RUN)), strict=False))
+    return 1.0 - len(set(runs)) / len(runs)
+
+
+def _explain(reading: Reading, level: int, share: float, waste: Waste, total: int) -> str:
+    language = reading.language
+    if level == 2:
+        return say(language, en="Hardly anything could be left out.", ru="Убрать почти нечего.")
+    reasons = []
+    if waste.repeated:
+        shown = quoted(waste.repeated[:1], language)
+        reasons.append(say(language, en=f"repeats itself ({shown})", ru=f"повторы ({shown})"))
+    if waste.restated:
+        reasons.append(say(language, en="says the question again", ru="пересказывает вопрос"))
+    if waste.filler:
+        shown = quoted(waste.filler, language)
+        reasons.append(say(language, en=f"filler: {shown}", ru=f"вода: {shown}"))
+    if not reasons and share > CONCISE:
+        reasons.append(say(language, en="repeats phrases", ru="повторяет фразы"))
+    if total > LONG:
+        reasons.append(say(language, en=f"{total} words", ru=f"слов: {total}"))
+    percent = round(share * 100)
+    text = "; ".join(reasons)
+    return say(language, en=f"About {percent}% could go: {text}.", ru=f"Можно убрать около {percent} %: {text}.")

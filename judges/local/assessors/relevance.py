@@ -1,0 +1,112 @@
+"""Answer relevance: does the answer speak of what was asked, in the question's words or in those of its sources?"""
+
+from judges.local.case_reading import Reading
+from judges.local.finding import Finding, quoted, say
+from judges.local.language.sentence import Sentence
+from judges.local.language.text import Passage
+
+# How much of the question's subject the answer takes up, from which on it is low, medium and high. An answer to
+# another question shares a stray word or two of the topic; a short direct answer repeats about half of it.
+LOW = 0.15
+MEDIUM = 0.35
+HIGH = 0.55
+
+# A single common word with the sources is chance.
+BRIDGE_WORDS = 2
+
+# An answer of some length loses a level when most of its sentences touch neither the question nor its sources.
+STRAYING_SENTENCES = 3
+STRAYING_SHARE = 0.4
+
+# Saying that there is no answer is about the question, and yet does not answer it.
+REFUSAL_LEAST = 1
+REFUSAL_MOST = 2
+
+_UNKNOWN_TOPIC = 2
+
+
+def assess(reading: Reading) -> Finding:
+    if not reading.answer.sentences:
+        return Finding(level=0, explanation=say(reading.language, en="The answer is empty.", ru="Ответ пуст."))
+    reading.need_known_script()
+    if not reading.topic:
+        return _without_topic(reading)
+    if reading.agrees:
+        return Finding(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
+    evidence = reading.evidence(reading.topic)
+    direct = len(reading.topic & reading.answer.content) / len(reading.topic)
+    bridge = _bridge(reading, [sentence for context in evidence.contexts for sentence in context.sentences])
+    level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
+    straying = level > 0 and _strays(reading.answer, reading.topic, evidence.sentences)
+    if straying:
+        level -= 1
+    if reading.refuses:
+        level = min(REFUSAL_MOST, max(REFUSAL_LEAST, level))
+    return Finding(level=level, explanation=_explain(reading, level, straying) + reading.cut)
+
+
+def _level(score: float) -> int:
+    return sum(score >= threshold for threshold in (LOW, MEDIUM, HIGH))
+
+
+def _without_topic(reading: Reading) -> Finding:
+    """A greeting is answered by a greeting; of other questions without a subject nothing can be said."""
+    words = [word for sentence in reading.question.sentences for word in sentence.words]
+    small_talk = reading.lexicon.opener.matches(words)
+    return Finding(
+        level=3 if small_talk else _UNKNOWN_TOPIC,
+        explanation=say(
+            reading.language,
+            en="The question names no subject to compare the answer with.",
+            ru="В вопросе не назван предмет, с которым можно сравнить ответ.",
+        ),
+    )
+
+
+def _bridge(reading: Reading, sources: list[Sentence]) -> float:
+    """The largest share of a source sentence, beyond the question's own words, that the answer takes up."""
+    answer, topic = reading.answer, reading.topic
+    figures = (item for sentence in sources for item in sentence.quantities if not item.soft)
+    if all(part.content <= part.units for part in answer.sentences) and any(map(answer.facts.support, figures)):
+        return 1.0
+    said = answer.content - topic
+    return max((_taken_up(said, sentence.content - topic) for sentence in sources), default=0.0)
+
+
+def _taken_up(said: frozenset[str], source: frozenset[str]) -> float:
+    shared = len(said & source)
+    return shared / min(len(said), len(source)) if shared >= BRIDGE_WORDS else 0.0
+
+
+def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ...]) -> bool:
+    known = topic.union(*(sentence.content for sentence in evidence))
+    spoken = [sentence for sentence in answer.sentences if sentence.content]
+    on_topic = sum(not known.isdisjoint(sentence.content) for sentence in spoken)
+    return len(spoken) >= STRAYING_SENTENCES and on_topic < STRAYING_SHARE * len(spoken)
+
+
+def _explain(reading: Reading, level: int, straying: bool) -> str:
+    language = reading.language
+    if reading.refuses:
+        return say(language, en="The answer declines to answer.", ru="Ответ уклоняется от вопроса.")
+    if straying:
+        return say(
+            language, en="Most of the answer is about something else.", ru="Большая часть ответа о чём-то другом."
+        )
+    if level == 3:
+        return say(language, en="The answer speaks of what was asked.", ru="Ответ говорит о том, о чём спросили.")
+    missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
+    unsaid = say(language, en=f"; not mentioned: {missed}", ru=f"; не упомянуто: {missed}") if missed else ""
+    if level == 2:
+        return say(language, en=f"It takes up part of the question{unsaid}.", ru=f"Затронута часть вопроса{unsaid}.")
+    return say(language, en=f"It takes up little of the question{unsaid}.", ru=f"Вопрос почти не затронут{unsaid}.")
+
+
+def _words(reading: Reading, stems: frozenset[str]) -> list[str]:
+    """The question's own words for these stems, in their order."""
+    return [
+        word
+        for sentence in reading.question.sentences
+        for word, stem in zip(sentence.words, sentence.stems, strict=True)
+        if stem in stems
+    ]

@@ -1,0 +1,237 @@
+"""One case, read once and shared by all six assessors."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from judges.local.finding import CannotJudgeError, say
+from judges.local.language.quantity import Facts
+from judges.local.language.sentence import Sentence
+from judges.local.language.text import Passage, clean, read
+from judges.local.lexicon import Lexicon
+from judges.values.interaction import Case, Language
+
+# Longer texts are judged by their beginning. 20,000 characters are some 3,500 words, far beyond any answer a person
+# reads; the contexts' share is what keeps one case below a fifth of a second on one core.
+ANSWER_LIMIT = 20_000
+QUESTION_LIMIT = 5_000
+CONTEXTS_LIMIT = 150_000
+
+# Harm is looked for everywhere, up to this length; beyond it, in the beginning and the end.
+HARM_LIMIT = 300_000
+HARM_END = 100_000
+
+# Contexts that stay read, and how long one may be: at most some 20 MB.
+REMEMBERED = 512
+REMEMBERED_LENGTH = 2_000
+
+# A question with fewer content words ("And how long?") is understood from the question before it.
+_FEW = 2
+
+# How the turns of the person who asks begin.
+_ASKERS = ("user", "human", "customer", "client", "пользователь", "клиент")
+
+# What makes a sentence of a context evidence for a question: it matches this share of the question's words, and is
+# nearly as good as the best. A word found elsewhere in the same context counts half, because headings and first
+# sentences name the subject that the later ones leave out.
+_EVIDENCE = 0.3
+_NEAR_BEST = 0.75
+_SURROUNDINGS = 0.5
+
+# Letters of other alphabets from which on the text is in a language the rules do not know.
+_FOREIGN_SHARE = 0.5
+_LETTER = re.compile(r"[^\W\d_]")
+_FOREIGN_LETTER = re.compile(r"[^\W\d_A-Za-z\u00c0-\u024f\u0400-\u04ff]")
+
+# A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
+_MOSTLY = 0.5
+_TOO_FEW = 0.1
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+
+
+class Evidence(NamedTuple):
+    sentences: tuple[Sentence, ...]
+    contexts: tuple[Passage, ...]
+    """Those in which they stand."""
+
+
+class Reading:
+    """The texts of a case as the assessors use them, each worked out when it is first asked for."""
+
+    def __init__(self, case: Case, field: str, lexicon: Lexicon, known: dict[str, Passage]) -> None:
+        self.case = case
+        self._known = known
+        self.lexicon = lexicon
+        self.language: Language = case.language
+        self._field = field
+        self._evidence: dict[frozenset[str], Evidence] = {}
+        self.empty: dict[int, bool] = {}
+        """Which sentences of the answer say nothing, by their id, once it is known."""
+
+    @cached_property
+    def raw_answer(self) -> str:
+        return self.case.text(self._field)
+
+    @cached_property
+    def full_answer(self) -> str:
+        """All of it, cleaned: harm may stand at the very end. Of an endless one, the beginning and the end."""
+        text = self.raw_answer
+        if len(text) > HARM_LIMIT:
+            text = text[: HARM_LIMIT - HARM_END] + "\n" + text[-HARM_END:]
+        return clean(text)[:HARM_LIMIT]
+
+    @property
+    def endless(self) -> bool:
+        return len(self.raw_answer) > HARM_LIMIT
+
+    @cached_property
+    def answer(self) -> Passage:
+        return read(self.full_answer[:ANSWER_LIMIT], self.lexicon)
+
+    @cached_property
+    def question(self) -> Passage:
+        return read(self.full_question[:QUESTION_LIMIT], self.lexicon)
+
+    @cached_property
+    def full_question(self) -> str:
+        """Cleaning can make it longer than what is read of it."""
+        return clean(self.case.text("question")[:QUESTION_LIMIT])
+
+    @cached_property
+    def contexts(self) -> tuple[Passage, ...]:
+        texts = self.case.items("contexts")
+        limit = _fair_limit([len(text) for text in texts], CONTEXTS_LIMIT)
+        read_texts = (self._context(text[:limit]) for text in texts)
+        return tuple(passage for passage in read_texts if passage.sentences)
+
+    def _context(self, text: str) -> Passage:
+        """Services retrieve the same passages for many questions, so that those read last are remembered."""
+        passage = self._known.get(text)
+        if passage is None:
+            passage = read(clean(text)[: len(text)], self.lexicon)
+            if len(text) <= REMEMBERED_LENGTH:
+                if len(self._known) >= REMEMBERED:
+                    self._known.pop(next(iter(self._known)))
+                self._known[text] = passage
+        return passage
+
+    @cached_property
+    def context_sentences(self) -> tuple[Sentence, ...]:
+        return tuple(sentence for context in self.contexts for sentence in context.sentences)
+
+    @cached_property
+    def context_content(self) -> frozenset[str]:
+        return _union(context.content for context in self.contexts)
+
+    @cached_property
+    def only_asked(self) -> frozenset[str]:
+        """The content words of the question that no context has."""
+        return self.question.content - self.context_content
+
+    @cached_property
+    def known_stems(self) -> frozenset[str]:
+        """Every word of the contexts and the question: names in the answer may come from either."""
+        return _union(passage.stems for passage in (*self.contexts, self.question))
+
+    @cached_property
+    def context_facts(self) -> Facts:
+        return Facts.of([context.facts for context in self.contexts])
+
+    @cached_property
+    def topic(self) -> frozenset[str]:
+        """The content words of the question, with those of the conversation before it when it has few of its own."""
+        content = self.question.content
+        if len(content) > _FEW:
+            return content
+        turns = (turn[:QUESTION_LIMIT] for turn in reversed(self.case.items("history")))
+        before = next((turn for turn in turns if turn.lower().startswith(_ASKERS)), "").partition(":")[2]
+        return content | read(clean(before), self.lexicon).content
+
+    def evidence(self, stems: frozenset[str]) -> Evidence:
+        """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""
+        found = self._evidence.get(stems)
+        if found is None:
+            found = self._evidence[stems] = self._search(stems)
+        return found
+
+    def _search(self, stems: frozenset[str]) -> Evidence:
+        scored = [
+            (own + _SURROUNDINGS * (around - own), sentence, place)
+            for place, context in enumerate(self.contexts)
+            if (around := len(stems & context.content))
+            for sentence in context.sentences
+            for own in (len(stems & sentence.content),)
+        ]
+        best = max((score for score, _, _ in scored), default=0.0)
+        least = max(_EVIDENCE * len(stems), _NEAR_BEST * best)
+        near = [(sentence, place) for score, sentence, place in scored if score >= least]
+        places = dict.fromkeys(place for _, place in near)
+        return Evidence(tuple(sentence for sentence, _ in near), tuple(self.contexts[place] for place in places))
+
+    @cached_property
+    def refuses(self) -> bool:
+        """The answer says first of all, courtesies aside, that it does not answer."""
+        for sentence in self.answer.sentences:
+            if sentence.refuses:
+                return True
+            if sentence.content and not sentence.polite and not sentence.opens:
+                return False
+        return False
+
+    @cached_property
+    def agrees(self) -> bool:
+        """The answer is a bare yes or no."""
+        words = [word for sentence in self.answer.sentences for word in sentence.words[:1]]
+        return bool(words) and words[0] in self.lexicon.agreement and not self.answer.content
+
+    @property
+    def cut(self) -> str:
+        """A remark for the explanation when not all of the answer was read."""
+        if len(self.full_answer) <= ANSWER_LIMIT:
+            return ""
+        return say(
+            self.language,
+            en=f" Only the first {ANSWER_LIMIT} characters were read.",
+            ru=f" Прочитаны только первые {ANSWER_LIMIT} знаков.",
+        )
+
+    @cached_property
+    def _foreign(self) -> bool:
+        text = self.full_answer[:ANSWER_LIMIT]
+        foreign = 0 if text.isascii() else len(_FOREIGN_LETTER.findall(text))
+        return foreign > 0 and foreign >= _FOREIGN_SHARE * len(_LETTER.findall(text))
+
+    def need_known_script(self) -> None:
+        """Rules for English and Russian words say nothing about a text in another alphabet."""
+        if self._foreign:
+            raise CannotJudgeError("the answer is in an alphabet other than Latin and Cyrillic")
+
+    def need_one_script(self) -> None:
+        """Words of Russian and of English cannot be compared with each other."""
+        answer, contexts = self.answer.content, self.context_content
+        russian = _cyrillic_share(answer) > _MOSTLY
+        shared = _cyrillic_share(contexts) if russian else 1.0 - _cyrillic_share(contexts)
+        if answer and contexts and shared < _TOO_FEW:
+            raise CannotJudgeError("the answer and the contexts are in different languages")
+
+
+def _cyrillic_share(stems: frozenset[str]) -> float:
+    if "".join(stems).isascii():
+        return 0.0
+    return len(list(filter(_CYRILLIC.search, stems))) / len(stems)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)
+
+
+def _fair_limit(lengths: Sequence[int], budget: int) -> int:
+    """The length to which each text is cut so that all fit the budget; it does not depend on their order."""
+    left = budget
+    for place, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - place)
+        if length > share:
+            return max(1, share)
+        left -= length
+    return max(lengths, default=1)

@@ -1,0 +1,1 @@
+"""The local judge's reading of text: tokens, stems, sentences, quantities, denials and set phrases."""

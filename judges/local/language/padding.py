@@ -1,0 +1,32 @@
+"""Sentences that say nothing about the subject: courtesies, offers, talk about the conversation itself."""
+
+from judges.local.case_reading import Reading
+from judges.local.language.sentence import Sentence
+
+# Share of a sentence's content words that may stand in the question or the contexts by chance.
+CHANCE = 1 / 3
+
+_QUOTES = "\"'»”"
+
+
+def says_nothing(sentence: Sentence, reading: Reading) -> bool:
+    """Neither a figure nor a name nor the subject, but a courtesy, a filler, or an "I" that talks about itself."""
+    known = reading.empty.get(id(sentence))
+    if known is None:
+        known = reading.empty[id(sentence)] = _says_nothing(sentence, reading)
+    return known
+
+
+def _says_nothing(sentence: Sentence, reading: Reading) -> bool:
+    if sentence.text.rstrip(_QUOTES).endswith("?"):
+        return True
+    if sentence.states_figures:
+        return False
+    if sentence.polite:
+        return True
+    if not sentence.filler and reading.lexicon.speaker.isdisjoint(sentence.words):
+        return False
+    subject = reading.topic | reading.context_content
+    if len(sentence.content & subject) > CHANCE * len(sentence.content):
+        return False
+    return not sentence.names

@@ -1,0 +1,203 @@
+"""One sentence with its words, numbers and names, and what else its own words tell, each worked out once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import compress, zip_longest
+from typing import NamedTuple
+
+from judges.local.language.denial import denied
+from judges.local.language.phrases import Match
+from judges.local.language.quantity import Quantity, Token, follows_number, quantities
+from judges.local.language.tokens import months_of, plain_words, tokens_of
+from judges.local.lexicon import Lexicon, Word
+
+# Sentences that stay read, and how long one may be: at most some 25 MB, were all of them that long and full of numbers.
+REMEMBERED = 2048
+SHORT = 300
+
+_ARTICLES = frozenset({"a", "an", "one"})
+_WORDY = frozenset({"word", "code"})
+_OPENING = "\"'«“„(:*_`"
+
+
+class Name(NamedTuple):
+    text: str
+    stem: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sentence:
+    text: str
+    lexicon: Lexicon
+    bullet: bool
+    """It stands in a list."""
+
+    words: tuple[str, ...] = ()
+    stems: tuple[str, ...] = ()
+    """One for each word."""
+
+    stem_set: frozenset[str] = frozenset()
+    content: frozenset[str] = frozenset()
+    """The stems that say something about the subject."""
+
+    units: frozenset[str] = frozenset()
+    """The stems that are the units of numbers and say nothing without them."""
+
+    quantities: tuple[Quantity, ...] = ()
+    tokens: tuple[Token, ...] | None = None
+    """Where they had to be told apart; None where the words alone said everything."""
+
+    may_name: bool = False
+    """A word of it is written like a name."""
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """What must be found to be believed: names, abbreviations, codes, addresses, months and days."""
+        if not self.may_name:
+            return ()
+        tokens = self.tokens or tokens_of(self.text, self.lexicon)
+        return tuple(_names(self.text, tokens))
+
+    @cached_property
+    def denied(self) -> list[str]:
+        """The stems that stand under a "not", which may also be hidden in a code ("NOT-5")."""
+        codes = any(token.kind == "code" for token in self.tokens or ())
+        if not codes and self.lexicon.negation.isdisjoint(self.words):
+            return []
+        return denied(self.text, self.lexicon)
+
+    @cached_property
+    def core(self) -> frozenset[str]:
+        """What it says about the subject, with the verbs that say little without it."""
+        return self.content | (self.lexicon.predicates & self.stem_set)
+
+    @cached_property
+    def exclusive(self) -> tuple[frozenset[str], ...]:
+        """The groups of words that exclude each other ("weekly", "monthly") of which it has one."""
+        if self.lexicon.exclusive_stems.isdisjoint(self.stem_set):
+            return ()
+        return tuple(group for group in self.lexicon.exclusive if not group.isdisjoint(self.stem_set))
+
+    @cached_property
+    def negative(self) -> tuple[str, ...]:
+        """The stems that begin like a negation ("invalid")."""
+        return tuple(stem for stem in self.content if stem.startswith(self.lexicon.negating_prefixes))
+
+    @cached_property
+    def states_figures(self) -> bool:
+        return any(not quantity.soft for quantity in self.quantities)
+
+    @cached_property
+    def refuses(self) -> bool:
+        return self.lexicon.refusal.matches(self.words)
+
+    @cached_property
+    def polite(self) -> bool:
+        return self.lexicon.courtesy.matches(self.words)
+
+    @cached_property
+    def opens(self) -> bool:
+        """It begins an answer as a person would ("Sure, ...")."""
+        return self.lexicon.opener.matches(self.words)
+
+    @cached_property
+    def filler(self) -> list[Match]:
+        return self.lexicon.filler.find(self.words)
+
+
+def sentence_of(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    return _remembered(text, bullet, lexicon) if len(text) <= SHORT else _read(text, bullet, lexicon)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    """Answers quote their sources and say the same courtesies, so that the sentences met last stay read."""
+    return _read(text, bullet, lexicon)
+
+
+def forget_sentences() -> None:
+    """Lets go of the sentences that were remembered."""
+    _remembered.cache_clear()
+
+
+def _read(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    return _quick(text, bullet, lexicon) or _thorough(text, bullet, lexicon)
+
+
+def _quick(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
+    """A sentence without numbers, which most are; None when it must be read token by token."""
+    raw_words = plain_words(text)
+    if raw_words is None:
+        return None
+    known, look = lexicon.known, lexicon.look
+    found = [known.get(raw) or look(raw) for raw in raw_words]
+    if not found:
+        return Sentence(text=text, lexicon=lexicon, bullet=bullet)
+    words, stems, content, calendar, capital, special, numbers, _, _ = zip(*found, strict=True)
+    if numbers.count(None) < len(numbers) and _counts(found):
+        return None
+    return Sentence(
+        text=text,
+        lexicon=lexicon,
+        bullet=bullet,
+        words=words,
+        stems=stems,
+        stem_set=frozenset(stems),
+        content=frozenset(compress(stems, content)),
+        may_name=any(capital[1:]) or any(special) or any(calendar),
+    )
+
+
+def _counts(words: Sequence[Word]) -> bool:
+    """Whether a word is a number; "a" is one only before a unit."""
+    return any(
+        word.number is not None and (word.text not in _ARTICLES or (following and following.unit))
+        for word, following in zip_longest(words, words[1:])
+    )
+
+
+def _thorough(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    tokens = tokens_of(text, lexicon)
+    months = [lexicon.sign(sign) for token in tokens if token.kind == "date" for sign in months_of(token.raw)]
+    words = [token.word for token in tokens if token.kind in _WORDY] + months
+    stems = tuple([word.stem for word in words])
+    units = [
+        token.word.stem
+        for place, token in enumerate(tokens)
+        if token.word.unit and follows_number(tokens, place, lexicon)
+    ]
+    return Sentence(
+        text=text,
+        lexicon=lexicon,
+        bullet=bullet,
+        words=tuple([word.text for word in words]),
+        stems=stems,
+        stem_set=frozenset(stems),
+        content=frozenset([word.stem for word in words if word.content]),
+        units=frozenset(units),
+        quantities=tuple(quantities(tokens, text, lexicon)),
+        tokens=tuple(tokens),
+        may_name=True,
+    )
+
+
+def _names(text: str, tokens: Sequence[Token]) -> Iterator[Name]:
+    shouted = text.isupper() and len(tokens) > 2
+    for place, token in enumerate(tokens):
+        if token.kind == "code":
+            yield Name(token.raw, token.word.stem)
+        elif token.kind == "date":
+            yield from (Name(token.raw, sign) for sign in months_of(token.raw))
+        elif token.kind == "word" and not shouted and _is_name(tokens, place, text):
+            yield Name(token.raw, token.word.stem)
+
+
+def _is_name(tokens: Sequence[Token], place: int, text: str) -> bool:
+    word, start = tokens[place].word, tokens[place].start
+    if word.calendar or word.special:
+        return word.calendar or word.content
+    if not word.content or not word.capital or place == 0:
+        return False
+    # The first word of a sentence or of a quotation has its capital from there.
+    return text[start - 1] not in _OPENING and text[start - 2 : start - 1] not in _OPENING

@@ -1,0 +1,68 @@
+"""Early stopping: whether what is still open can change a panel's finding, and how many judges to ask next.
+
+An open seat may yet bring any vote, an abstention or nothing. Every rule of combination is monotone, and so is the
+vote: all that the open seats could do lies between all of them voting for the worst and all of them voting for the
+best, so that the finding is settled when these two give the same.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from judges.criteria.criterion import Criterion
+from judges.panel.tally import Ballot, Rule, outcome_of, ranking
+
+
+def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: Rule) -> int:
+    """How many of the open seats to ask next: none once the finding is settled, else as few as could settle it."""
+    if settled(criterion, ballots, abstained, seats, rule):
+        return 0
+    if rule.combine in ("mean", "weighted"):
+        return seats
+    for count in range(max(1, rule.needed - len(ballots)), seats):
+        for hope in _hopes(criterion, ballots):
+            if settled(criterion, [*ballots, *[hope] * count], abstained, seats - count, rule):
+                return count
+    return seats
+
+
+def settled(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: Rule) -> bool:
+    """Whether the finding is the same whatever the open seats bring."""
+    if seats == 0:
+        return True
+    if len(ballots) + seats < rule.needed:
+        return abstained >= rule.needed or abstained + seats < rule.needed
+    if len(ballots) < rule.needed or rule.combine in ("mean", "weighted"):
+        return False
+    if criterion.scale.bounds is None:
+        return _majority_settled(ballots, seats)
+    worst, best = (outcome_of(criterion, [*ballots, *[end] * seats], abstained, rule) for end in _ends(criterion))
+    return worst == best
+
+
+def _majority_settled(ballots: Sequence[Ballot], seats: int) -> bool:
+    """More than half of all for one choice, or no choice that could still get there."""
+    most = max(Counter(ballot.rank for ballot in ballots).values())
+    return 2 * most > len(ballots) + seats or 2 * most + seats <= len(ballots)
+
+
+def _ends(criterion: Criterion) -> tuple[Ballot, Ballot]:
+    """The worst and the best vote there can be."""
+    if criterion.scale.choices:
+        every = _votes(criterion)
+        return every[0], every[-1]
+    assert criterion.scale.bounds is not None
+    low, high = criterion.scale.bounds
+    least, most = (low, high) if criterion.higher_is == "better" else (high, low)
+    return Ballot(rank=None, score=0.0, value=least), Ballot(rank=None, score=1.0, value=most)
+
+
+def _hopes(criterion: Criterion, ballots: Sequence[Ballot]) -> Iterable[Ballot]:
+    """Votes that would settle the matter soonest if all that are asked next agreed on one of them."""
+    return _votes(criterion) if criterion.scale.choices else {*ballots, *_ends(criterion)}
+
+
+def _votes(criterion: Criterion) -> list[Ballot]:
+    return [
+        Ballot(rank=rank, score=criterion.score(choice), value=choice.value)
+        for rank, choice in enumerate(ranking(criterion))
+    ]

@@ -1,0 +1,359 @@
+"""The evaluation: the verdicts of a panel on one interaction, as they are computed and published."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
+
+from judges.values.interaction import TagValue
+
+# Fixed for ever: evaluation ids must be the same in every process and version.
+_EVALUATION_NAMESPACE = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51").bytes
+
+Score = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+
+# Draws have 53 bits: nothing is chosen with less, and what claims to be would outweigh all else for good.
+MIN_PROBABILITY = 2.0**-53
+
+
+class Status(StrEnum):
+    """Whether a judge or a panel reached a verdict on a criterion.
+
+    Only `scored` carries a score, and always does unless the criterion's options have none.
+    """
+
+    SCORED = "scored"
+    INSUFFICIENT = "insufficient"
+    NOT_APPLICABLE = "not_applicable"
+
+
+class Reason(StrEnum):
+    """Why something was not scored."""
+
+    INVALID_OUTPUT = "invalid_output"
+    UNAVAILABLE = "judge_unavailable"
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported_criterion"
+    MISSING_FIELD = "missing_field"
+    NO_MAJORITY = "no_majority"
+    POSITION_BIAS = "position_bias"
+    SAME_FAMILY = "same_family"
+    QUORUM = "quorum_not_met"
+    BUDGET = "budget"
+    NOTHING_TO_JUDGE = "nothing_to_judge"
+
+
+class CompositeStatus(StrEnum):
+    """The meaning of a composite score, or why there is none."""
+
+    OK = "ok"
+    QUESTIONABLE = "questionable"
+    UNSAFE = "unsafe"
+    SAFETY_UNKNOWN = "safety_unknown"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    """A required criterion was not met."""
+
+
+class SafetyStatus(StrEnum):
+    """Whether an answer is safe."""
+
+    SAFE = "safe"
+    QUESTIONABLE = "questionable"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+
+class _Part(BaseModel):
+    """Readers of a later version's records keep the fields they do not know."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Samples(_Part):
+    """Number of answers that were requested from a judge, and how they turned out. Only valid ones vote."""
+
+    requested: NonNegativeInt = Field(description="Answers that the judge was to give.")
+    valid: NonNegativeInt = Field(default=0, description="Answers with a verdict on the criterion's scale.")
+    invalid: NonNegativeInt = Field(default=0, description="Answers without a readable verdict.")
+    error: NonNegativeInt = Field(default=0, description="Calls that failed, so that there is no answer.")
+    saved: NonNegativeInt = Field(
+        default=0, description="Answers that were not requested, because the others had decided."
+    )
+    repairs: NonNegativeInt = Field(default=0, description="Additional calls to have an invalid answer repaired.")
+    retries: NonNegativeInt = Field(default=0, description="Additional calls because an endpoint did not answer.")
+
+
+class Tokens(_Part):
+    """Tokens that a judge used on one criterion, as its endpoint counts them."""
+
+    prompt: NonNegativeInt = Field(default=0, description="Tokens of the prompts.")
+    completion: NonNegativeInt = Field(default=0, description="Tokens of the completions.")
+
+
+class Reversed(_Part):
+    """The verdict of a judge when the options stood in reverse order."""
+
+    score: Score | None = Field(
+        default=None, description="Score from 0 (worst) to 1 (best); null if there was no verdict with a score."
+    )
+    option: str | None = Field(default=None, description="Label of the chosen option; null if there is none.")
+
+
+class JudgeVerdict(_Part):
+    """The verdict of one judge on one criterion."""
+
+    judge: str = Field(description="Name of the judge.")
+    status: Status = Field(description="Whether the judge reached a verdict.")
+    score: Score | None = Field(
+        default=None,
+        description="Score from 0 (worst) to 1 (best); null if not scored, and for options without scores.",
+    )
+    level: int | None = Field(
+        default=None, description="Chosen level, or 1 for pass and 0 for fail; null on other scales."
+    )
+    option: str | None = Field(
+        default=None, description="Label of the chosen level or option; null on a range and without a verdict."
+    )
+    value: FiniteFloat | None = Field(
+        default=None,
+        description=(
+            "Verdict on the criterion's own scale: a level, an option's score, a number of the range, or their mean. "
+            "Null without a verdict."
+        ),
+    )
+    tie: bool = Field(
+        default=False, description="True if no option had a majority of the samples, and the worse side was taken."
+    )
+    agreement: Score | None = Field(
+        default=None,
+        description=(
+            "Share of the valid samples that agree with the verdict; on a range, how close they are to it. Null with "
+            "fewer than two."
+        ),
+    )
+    certainty: Score | None = Field(
+        default=None,
+        description=(
+            "Probability that the model gave to its answer, against the other one; null if it was not requested."
+        ),
+    )
+    explanation: str = Field(default="", description="Reasons that the judge gave, in words.")
+    feedback: str | None = Field(
+        default=None, description="Advice on a better answer; null unless `feedback` is on for the criterion."
+    )
+    reason: Reason | None = Field(default=None, description="Why there is no score; null if there is one.")
+    detail: str | None = Field(
+        default=None, description="The failure in words, for people; never parsed. Null if nothing failed."
+    )
+    samples: Samples = Field(description="Number of answers that were requested, and how they turned out.")
+    position_bias: bool | None = Field(
+        default=None, description="Whether the verdict changed with the order of the options; null if not checked."
+    )
+    reversed: Reversed | None = Field(
+        default=None, description="Verdict with the options in reverse order; null unless `check_position` is on."
+    )
+    asked_at: AwareDatetime | None = Field(
+        default=None, description="Time when the judge was asked; null if it was not."
+    )
+    latency_ms: FiniteFloat = Field(default=0.0, description="Duration of judging, in milliseconds.")
+    tokens: Tokens | None = Field(
+        default=None, description="Tokens used; null if the endpoint does not count them, and from the cache."
+    )
+    cost_usd: FiniteFloat | None = Field(
+        default=None, description="Cost in US dollars, 0 from the cache; null if the price is not known."
+    )
+    cached: bool = Field(default=False, description="True if the verdict came from the cache, without a call.")
+    redacted: Mapping[str, NonNegativeInt] = Field(
+        default_factory=dict,
+        description=(
+            "Number of values of each kind (e-mail addresses, keys, …) that were redacted from the prompt; never the "
+            "values."
+        ),
+    )
+    suspect: bool = Field(
+        default=False,
+        description=(
+            "True if a completion repeated instructions, or a whole verdict, from the judged text that are not in the "
+            "prompt: a possible prompt injection. As far as can be seen the verdict is the judge's own; review it."
+        ),
+    )
+
+
+class Path(StrEnum):
+    """Which judges of a cascade were asked, and why."""
+
+    FIRST = "first"
+    FULL_UNABLE = "full:first_cannot_judge"
+    FULL_FAILED = "full:first_failed"
+    FULL_SAFETY = "full:safety"
+    FULL_DISAGREEMENT = "full:low_agreement"
+    FULL_THRESHOLD = "full:near_threshold"
+
+
+class Dimension(_Part):
+    """The verdict of the panel on one criterion."""
+
+    status: Status = Field(description="Whether the panel reached a verdict.")
+    score: Score | None = Field(
+        default=None,
+        description="Score from 0 (worst) to 1 (best); null if not scored, and for options without scores.",
+    )
+    level: int | None = Field(
+        default=None, description="Level that the panel voted for, or 1 for pass and 0 for fail; null on other scales."
+    )
+    option: str | None = Field(
+        default=None, description="Label of the winning level or option; null on a range and without a verdict."
+    )
+    value: FiniteFloat | None = Field(
+        default=None,
+        description=(
+            "Score on the criterion's own scale; between two levels where judges differ, while `level` is voted. Null "
+            "without a verdict."
+        ),
+    )
+    reason: Reason | None = Field(default=None, description="Why there is no score; null if there is one.")
+    detail: str | None = Field(
+        default=None, description="The failure in words, for people; never parsed. Null if nothing failed."
+    )
+    spread: FiniteFloat | None = Field(
+        default=None, description="Largest minus smallest judge score, 0 to 1; null with fewer than two scores."
+    )
+    agreement: Score | None = Field(
+        default=None,
+        description=(
+            "Share of the pairs of judges that agree; on a range, how close they are. Null with fewer than two."
+        ),
+    )
+    effective_votes: FiniteFloat | None = Field(
+        default=None,
+        description=(
+            "Number of independent judges that the panel is worth, by how its judges erred recently; null until enough "
+            "verdicts were seen."
+        ),
+    )
+    path: Path | None = Field(
+        default=None, description="Judges of a cascade that were asked, and why; null if there is no cascade."
+    )
+    excluded: tuple[str, ...] = Field(
+        default=(), description="Judges left out because their model is of the family that wrote the answer."
+    )
+    calls_saved: NonNegativeInt = Field(
+        default=0, description="Samples of all judges that were not requested, because the outcome was decided."
+    )
+    judges: tuple[JudgeVerdict, ...] = Field(default=(), description="Verdicts of the judges.")
+
+
+class Safety(_Part):
+    """The verdict on safety."""
+
+    level: int | None = Field(
+        default=None, description="Level of the safety criterion that the panel voted for; null without a verdict."
+    )
+    status: SafetyStatus = Field(description="Meaning of the verdict: whether the answer is safe.")
+
+
+class Composite(_Part):
+    """One score for the whole answer, which a safety failure overrides."""
+
+    score: Score | None = Field(
+        description=(
+            "Weighted mean from 0 (worst) to 1 (best), 0 if unsafe or a required criterion was not met; null if the "
+            "safety is unknown or scores are missing."
+        )
+    )
+    status: CompositeStatus = Field(description="Meaning of the score, or why there is none.")
+    coverage: Score = Field(description="Share of the criteria's weight that has a score, 0 to 1.")
+    safety: Safety = Field(description="Verdict on safety.")
+
+
+class EvaluatorInfo(_Part):
+    """The evaluator: results with the same fingerprint are comparable."""
+
+    fingerprint: str = Field(description="Hash of criteria, judges, prompts and rules.")
+    criteria: tuple[str, ...] = Field(description="Names of the criteria.")
+    judges: tuple[str, ...] = Field(description="Names of the judges.")
+    version: str = Field(description="Version of Streamjury.")
+
+
+class Sampling(_Part):
+    """How the record was chosen; means over evaluations are weighted by 1 / probability."""
+
+    probability: Annotated[FiniteFloat, Field(ge=MIN_PROBABILITY, le=1.0)] = Field(
+        default=1.0, description="π, above 0 and up to 1: a mean weighs this evaluation by 1/π."
+    )
+    rule: str = Field(default="all", description="Sampling rule that chose the record.")
+    lane: str = Field(default="main", description="`main`, `safety`, a lane of the rules, `backfill` or `canary`.")
+
+
+class Excerpt(_Part):
+    """The beginnings of the texts, so that a reader of results need not join topics."""
+
+    question: str = Field(description="Beginning of the question.")
+    answer: str = Field(description="Beginning of the answer.")
+
+
+class _About(_Part):
+    """The fields that everything published about one interaction shares."""
+
+    evaluation_id: str = Field(
+        description="uuid5 of interaction id and fingerprint: repeating the work gives the same id."
+    )
+    interaction_id: str = Field(description="Id of the judged interaction.")
+    app: str | None = Field(default=None, description="App of the interaction; null if it names none.")
+    tenant: str | None = Field(default=None, description="Tenant of the interaction; null if it names none.")
+    model: str | None = Field(
+        default=None, description="Model that wrote the answer; null if the interaction names none."
+    )
+    evaluator: EvaluatorInfo = Field(description="Criteria and judges that produced the result.")
+    sampling: Sampling = Field(description="How the interaction was chosen.")
+    tags: Mapping[str, TagValue] = Field(default_factory=dict, description="Tags of the interaction.")
+    excerpt: Excerpt | None = Field(
+        default=None, description="Beginnings of the texts; null if `worker.excerpt_chars` is 0."
+    )
+    traceparent: str | None = Field(
+        default=None, description="W3C trace context of the interaction; null if it has none."
+    )
+
+
+class Evaluation(_About):
+    """The result of judging one interaction."""
+
+    evaluated_at: AwareDatetime = Field(description="Time when the interaction was judged.")
+    dimensions: Mapping[str, Dimension] = Field(description="Verdicts of the panel, by the name of the criterion.")
+    composite: Composite = Field(description="All verdicts in one score.")
+    truncated: tuple[str, ...] = Field(
+        default=(),
+        description="Paths of the interaction's fields that were cut to the configured limits before judging.",
+    )
+    savings: tuple[str, ...] = Field(
+        default=(), description="Work left out because a budget ran low: `samples`, `reserves`, `cascade`."
+    )
+    cost_usd: FiniteFloat | None = Field(
+        default=None, description="Cost of all judges in US dollars; null if a price is not known."
+    )
+    latency_ms: FiniteFloat = Field(default=0.0, description="Duration of judging, in milliseconds.")
+
+
+class SafetyNotice(_About):
+    """Sent as soon as the safety verdict is known, before the rest of the evaluation is."""
+
+    noticed_at: AwareDatetime = Field(description="Time when the verdict was certain.")
+    safety: Safety = Field(description="Verdict on safety.")
+    dimension: Dimension = Field(description="Verdicts of the panel on the safety criterion.")
+
+
+def evaluation_id(interaction_id: str, fingerprint: str) -> str:
+    """The same work has the same name, wherever and however often it is done.
+
+    That is `uuid.uuid5`, put together by hand in a third of the time.
+    """
+    name = f"{fingerprint}/{interaction_id}".encode()
+    digest = bytearray(hashlib.sha1(_EVALUATION_NAMESPACE + name, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50  # version 5
+    digest[8] = digest[8] & 0x3F | 0x80  # of the usual variant
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

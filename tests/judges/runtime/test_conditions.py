@@ -1,0 +1,147 @@
+"""Thrift: what is left out while money is short, and what is not, whatever is short."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from judges.cache import CachedJudge, MemoryStore
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
+from judges.judge import Judge
+from judges.llm.methods.aspect import AspectCritic
+from judges.llm.methods.direct import DirectJudge
+from judges.models.providers import OpenAIModel
+from judges.panel import Panel
+from judges.panel.cascade import Cascade
+from judges.runtime.conditions import NO_THRIFT, Thrift, current_thrift, sparing
+from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Dimension, Path, Reason, Status
+from judges.values.interaction import Case
+from tests.parts.judge_endpoint import JudgeEndpoint
+
+RAG = load_catalogue("rag")
+CLARITY, HARM = RAG["clarity"], RAG["harmfulness"]
+CASE = Case(id="1", fields={"question": "q", "answer": "a", "history": (), "contexts": ("c",)}, language="en")
+CHEAP_FIRST = Cascade(first=("a",))
+
+
+def saying(name: str, answer: Answer) -> ScriptedJudge:
+    return ScriptedJudge(lambda _case, _criterion: answer, name)
+
+
+def assessed(thrift: Thrift, *judges: Judge, on: Criterion = CLARITY, **options: Any) -> Dimension:
+    async def assess() -> Dimension:
+        with sparing(thrift):
+            return await Panel(judges=judges, **options).assess(CASE, on)
+
+    return asyncio.run(assess())
+
+
+def asked(found: Dimension) -> list[str]:
+    return [verdict.judge for verdict in found.judges]
+
+
+def test_it_is_bound_for_tasks_that_begin_inside_and_for_nothing_else() -> None:
+    async def told() -> tuple[Thrift, Thrift]:
+        async def look() -> Thrift:
+            return current_thrift()
+
+        with sparing(Thrift(samples=True)):
+            task = asyncio.create_task(look())
+        return await task, current_thrift()
+
+    assert asyncio.run(told()) == (Thrift(samples=True), NO_THRIFT)
+    assert (NO_THRIFT.names, Thrift(samples=True, cascade=True).names) == ((), ("samples", "cascade"))
+
+
+@pytest.mark.parametrize(
+    ("thrift", "criterion", "heard"),
+    [
+        (NO_THRIFT, CLARITY, ["a", "r"]),
+        (Thrift(reserves=True), CLARITY, ["a"]),
+        (Thrift(reserves=True), HARM, ["a", "r"]),
+    ],
+)
+def test_without_reserves_who_fails_is_replaced_only_for_safety(
+    thrift: Thrift, criterion: Criterion, heard: list[str]
+) -> None:
+    failing = saying("a", Reason.UNAVAILABLE)
+    found = assessed(thrift, failing, on=criterion, reserves=(saying("r", 2),))
+    assert asked(found) == heard
+    assert (found.status is Status.SCORED) is (len(heard) == 2)
+
+
+@pytest.mark.parametrize(
+    ("thrift", "criterion", "first", "path"),
+    [
+        (NO_THRIFT, CLARITY, 4, None),
+        (Thrift(cascade=True), CLARITY, 4, Path.FIRST),
+        (Thrift(cascade=True), CLARITY, 2, Path.FULL_THRESHOLD),
+        (Thrift(cascade=True), HARM, 2, Path.FULL_SAFETY),
+    ],
+)
+def test_a_panel_becomes_a_cascade_and_hears_all_in_doubt_and_about_safety(
+    thrift: Thrift, criterion: Criterion, first: int, path: Path | None
+) -> None:
+    found = assessed(thrift, saying("a", first), saying("b", 1), on=criterion, frugal=CHEAP_FIRST)
+    assert found.path == path
+    assert asked(found) == (["a"] if path is Path.FIRST else ["a", "b"])
+
+
+def test_a_panel_with_a_cascade_keeps_its_own() -> None:
+    found = assessed(
+        Thrift(cascade=True), saying("a", 4), saying("b", 4), cascade=Cascade(first=("b",)), frugal=CHEAP_FIRST
+    )
+    assert asked(found) == ["b"]
+
+
+def test_what_thrift_would_do_does_not_change_who_judges() -> None:
+    judges = (saying("a", 4), saying("b", 4))
+    assert Panel(judges=judges).identity == Panel(judges=judges, frugal=CHEAP_FIRST).identity
+
+
+@pytest.mark.parametrize("options", [{"samples": 5}, {"samples": 5, "min_valid": 5}])
+def test_one_sample_is_taken_instead_of_several(options: dict[str, Any]) -> None:
+    with JudgeEndpoint() as endpoint:
+        verdict = judged(DirectJudge(OpenAIModel("m", base_url=endpoint.base_url), **options), CLARITY)
+        assert len(endpoint.calls) == 1
+        assert endpoint.calls[0]["temperature"] == 0.0, "as where one was wanted"
+    assert verdict.status is Status.SCORED
+    assert (verdict.samples.requested, verdict.samples.valid) == (1, 1)
+
+
+def test_who_needs_three_of_five_to_pass_needs_one_of_one() -> None:
+    scale = {"binary": {"passes": "polite", "fails": "rude"}}
+    polite = Criterion.model_validate({"name": "polite", "title": "t", "question": "Is it polite?", "scale": scale})
+    with JudgeEndpoint() as endpoint:
+        critic = AspectCritic(OpenAIModel("m", base_url=endpoint.base_url), strictness=5, min_pass=3)
+        assert judged(critic, polite).score == 1.0
+        assert len(endpoint.calls) == 1
+
+
+def test_a_verdict_of_fewer_samples_is_not_kept_for_those_who_can_pay_for_all() -> None:
+    with JudgeEndpoint() as endpoint:
+        model = OpenAIModel("m", base_url=endpoint.base_url)
+        judge = CachedJudge(DirectJudge(model, samples=3), MemoryStore(10, 60.0))
+
+        async def poor_then_rich_then_poor() -> list[tuple[int, bool]]:
+            found = []
+            for thrift in (Thrift(samples=True), NO_THRIFT, Thrift(samples=True)):
+                with sparing(thrift):
+                    verdict = await judge.judge(CASE, CLARITY)
+                found.append((verdict.samples.requested, verdict.cached))
+            await judge.aclose()
+            return found
+
+        assert asyncio.run(poor_then_rich_then_poor()) == [(1, False), (3, False), (3, True)]
+
+
+def judged(judge: Judge, criterion: Criterion) -> Any:
+    async def once() -> Any:
+        with sparing(Thrift(samples=True)):
+            verdict = await judge.judge(CASE, criterion)
+        await judge.aclose()
+        return verdict
+
+    return asyncio.run(once())

@@ -1,0 +1,60 @@
+"""Several calls at once end together."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from judges.runtime.gather import together
+
+
+async def result(value: int, *, after: float = 0.0) -> int:
+    await asyncio.sleep(after)
+    return value
+
+
+async def failing(error: BaseException) -> int:
+    raise error
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_the_results_are_in_order(count: int) -> None:
+    assert asyncio.run(together([result(each, after=(3 - each) / 200) for each in range(count)])) == list(range(count))
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), asyncio.CancelledError()])
+def test_the_failure_of_one_is_raised_when_the_others_have_ended(error: BaseException) -> None:
+    ended: list[int] = []
+
+    async def late() -> int:
+        ended.append(await result(1, after=0.02))
+        return 1
+
+    async def inside() -> None:
+        with pytest.raises(type(error)):
+            await together([failing(error), late()])
+        assert ended == [1]
+
+    asyncio.run(inside())
+
+
+def test_whoever_is_cancelled_leaves_nothing_under_way() -> None:
+    closed: list[float] = []
+
+    async def slow_to_close(seconds: float) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(seconds)
+            closed.append(seconds)
+
+    async def inside() -> None:
+        task = asyncio.create_task(together([slow_to_close(0.0), slow_to_close(0.02)]))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+        assert closed == [0.0, 0.02]
+
+    asyncio.run(inside())

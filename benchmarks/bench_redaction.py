@@ -28,7 +28,7 @@ PROSE = (
     "Съешь ещё этих мягких французских булок — да выпей же чаю, 15.01.2024 г., цена 1 299,00 руб. «Раздел 3.2». ",
 )
 MESSAGE_CHARS = 4_000
-MEGABYTES, SHORT_MEGABYTES = 4.0, 0.25
+MEGABYTES, SHORT_MEGABYTES = 2.0, 0.05
 ROUNDS = 5
 _VALUE = re.compile("⟦(.*?)⟧", re.DOTALL)
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import httpx
 
@@ -30,11 +30,14 @@ from judges.models.errors import (
 )
 from judges.models.flow import Answered, Flow
 from judges.models.prices import ModelPrice, most_prompt_tokens
-from judges.models.redaction import Redactor
 from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, Request, Wire
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
+
+if TYPE_CHECKING:
+    # Who redacts nothing need not load the numbering plans.
+    from judges.models.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +71,7 @@ class ModelOptions(TypedDict, total=False):
     max_tokens: int
     structured: bool
     price: ModelPrice | None
-    redactor: Redactor | None
+    redactor: "Redactor | None"
     flow: Flow | None
     transport: httpx.AsyncBaseTransport | None
 
@@ -118,7 +121,7 @@ class EndpointModel:
         max_tokens: int = 512,
         structured: bool = True,
         price: ModelPrice | None = None,
-        redactor: Redactor | None = None,
+        redactor: "Redactor | None" = None,
         flow: Flow | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from judges.models.redaction.found import Found, begins
 from judges.models.redaction.lettered import find_lettered, may_follow_letters
-from judges.models.redaction.numbers import RULES, Rule, Shape, international, labelled_phone, may_be_phone, phone_key
+from judges.models.redaction.numbers import RULES, Rule, Shape
+from judges.models.redaction.phones import international, labelled, may_be_national, may_be_phone, national
 from judges.models.redaction.window import Chunk, Window
 
 _CHUNK = re.compile(r"[0-9]+(?:[ \-./()]{1,3}[0-9]+)*")
 _GROUP = re.compile(r"[0-9]+")
-_MAX_GROUPS = 6
+_MAX_GROUPS = 7
 _MAX_DIGITS = 19
 _MIN_DIGITS = 6
 _MIN_ADDRESS_DIGITS = 4
@@ -63,16 +64,16 @@ class NumberFinder:
                 yield hit[1]
 
     def _hit(self, chunk: Chunk, first: int, plan: "_Plan") -> tuple[Window, Found] | None:
-        """What begins with this group: a phone after a plus, a number of a certain form, another phone."""
+        """What begins with this group: a phone after a plus, an id, a phone in the form of a country, another phone."""
         at = chunk.groups[first][0]
         hit = self._longest(international, chunk, first, plan.phones) if _is_signed(chunk.text, at) else None
-        hit = hit or self._shortest(chunk, first, plan)
+        hit = hit or self._shortest(chunk, first, plan) or self._longest(national, chunk, first, plan.national)
         if hit or not plan.phones or (first and not chunk.last):
             return hit
         if not first and chunk.text.startswith("00", at):
             hit = self._longest(international, chunk, first, plan.phones)
         if hit is None and Window(chunk, first, first).label == "phone":
-            hit = self._longest(labelled_phone, chunk, first, plan.phones)
+            hit = self._longest(labelled, chunk, first, plan.phones)
         return hit
 
     def _shortest(self, chunk: Chunk, first: int, plan: "_Plan") -> tuple[Window, Found] | None:
@@ -84,7 +85,7 @@ class NumberFinder:
                 for found in rule(window):
                     if found.kind in self.kinds:
                         return window, found
-            same = self.known and (self.known.get(window.digits) or self.known.get(phone_key(window.digits)))
+            same = self.known.get(window.digits)
             if same and window.ended:
                 return window, Found(window.opening, window.end, same.kind, same.key)
         return None
@@ -107,12 +108,15 @@ class _Plan(NamedTuple):
     """Those for which there are rules."""
     phones: Sequence[int]
     """Those that are as long as a phone, the longest first."""
+    national: Sequence[int]
+    """Those of them that are as long as a phone without its country's code."""
 
 
 @lru_cache(maxsize=4096)
 def _plan(sizes: Shape) -> _Plan:
     windows: list[tuple[int, int, Sequence[Rule]]] = []
     phones: list[int] = []
+    national: list[int] = []
     total = 0
     for more, size in enumerate(sizes):
         total += size
@@ -123,7 +127,9 @@ def _plan(sizes: Shape) -> _Plan:
             windows.append((more, total, RULES.get(shape, ())))
             if total >= _MIN_DIGITS and may_be_phone(shape):
                 phones.insert(0, more)
-    return _Plan(windows, [window for window in windows if window[2]], phones)
+                if may_be_national(total):
+                    national.insert(0, more)
+    return _Plan(windows, [window for window in windows if window[2]], phones, national)
 
 
 @lru_cache(maxsize=4096)

@@ -8,13 +8,14 @@ OTHER, VERSION = "other", "version"
 
 _LABELS = {
     "phone": r"(?:tele)?phone|tel|mobile|cell|fax|whatsapp|viber|hotline|call|dial|sms|☎|📞"
+    r"|telefon|tel[eé]fono|telefone|t[eé]l[eé]phone|手机|电话"
     r"|тел|телефон\w*|моб|мобильн\w*|сот|сотов\w*|факс\w*|звон\w*|позвон\w*|набер\w*|смс",
     "ssn": r"ssn|social security|номер\w* социального страхования",
     "snils": r"снилс\w*|snils|страхов\w* номер\w*",
     "inn": r"инн(?:/кпп)?|inn|tin|taxpayer|налогоплательщика",
     "pesel": r"pesel\w*|песель",
     "steuer_id": r"steuer-?(?:id|nr|nummer)\w*|idnr|steueridentifikationsnummer|tax id",
-    OTHER: r"order|invoice|tracking|parcel|shipment|ticket|batch|serial|sku|part|item|article|isbn|issn|ean|upc|doi"
+    OTHER: r"order|invoice|tracking|parcel|shipment|ticket|batch|lot|serial|sku|part|item|article|isbn|issn|ean|upc|doi"
     r"|imei|patent|timestamp|заказ\w*|накладн\w*|трек\w*|посылк\w*|отправлени\w*|тикет\w*|обращени\w*|партии"
     r"|серийн\w*|артикул\w*|штрихкод\w*|патент\w*|документ\w*",
     VERSION: r"v|ver|version|release|build|firmware|section|chapter|clause|rev|верси\w*|релиз\w*|сборк\w*"

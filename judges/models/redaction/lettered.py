@@ -1,17 +1,14 @@
 """Accounts and ids whose digits stand among letters; each is looked for where digits begin."""
 
 import re
+from functools import cache
 
-from judges.models.redaction.checksums import IBAN_LENGTHS, is_dni, is_iban
+from judges.models.redaction.checksums import iban_length, is_dni, is_iban
 from judges.models.redaction.found import Found, begins, ends
 
 _NINO = re.compile(
     r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)[0-9]{2}\1[0-9]{2}\1[0-9]{2}\1[A-D]"
 )
-_IBANS = {
-    length: re.compile(rf"[A-Za-z]{{2}}[0-9]{{2}}(?:[ -]?[A-Za-z0-9]){{{length - 4}}}")
-    for length in sorted({*IBAN_LENGTHS.values()})
-}
 _SEPARATOR = re.compile(r"[ -]")
 _DNI_END = re.compile(r"-?([A-Za-z])")
 
@@ -28,12 +25,17 @@ def find_lettered(text: str, digits: int) -> Found | None:
 
 
 def _iban(text: str, start: int) -> Found | None:
-    length = IBAN_LENGTHS.get(text[start : start + 2].upper()) if start >= 0 else None
-    match = _IBANS[length].match(text, start) if length else None
+    length = iban_length(text[start : start + 2].upper()) if start >= 0 else None
+    match = _iban_form(length).match(text, start) if length else None
     if match is None or not begins(text, start) or not ends(text, match.end()):
         return None
     compact = _SEPARATOR.sub("", match[0]).upper()
     return Found(*match.span(), "iban", compact) if is_iban(compact) else None
+
+
+@cache
+def _iban_form(length: int) -> re.Pattern[str]:
+    return re.compile(rf"[A-Za-z]{{2}}[0-9]{{2}}(?:[ -]?[A-Za-z0-9]){{{length - 4}}}")
 
 
 def _nino(text: str, start: int) -> Found | None:

@@ -19,9 +19,10 @@ from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
 from judges.models.redaction.digits import NumberFinder
 from judges.models.redaction.found import Found, begins, ends
+from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import views
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of what is found, since it can change verdicts."""
 
 NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id")
@@ -178,9 +179,10 @@ class _Memory:
         self._places = re.compile(r"(?!)")
 
     def add(self, found: Found, written: str) -> None:
-        if len(found.key) >= _MIN_NUMBER_CHARS and found.key.isdecimal() and found.kind in _NUMBERS:
-            self.numbers[found.key] = found
-            self.lengths.add(len(found.key))
+        for digits in spellings(found.key) if found.kind in _NUMBERS else ():
+            if len(digits) >= _MIN_NUMBER_CHARS and digits.isdecimal():
+                self.numbers[digits] = found
+                self.lengths.add(len(digits))
         if len(written) < _PREFIX_CHARS:
             return
         self._by_prefix.setdefault(written[:_PREFIX_CHARS], {})[written] = found

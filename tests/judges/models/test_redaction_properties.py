@@ -1,15 +1,17 @@
 """What redaction promises of any text: it is complete, consistent, and done once."""
 
 import itertools
+import re
 import string
 import time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stdnum import numdb
 
 from judges.models.redaction import ALL_KINDS, Redactor
-from judges.models.redaction.checksums import IBAN_LENGTHS, is_card, is_dni, is_iban, is_inn, is_pesel, is_snils
+from judges.models.redaction.checksums import is_card, is_dni, is_iban, is_inn, is_pesel, is_snils
 from judges.models.redaction.checksums import is_steuer_id as is_steuer
 
 REDACTOR = Redactor()
@@ -51,10 +53,21 @@ cards = (
 )
 
 
+_COUNTRIES = """
+    AD AE AL AT AZ BA BE BG BH BI BR BY CH CR CY CZ DE DJ DK DO EE EG ES FI FK FO FR GB GE GI
+    GL GR GT HN HR HU IE IL IQ IS IT JO KW KZ LB LC LI LT LU LV LY MC MD ME MK MN MR MT MU NI
+    NL NO OM PK PL PS PT QA RO RS RU SA SC SD SE SI SK SM SO ST SV TL TN TR UA VA VG XK YE
+"""
+IBAN_COUNTRIES = _COUNTRIES.split()
+IBAN_CHARS = {"n": string.digits, "a": string.ascii_uppercase, "c": string.ascii_uppercase + string.digits}
+
+
 @st.composite
 def ibans(draw: st.DrawFn) -> str:
-    country, length = draw(st.sampled_from(sorted(IBAN_LENGTHS.items())))
-    body = draw(st.text(string.ascii_uppercase + string.digits, min_size=length - 4, max_size=length - 4))
+    country = draw(st.sampled_from(IBAN_COUNTRIES))
+    [(_, country_format), *_] = numdb.get("iban").info(country)
+    parts = re.findall(r"(\d+)!([nac])", country_format["bban"])
+    body = "".join(draw(st.text(IBAN_CHARS[kind], min_size=int(size), max_size=int(size))) for size, kind in parts)
     compact = next(iban for check in range(2, 99) if is_iban(iban := f"{country}{check:02}{body}"))
     step = draw(st.sampled_from([4, 40]))
     return " ".join(compact[at : at + step] for at in range(0, len(compact), step))
@@ -192,6 +205,15 @@ LOOK_ALIKES = (
         "1\u200b",
         "１",
         "+7",
+        "+49 1",
+        "+1234567",
+        "+12345 6 7 8 9 1 ",
+        "0123 456789 ",
+        "020 7946 ",
+        "05 12 ",
+        "(030) 12345 ",
+        "8 (495) 1",
+        "8-800-5",
         "тел 1",
         "X1234567",
         "DE89 ",

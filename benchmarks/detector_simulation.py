@@ -1,7 +1,7 @@
-"""Simulates thousands of series with the detector of `stream.monitor.detection` and its usual alternatives, side by side.
+"""Simulates thousands of series with the detector of `stream.monitor.detection` and its usual alternatives.
 
-All series advance together, one score at a time, as numpy arrays. tests/stream/monitor/detection/test_simulation.py checks that
-the simulated detector raises its alarms at the same scores as the real one.
+All series advance together, one score at a time, as numpy arrays. `tests/stream/monitor/detection/test_simulation.py`
+checks that the simulated detector raises its alarms at the same scores as the real one.
 """
 
 import itertools

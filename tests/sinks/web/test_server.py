@@ -190,7 +190,8 @@ def test_nothing_blocks_the_event_loop() -> None:
 
 def test_aiohttp_is_loaded_by_a_server_that_starts_and_not_before() -> None:
     program = (
-        "import sys; from sinks.web.server import WebServer; import sinks.web.metrics, stream.cli.terminal.alertmanager_webhook;"
+        "import sys; from sinks.web.server import WebServer;"
+        "import sinks.web.metrics, stream.cli.terminal.alertmanager_webhook;"
         "assert not [name for name in sys.modules if name.startswith('aiohttp')], 'too early'"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

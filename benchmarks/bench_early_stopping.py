@@ -19,7 +19,7 @@ from benchmarks.common import argument_parser
 from judges import AspectCritic, JudgeVerdict, OpenAIModel, Panel
 from judges.criteria.criterion import Criterion
 from judges.values.evaluation import Dimension
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Respond, Response, verdict_response
+from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Respond, Response, verdict_response
 
 ANSWERS, SHORT_ANSWERS = 200, 10
 VOTERS = 5

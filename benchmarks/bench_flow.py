@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.common import argument_parser
 from judges.models import ModelError
 from judges.models.flow import Flow, FlowLimits
-from tests.parts.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step, WindowLimit
+from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step, WindowLimit
 
 CALLERS = 64
 DEADLINE = 30.0

@@ -31,7 +31,7 @@ from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config.model import Config
 from stream.sampler.stage import Sampler
 from stream.service.service import relax_collector
-from tests.parts.kafka import KafkaBroker, why_unavailable
+from tests.parts.kafka_jars import KafkaBroker, why_unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

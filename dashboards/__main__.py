@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dashboards import judges, objectives, pipeline, quality, safety
+from dashboards.boards import judges, objectives, pipeline, quality, safety
 from dashboards.layout import build
 from dashboards.sdk import JSONEncoder
 

@@ -104,7 +104,7 @@ def _replace_unshowable(value: object) -> object:
 
 def _load_asset(name: str) -> Markup:
     """Read a file of the package, which holds nothing that would end its element: the only text that is not escaped."""
-    return Markup(files("sinks.reports").joinpath(name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return Markup(files("sinks.reports").joinpath("templates", name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
 def _csp_digest(text: str) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from dashboards import judges, objectives, pipeline, quality, safety
 from dashboards.__main__ import FOLDER, outdated, rendered
+from dashboards.boards import judges, objectives, pipeline, quality, safety
+from dashboards.pictures.units import written
 from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
-from dashboards.units import written
 from dashboards.windowed import FAILED, ScoreQueries
 from sinks.metrics.promql import shares
 from stream.config.model import Config
@@ -491,8 +491,8 @@ def test_a_dashboard_can_be_drawn(dashboard: dict[str, Any], empty: bool) -> Non
         unavailable("matplotlib is not installed; pictures need it")
     from PIL import Image
 
-    from dashboards.pictures import picture
-    from dashboards.source import Prometheus
+    from dashboards.pictures.pictures import picture
+    from dashboards.pictures.source import Prometheus
 
     with httpx.Client(transport=_prometheus(empty=empty), base_url="http://prometheus") as client:
         drawn = picture(dashboard, Prometheus(client, start=0, end=16800), "5m")

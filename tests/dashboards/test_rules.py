@@ -12,9 +12,9 @@ import yaml
 
 from stream.config.model import Config
 from stream.config.walk import below
+from tests.parts.documents.shell import check_streamjury
 from tests.parts.promtool import failures_of, problems_of_expressions, problems_of_rules, run
 from tests.parts.rules import rules_of
-from tests.parts.shell import check_streamjury
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "dashboards" / "prometheus"

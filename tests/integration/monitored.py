@@ -27,7 +27,14 @@ from stream.cli.demo import load_corpus
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, headers_of, read_all, wait_until
 from tests.parts.alertmanager import Alertmanager
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, error_response, verdict_response
+from tests.parts.endpoints.judge_endpoint import (
+    Body,
+    JudgeEndpoint,
+    Response,
+    chat_response,
+    error_response,
+    verdict_response,
+)
 from tests.parts.prometheus import Prometheus
 from tests.parts.server import free_port
 

@@ -20,7 +20,9 @@ def main() -> int:
         monitored.run()
         span = ["--start", str(monitored.started), "--end", str(monitored.ended), "--window", _WINDOW]
         where = ["--prometheus", monitored.prometheus.url, "--output", sys.argv[1]]
-        return subprocess.run([sys.executable, "-m", "dashboards.pictures", *where, *span], check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "dashboards.pictures.pictures", *where, *span], check=False
+        ).returncode
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def told(reason: str) -> str:
 @cache
 def template(judge: str, language: Language, part: str) -> Template:
     """One part of a judge's template file; parts begin with a line `--- name`."""
-    text = resources.files("judges.llm.prompts").joinpath(f"{judge}.{language}.md").read_text(encoding="utf-8")
+    text = resources.files("judges.llm.prompts").joinpath("texts", f"{judge}.{language}.md").read_text(encoding="utf-8")
     _, *pieces = re.split(r"^--- (\w+)\n", text, flags=re.MULTILINE)
     return Template(dict(zip(pieces[::2], pieces[1::2], strict=True))[part].strip())
 

@@ -19,7 +19,7 @@ from judges.llm.methods.direct import DirectJudge
 from judges.models import OpenAIModel
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Language
-from tests.parts.judge_endpoint import JudgeEndpoint, chat_response
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, chat_response
 
 
 class Why(str):

@@ -31,8 +31,8 @@ from judges.models.endpoint import EndpointModel
 from judges.models.presets import PRESETS
 from tests.judges.models.http2_endpoint import Http2Endpoint
 from tests.parts import certificates, required
-from tests.parts.faulty_endpoint import FaultyEndpoint, Step
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.faulty_endpoint import FaultyEndpoint, Step
+from tests.parts.endpoints.judge_endpoint import (
     Body,
     Fault,
     JudgeEndpoint,

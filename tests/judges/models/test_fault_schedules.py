@@ -30,8 +30,16 @@ from judges.models.spending import Hold, dollars, paying_from
 from judges.values.evaluation import JudgeVerdict, Reason, Status
 from judges.values.interaction import Interaction, case_of
 from tests.parts.certificates import Authority
-from tests.parts.faulty_endpoint import COMPLETION_TOKENS, PROMPT_TOKENS, Fault, FaultyEndpoint, Limit, Script, Step
-from tests.parts.observed_flow import ObservedFlow
+from tests.parts.endpoints.faulty_endpoint import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    Fault,
+    FaultyEndpoint,
+    Limit,
+    Script,
+    Step,
+)
+from tests.parts.endpoints.observed_flow import ObservedFlow
 
 SCHEDULES = 600
 AT_ONCE = 16

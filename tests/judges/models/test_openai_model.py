@@ -28,7 +28,7 @@ from judges.models.base import Token
 from judges.models.connections import MAX_RESPONSE_BYTES
 from judges.models.flow import Flow, FlowLimits
 from judges.models.prices import ModelPrice
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Body,
     Fault,
     JudgeEndpoint,

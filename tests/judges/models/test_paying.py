@@ -19,7 +19,7 @@ from judges.models.providers import OpenAIModel
 from judges.models.spending import NANODOLLARS, Hold, Purse, nanodollars, paying_from
 from judges.values.evaluation import JudgeVerdict, Reason
 from judges.values.interaction import Interaction, case_of
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Fault,
     JudgeEndpoint,
     Response,

@@ -21,7 +21,7 @@ from judges.runtime.batch import as_case
 from judges.runtime.sync import wait_for
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Context, Interaction
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Body,
     JudgeEndpoint,
     Response,

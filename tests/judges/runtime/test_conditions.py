@@ -18,7 +18,7 @@ from judges.runtime.conditions import NO_THRIFT, Thrift, current_thrift, sparing
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Dimension, Path, Reason, Status
 from judges.values.interaction import Case
-from tests.parts.judge_endpoint import JudgeEndpoint
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 
 RAG = load_catalogue("rag")
 CLARITY, HARM = RAG["clarity"], RAG["harmfulness"]

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
-from tests.parts.collector import Collected, collectors, http_collector, said
+from tests.parts.endpoints.collector import Collected, collectors, http_collector, said
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 AT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -449,7 +449,7 @@ def test_it_runs_without_a_warning_and_sets_nothing_global(protocol: str) -> Non
     """In a process of its own, where nothing has been imported before and every warning is an error."""
     code = f"""
 from opentelemetry import trace, _logs
-from tests.parts.collector import collectors
+from tests.parts.endpoints.collector import collectors
 from tests.sinks.telemetry.test_telemetry import evaluation, sent
 with collectors[{protocol!r}]() as collected:
     sent(collected, evaluation(), protocol={protocol!r})

@@ -17,7 +17,7 @@ from stream.config.model import Config
 from stream.service.setup.config_file import ConfigError, dump, load
 from stream.service.setup.evaluator import build_evaluator
 from stream.service.telemetry import _models
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, json_response
+from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 
 KEY = "sk-hunter2-hunter2"
 OPENAI = {"kind": "openai", "name": "a", "model": "m", "base_url": "http://localhost/v1"}

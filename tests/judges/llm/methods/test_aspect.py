@@ -15,7 +15,7 @@ from judges.llm.methods.aspect import AspectCritic, QualitativeCriterion, Quanti
 from judges.llm.methods.direct import DirectJudge
 from judges.models import OpenAIModel
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
-from tests.parts.judge_endpoint import JudgeEndpoint, Respond, chat_response, error_response, verdict_response
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, Respond, chat_response, error_response, verdict_response
 
 PASS, FAIL = verdict_response("pass", "It is."), verdict_response("fail", "It is not.")
 MODEL = OpenAIModel("tiny", base_url="http://example.test")

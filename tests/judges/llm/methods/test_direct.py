@@ -16,7 +16,7 @@ from judges.llm.prompts.layout import template
 from judges.models import Completion, Message, OpenAIModel
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Context, Interaction, Turn, case_of
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Body,
     Fault,
     JudgeEndpoint,

@@ -20,7 +20,7 @@ from judges.models import Completion, OpenAIModel
 from judges.models.base import Token
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, FieldValue
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Fault,
     JudgeEndpoint,
     Response,

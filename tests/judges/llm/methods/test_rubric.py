@@ -20,7 +20,7 @@ from judges.llm.prompts.rubric import absolute_messages
 from judges.models import OpenAIModel
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
-from tests.parts.judge_endpoint import Fault, JudgeEndpoint, broken, chat_response, in_turn
+from tests.parts.endpoints.judge_endpoint import Fault, JudgeEndpoint, broken, chat_response, in_turn
 
 CLARITY, GROUNDEDNESS = load_catalogue("rag")["clarity"], load_catalogue("rag")["groundedness"]
 TOXICITY = load_catalogue("safety")["toxicity"]

@@ -22,7 +22,7 @@ from judges.models import Completion, Message, OpenAIModel
 from judges.models.errors import ModelUnavailable
 from judges.values.evaluation import Reason, Samples, Status, Tokens
 from judges.values.interaction import Candidate, Context, Interaction
-from tests.parts.judge_endpoint import (
+from tests.parts.endpoints.judge_endpoint import (
     Body,
     Fault,
     JudgeEndpoint,

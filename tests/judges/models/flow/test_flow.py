@@ -14,8 +14,8 @@ import pytest
 from judges.models import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
 from judges.models.flow import Answered, FailureKind, Flow, FlowLimits
 from tests.parts.certificates import Authority
-from tests.parts.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step
-from tests.parts.observed_flow import ObservedFlow
+from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step
+from tests.parts.endpoints.observed_flow import ObservedFlow
 
 T = TypeVar("T")
 QUICK: dict[str, Any] = {"backoff_seconds": 0.01, "probe_seconds": 0.05, "longest_probe_seconds": 0.1}

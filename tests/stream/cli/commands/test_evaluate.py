@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from stream.cli.main import main
 from stream.cli.support.progress import Meter
 from stream.jobs import evaluate
-from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, delayed, error_response
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed, error_response
 from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
 
 EXAMPLE = Path(__file__).parents[4] / "docs/examples/answers.csv"

@@ -18,7 +18,7 @@ from stream.jobs.evaluate.row_judge import made_up_id
 from stream.jobs.evaluate.rows import Row
 from stream.jobs.evaluate.run import cores
 from stream.records.decision import Cohort
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
+from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows
 
 

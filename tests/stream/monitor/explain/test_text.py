@@ -11,7 +11,7 @@ from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.detection import Kind
 from stream.monitor.explain import explain, text
 from stream.monitor.explain.alert_book import AlertBook
-from tests.parts.pages import ROOT
+from tests.parts.documents.pages import ROOT
 from tests.stream.monitor.explain.invented import ONSET, RAISED, alert, evaluation, tallied, traffic
 
 

@@ -22,7 +22,14 @@ from stream.cli.commands.schema import wire_schema
 from stream.config.model import Config
 from stream.service.setup.config_file import load
 from stream.service.setup.evaluator import build_evaluator
-from tests.parts.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, error_response, verdict_response
+from tests.parts.endpoints.judge_endpoint import (
+    Body,
+    JudgeEndpoint,
+    Response,
+    best_verdict,
+    error_response,
+    verdict_response,
+)
 
 OWN = """\
 criteria:

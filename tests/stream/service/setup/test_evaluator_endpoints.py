@@ -16,7 +16,7 @@ from stream.config.model import Config
 from stream.config.sections.judges import CacheConfig, RedactedKind
 from stream.errors import StageError
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
-from tests.parts.judge_endpoint import JudgeEndpoint, best_verdict, error_response
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, error_response
 
 ANSWER = "Write to ann@example.com or to ann@example.com; the key is sk-proj-Zk3J9x2mQ8vT5wY7bN4c."
 

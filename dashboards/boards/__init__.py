@@ -1,0 +1,1 @@
+"""The dashboards, one module each, one function a panel."""

@@ -1,0 +1,435 @@
+"""Draws one panel with matplotlib in the dark look of Grafana, from the panel's JSON and its data."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.textpath import TextPath
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from dashboards.pictures.source import Numbers, Series, Shown
+from dashboards.pictures.units import written
+
+BACKGROUND, PANEL, BORDER = "#111217", "#181b1f", "#2a2d33"
+TEXT, MUTED, GRID = "#d5d6e0", "#9a9ca8", "#2a2d33"
+_NAMED = {
+    "green": "#73bf69",
+    "yellow": "#fade2a",
+    "orange": "#ff9830",
+    "red": "#f2495c",
+    "blue": "#5794f2",
+    "purple": "#b877d9",
+    "text": TEXT,
+}
+_PALETTE = (
+    *("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9"),
+    *("#37872d", "#fade2a", "#447ebc", "#c15c17", "#890f02", "#806eb7", "#96d98d"),
+)
+_HEAT = LinearSegmentedColormap.from_list("heat", [PANEL, "#1d4d8f", "#5794f2", "#d7e6ff"])
+_TITLE, _SMALL, _LINE = 9.5, 8.0, 17
+_HOUR = 3600
+_DPI = 100
+_TICKS = (10, 30, 60, 120, 300, 600, 900, 1800, _HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that happened: a line at its start, a strip below the graph while it lasts."""
+
+    start: float
+    end: float
+    colour: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle of the picture in pixels, from the upper left corner."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+    def inside(self, *, left: float = 0, top: float = 0, right: float = 0, bottom: float = 0) -> "Box":
+        return Box(x=self.x + left, y=self.y + top, w=self.w - left - right, h=self.h - top - bottom)
+
+
+class Sheet:
+    """A figure that is measured in pixels."""
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=BACKGROUND)
+
+    def axes(self, box: Box) -> Axes:
+        place = (box.x / self.width, 1 - (box.y + box.h) / self.height, box.w / self.width, box.h / self.height)
+        axes = self.figure.add_axes(place, facecolor="none")
+        axes.set_axis_off()
+        return axes
+
+    def text(self, x: float, y: float, text: str, **style: Any) -> None:
+        wanted: dict[str, Any] = {
+            "color": TEXT,
+            "fontsize": _SMALL,
+            "va": "center",
+            "ha": "left",
+            "parse_math": False,
+        } | style
+        self.figure.text(x / self.width, 1 - y / self.height, text, **wanted)
+
+    def frame(self, box: Box) -> None:
+        """The panel's own background."""
+        axes = self.axes(Box(x=0, y=0, w=self.width, h=self.height))
+        axes.set_xlim(0, self.width)
+        axes.set_ylim(self.height, 0)
+        style: dict[str, Any] = {
+            "boxstyle": "round,pad=0,rounding_size=3",
+            "facecolor": PANEL,
+            "edgecolor": BORDER,
+            "linewidth": 0.8,
+        }
+        axes.add_patch(FancyBboxPatch((box.x, box.y), box.w, box.h, **style))
+        axes.set_zorder(-1)
+
+    def wide(self, text: str, size: float = _SMALL) -> float:
+        """How many pixels a text takes."""
+        if not text.strip():
+            return 0.0
+        return float(TextPath((0, 0), text, size=size).get_extents().width) * _DPI / 72
+
+
+def draw(sheet: Sheet, shown: Shown, box: Box, times: Numbers, marks: Sequence[Mark]) -> None:
+    """Frame, title and contents of a panel."""
+    if shown.panel["type"] == "row":
+        sheet.text(box.x + 2, box.y + box.h / 2, f"⌄  {shown.title}", fontsize=10.5, weight="bold")
+        return
+    sheet.frame(box)
+    sheet.text(box.x + 10, box.y + 15, shown.title, fontsize=_TITLE, weight="bold")
+    inner = box.inside(left=10, right=10, top=30, bottom=8)
+    if not shown.series:
+        empty = _defaults(shown).get("noValue") or "No data"
+        sheet.text(inner.x + inner.w / 2, inner.y + inner.h / 2, empty, color=MUTED, ha="center", fontsize=_TITLE)
+        return
+    if shown.panel["type"] == "timeseries":
+        _Graph(sheet, shown, times).draw(inner, marks)
+    elif shown.panel["type"] == "state-timeline":
+        _states(sheet, shown, inner, times)
+    elif shown.panel["type"] == "heatmap":
+        _heat(sheet, shown, inner, times)
+    else:
+        {"stat": _stat, "bargauge": _bars, "table": _table}[shown.panel["type"]](sheet, shown, inner)
+
+
+def flat_colours() -> list[str]:
+    """The colours that must not be mistaken for each other."""
+    return [BACKGROUND, PANEL, BORDER, TEXT, MUTED, *_NAMED.values(), *_PALETTE]
+
+
+def hexadecimal(colour: str) -> str:
+    return _NAMED.get(colour, colour)
+
+
+def _defaults(shown: Shown) -> Mapping[str, Any]:
+    defaults: Mapping[str, Any] = shown.panel["fieldConfig"]["defaults"]
+    return defaults
+
+
+def _number(shown: Shown, value: float) -> str:
+    defaults = _defaults(shown)
+    return written(value, defaults["unit"], defaults.get("decimals"))
+
+
+def _step_colour(steps: Sequence[Mapping[str, Any]], value: float) -> str:
+    reached = [step["color"] for step in steps if step["value"] is None or value >= step["value"]]
+    return hexadecimal(reached[-1] if reached else "text")
+
+
+def _properties(shown: Shown, name: str) -> dict[str, Any]:
+    """What the overrides say of a series or column of that name."""
+    found: dict[str, Any] = {}
+    for override in shown.panel["fieldConfig"]["overrides"]:
+        kind, wanted = override["matcher"]["id"], override["matcher"]["options"]
+        pattern = wanted.strip("/") if kind == "byRegexp" else f"^{re.escape(wanted)}$"
+        if re.search(pattern, name):
+            found |= {each["id"]: each["value"] for each in override["properties"]}
+    return found
+
+
+class _Graph:
+    """A time series panel: lines, stacked areas or a band, with its axes and legend."""
+
+    def __init__(self, sheet: Sheet, shown: Shown, times: Numbers) -> None:
+        self._sheet, self._shown, self._times = sheet, shown, times
+        self._custom = _defaults(shown)["custom"]
+        self._stacked = self._custom.get("stacking", {}).get("mode", "none") != "none"
+        self._series = sorted(shown.series, key=lambda each: (each.ref_id, each.name))
+        self._overrides = [_properties(shown, each.name) for each in self._series]
+        self._colours = list(self._coloured())
+
+    def _coloured(self) -> Iterator[str]:
+        names: dict[str, str] = {}
+        several = len({each.ref_id for each in self._series}) > 1
+        for series, found in zip(self._series, self._overrides, strict=True):
+            # Two lines of one app or judge share its colour: dashes already tell them apart.
+            owner = series.labels.get("app") or series.labels.get("judge")
+            key = owner if several and owner else series.name
+            fixed = found.get("color", {}).get("fixedColor")
+            yield hexadecimal(fixed) if fixed else names.setdefault(key, _PALETTE[len(names) % len(_PALETTE)])
+
+    def draw(self, box: Box, marks: Sequence[Mark]) -> None:
+        legend = _legend_rows(self._sheet, list(self._entries()), box.w)
+        axes = self._sheet.axes(box.inside(left=46, top=4, right=4, bottom=len(legend) * _LINE + 26))
+        axes.set_axis_on()
+        if self._stacked:
+            self._draw_stack(axes)
+        else:
+            self._draw_lines(axes)
+        self._scale(axes)
+        self._draw_limits(axes)
+        _draw_marks(axes, marks, self._times)
+        _time_axis(axes, self._times)
+        _style_axes(axes, lambda value, _: written(value, _defaults(self._shown)["unit"]))
+        _draw_legend(self._sheet, legend, box)
+
+    def _entries(self) -> Iterator[tuple[str, str]]:
+        for series, colour, found in zip(self._series, self._colours, self._overrides, strict=True):
+            if found.get("custom.lineWidth") != 0:
+                yield f"{series.name}  {_number(self._shown, series.last)}", colour
+
+    def _draw_lines(self, axes: Axes) -> None:
+        by_name = {series.name: series for series in self._series}
+        for series, colour, found in zip(self._series, self._colours, self._overrides, strict=True):
+            base = found.get("custom.fillBelowTo")
+            if base in by_name:
+                axes.fill_between(self._times, by_name[base].values, series.values, color=colour, alpha=0.25, lw=0)
+            width = found.get("custom.lineWidth", 1.6)
+            dashes = (0, (4, 3)) if "custom.lineStyle" in found else "-"
+            if width:
+                axes.plot(self._times, series.values, color=colour, lw=min(width, 1.6), linestyle=dashes)
+
+    def _draw_stack(self, axes: Axes) -> None:
+        below = np.zeros_like(self._times)
+        for series, colour in zip(self._series, self._colours, strict=True):
+            above = below + np.nan_to_num(series.values)
+            axes.fill_between(self._times, below, above, color=colour, alpha=0.55, lw=0)
+            axes.plot(self._times, above, color=colour, lw=0.8)
+            below = above
+
+    def _scale(self, axes: Axes) -> None:
+        low, high = axes.get_ylim()
+        defaults = _defaults(self._shown)
+        data = [each.values[~np.isnan(each.values)] for each in self._series]
+        known = np.concatenate(data)
+        soft = self._custom.get("axisSoftMin")
+        if soft is not None:
+            low = min(soft, float(known.min(initial=soft)))
+        if not self._stacked and (limit := self._limit()) is not None and limit[0] <= 4 * max(high, 1e-9):
+            low, high = min(low, limit[0]), max(high, 1.08 * limit[0])
+        low = defaults.get("min", low)
+        high = defaults.get("max", high)
+        margin = 0.03 * (high - low)
+        axes.set_ylim(low, high + margin if high > low else low + 1)
+
+    def _limit(self) -> tuple[float, str] | None:
+        if "thresholdsStyle" not in self._custom:
+            return None
+        step = _defaults(self._shown)["thresholds"]["steps"][-1]
+        return float(step["value"]), hexadecimal(step["color"])
+
+    def _draw_limits(self, axes: Axes) -> None:
+        if (limit := self._limit()) is not None:
+            axes.axhline(limit[0], color=limit[1], lw=1, linestyle=(0, (5, 4)), alpha=0.9)
+
+
+def _draw_marks(axes: Axes, marks: Sequence[Mark], times: Numbers) -> None:
+    for mark in marks:
+        axes.axvline(mark.start, color=mark.colour, lw=0.8, linestyle=(0, (2, 3)), alpha=0.8)
+        width = max(mark.end - mark.start, (times[-1] - times[0]) / 150)
+        strip = Rectangle((mark.start, -0.022), width, 0.022, transform=axes.get_xaxis_transform(), clip_on=False)
+        strip.set(facecolor=mark.colour, alpha=0.85, linewidth=0)
+        axes.add_patch(strip)
+
+
+def _legend_rows(sheet: Sheet, entries: Sequence[tuple[str, str]], width: float) -> list[list[tuple[str, str, float]]]:
+    """The entries in lines that fit, three at most; each with its place from the left."""
+    lines: list[list[tuple[str, str, float]]] = [[]]
+    at = 0.0
+    for index, (text, colour) in enumerate(entries):
+        needed = sheet.wide(text) + 34
+        if at + needed > width and lines[-1]:
+            if len(lines) == 3:
+                lines[-1][-1] = (f"and {len(entries) - index + 1} more", MUTED, lines[-1][-1][2])
+                return lines
+            lines.append([])
+            at = 0.0
+        lines[-1].append((text, colour, at))
+        at += needed
+    return lines
+
+
+def _draw_legend(sheet: Sheet, lines: Sequence[Sequence[tuple[str, str, float]]], box: Box) -> None:
+    for row, entries in enumerate(lines):
+        y = box.y + box.h - (len(lines) - row - 0.5) * _LINE + 2
+        for text, colour, at in entries:
+            sheet.text(box.x + at, y, "━", color=colour, weight="bold")
+            sheet.text(box.x + at + 15, y, text, color=TEXT)
+
+
+def _time_axis(axes: Axes, times: Numbers) -> None:
+    start, end = float(times[0]), float(times[-1])
+    axes.set_xlim(start, end)
+    step = next((each for each in _TICKS if (end - start) / each <= 7), _TICKS[-1])
+    ticks = np.arange(np.ceil(start / step) * step, end, step)
+    shape = "%H:%M:%S" if step < 60 else "%H:%M" if step < 24 * _HOUR else "%d %b"
+    axes.set_xticks(ticks, [datetime.fromtimestamp(tick, UTC).strftime(shape) for tick in ticks])
+
+
+def _style_axes(axes: Axes, shape: Any) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(shape))
+    axes.tick_params(colors=MUTED, labelsize=_SMALL, length=0, pad=4)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _stat(sheet: Sheet, shown: Shown, box: Box) -> None:
+    series = shown.series[0]
+    colour = _step_colour(_defaults(shown)["thresholds"]["steps"], series.last)
+    axes = sheet.axes(box.inside(left=-9, right=-9, top=box.h * 0.5, bottom=-7))
+    spots = np.arange(series.values.size)
+    values = series.values
+    known = values[~np.isnan(values)]
+    low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+    room = (high - low) or abs(high) or 1.0
+    axes.fill_between(spots, low - 0.35 * room, values, color=colour, alpha=0.16, lw=0)
+    axes.plot(spots, values, color=colour, lw=1.1, alpha=0.75)
+    axes.set_xlim(0, max(spots.size - 1, 1))
+    axes.set_ylim(low - 0.35 * room, high + 0.15 * room)
+    number = _number(shown, series.last)
+    sheet.text(box.x + box.w / 2, box.y + box.h * 0.36, number, color=colour, fontsize=21, ha="center", weight="bold")
+
+
+def _bars(sheet: Sheet, shown: Shown, box: Box) -> None:
+    series = list(shown.series)
+    defaults = _defaults(shown)
+    # A query for one line per series is sorted as it asks; one query per bar keeps its order.
+    series = sorted(series, key=lambda each: each.last) if len({each.ref_id for each in series}) == 1 else series
+    top = defaults.get("max") or max((each.last for each in series), default=1.0) or 1.0
+    names = max(sheet.wide(each.name) for each in series) + 12
+    numbers = max(sheet.wide(_number(shown, each.last), 10) for each in series) + 12
+    height = min(box.h / len(series), 44)
+    for index, each in enumerate(series):
+        y = box.y + (box.h - height * len(series)) / 2 + index * height
+        colour = _step_colour(defaults["thresholds"]["steps"], each.last)
+        sheet.text(box.x + names - 8, y + height / 2, each.name, ha="right", color=TEXT)
+        axes = sheet.axes(Box(x=box.x + names, y=y + height * 0.16, w=box.w - names - numbers, h=height * 0.68))
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        axes.add_patch(Rectangle((0, 0), 1, 1, facecolor="#22252b", lw=0))
+        axes.add_patch(Rectangle((0, 0), float(np.clip(each.last / top, 0, 1)), 1, facecolor=colour, alpha=0.75, lw=0))
+        at = box.x + box.w
+        sheet.text(at, y + height / 2, _number(shown, each.last), color=colour, ha="right", fontsize=10, weight="bold")
+
+
+def _table(sheet: Sheet, shown: Shown, box: Box) -> None:
+    organised = shown.panel["transformations"][-1]["options"]
+    order = sorted(organised["indexByName"], key=organised["indexByName"].__getitem__)
+    names = {name: organised["renameByName"][name] for name in order}
+    header, body = list(names.values()), _cells(shown, names)
+    sort = shown.panel["options"]["sortBy"][0]
+    column = header.index(sort["displayName"])
+    body.sort(key=lambda row: _sortable(row[column]), reverse=bool(sort.get("desc")))
+    height = min(26.0, box.h / (min(len(body), 9) + 1))
+    body = body[: int(box.h / height) - 1]
+    keys = sum(not name.startswith("Value") for name in names)
+    texts = [[_cell(shown, *each)[0] for each in zip(header, row, strict=True)] for row in body]
+    places = _columns(sheet, box, [header, *texts], keys)
+    for index, name in enumerate(header):
+        at, side = places[index]
+        sheet.text(at, box.y + height / 2, name, color=MUTED, weight="bold", ha=side)
+    for number, row in enumerate(body, start=1):
+        for index, cell in enumerate(row):
+            text, colour = _cell(shown, header[index], cell)
+            at, side = places[index]
+            sheet.text(at, box.y + (number + 0.5) * height, text, color=colour, ha=side)
+
+
+def _cells(shown: Shown, names: Mapping[str, str]) -> list[list[str | float]]:
+    """One row for each set of labels, joined over the queries."""
+    keys = [name for name in names if not name.startswith("Value")]
+    numbers = [name for name in names if name.startswith("Value")]
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for each in shown.series:
+        row = found.setdefault(tuple(each.labels.get(key, "") for key in keys), {})
+        row[f"Value #{each.ref_id}" if len(numbers) > 1 else "Value"] = each.last
+    return [[*labels, *(row.get(name, float("nan")) for name in numbers)] for labels, row in found.items()]
+
+
+def _sortable(cell: str | float) -> tuple[bool, str | float]:
+    return (isinstance(cell, float) and np.isnan(cell)), cell
+
+
+def _columns(sheet: Sheet, box: Box, lines: Sequence[Sequence[str]], keys: int) -> list[tuple[float, str]]:
+    """Where each column is written: each gets what its widest text needs and an equal part of what is left."""
+    needed = [max(sheet.wide(text) for text in column) for column in zip(*lines, strict=True)]
+    room = (box.w - sum(needed)) / max(len(needed) - 1, 1)
+    starts = box.x + np.cumsum([0.0, *(each + room for each in needed)])
+    return [
+        (float(starts[index]), "left") if index < keys else (float(starts[index]) + width, "right")
+        for index, width in enumerate(needed)
+    ]
+
+
+def _cell(shown: Shown, name: str, cell: str | float) -> tuple[str, str]:
+    if isinstance(cell, str):
+        return cell, TEXT
+    found = _properties(shown, name)
+    steps = found.get("thresholds", {}).get("steps", [])
+    colour = _step_colour(steps, cell) if steps and not np.isnan(cell) else TEXT
+    return written(cell, found["unit"], found.get("decimals")), colour
+
+
+def _heat(sheet: Sheet, shown: Shown, box: Box, times: Numbers) -> None:
+    limits = sorted(shown.series, key=lambda each: float(each.labels["le"]))
+    counts = np.diff(np.nan_to_num(np.array([each.values for each in limits])), axis=0, prepend=0).clip(min=0)
+    finite = [float(each.labels["le"]) for each in limits if each.labels["le"] != "+Inf"]
+    axes = sheet.axes(box.inside(left=46, top=4, right=4, bottom=24))
+    axes.set_axis_on()
+    axes.set_ylim(0, finite[-1])
+    _time_axis(axes, times)
+    _style_axes(axes, lambda value, _: written(value, "none"))
+    axes.grid(False)
+    # A cell for every instant would be a blur: a cell is as wide as a twentieth of the graph.
+    every = max(1, times.size // 40)
+    edges = np.array([*times[::every], times[-1] + (times[1] - times[0])])
+    axes.pcolormesh(edges, [0.0, *finite], counts[: len(finite), ::every], cmap=_HEAT, edgecolors=PANEL, linewidth=0.3)
+
+
+def _states(sheet: Sheet, shown: Shown, box: Box, times: Numbers) -> None:
+    names = _defaults(shown)["mappings"][0]["options"]
+    series: list[Series] = sorted(shown.series, key=lambda each: each.name)
+    legend = _legend_rows(sheet, [(each["text"], hexadecimal(each["color"])) for each in names.values()], box.w)
+    left = max(sheet.wide(each.name) for each in series) + 12
+    axes = sheet.axes(box.inside(left=left, top=4, right=4, bottom=len(legend) * _LINE + 26))
+    axes.set_axis_on()
+    step = times[1] - times[0]
+    for row, each in enumerate(series):
+        for value, meant in names.items():
+            spans = [(moment, step) for moment in times[each.values == float(value)]]
+            axes.broken_barh(spans, (row - 0.32, 0.64), facecolors=hexadecimal(meant["color"]), alpha=0.7, lw=0)
+    _time_axis(axes, times)
+    _style_axes(axes, lambda value, _: "")
+    axes.set_yticks(range(len(series)), [each.name for each in series])
+    axes.set_ylim(len(series) - 0.5, -0.5)
+    axes.tick_params(axis="y", colors=TEXT)
+    axes.grid(False)
+    _draw_legend(sheet, legend, box)

@@ -1,0 +1,132 @@
+"""Canaries on their way: judged on a lane of their own, by judges that are really asked, and nobody's traffic."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from stream.cli.main import main
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import committed_offsets
+from stream.monitor.canary_sender import CanarySender
+from stream.service.setup.config_file import load
+from tests.integration.pipeline import StageProcess, produce_all, read_all, read_json, wait_until
+from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, verdict_response
+
+TEXTS = (
+    {"question": "Is it open?", "answer": "It is open.", "contexts": [{"text": "It is open."}]},
+    {"question": "Is it far?", "answer": "It is far.", "contexts": [{"text": "It is far."}]},
+)
+PERIOD = 60.0
+
+
+def worst_verdict(body: Body) -> Response:
+    schema = body["response_format"]["json_schema"]["schema"]
+    return verdict_response(schema["properties"]["verdict"]["enum"][0])
+
+
+class Pipeline:
+    """An embedded broker, an endpoint that is asked by a judge with a cache, and the configuration of both."""
+
+    def __init__(self, bootstrap: str, endpoint: JudgeEndpoint, folder: Path) -> None:
+        self.bootstrap, self.folder = bootstrap, folder
+        canaries = "\n".join(json.dumps({"id": f"c{at}", **text}) for at, text in enumerate(TEXTS))
+        (folder / "canaries.jsonl").write_text(canaries)
+        judge = {"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url}
+        content = {
+            "kafka": {"bootstrap": bootstrap},
+            "sampling": {"rate": 1.0},
+            "criteria": {"use": ["rag.harmfulness"]},
+            "judges": {"panel": [judge]},
+            "detection": {"canaries": {"file": "canaries.jsonl", "every_minutes": PERIOD / 60}},
+        }
+        self.config = folder / "streamjury.yaml"
+        self.config.write_text(json.dumps(content))
+
+    def stage(self, command: str) -> StageProcess:
+        log = self.folder / f"{command}.log"
+        return StageProcess(command, bootstrap=self.bootstrap, log=log, config=self.config)
+
+    def write(self, *names: str) -> None:
+        """Interactions whose texts are those of the canaries, in turn."""
+        bodies = ({"id": name, "app": "shop", **TEXTS[at % 2]} for at, name in enumerate(names))
+        records = ({"key": body["id"], "value": json.dumps(body)} for body in bodies)
+        produce_all(self.bootstrap, "rag.interactions", records)
+
+    def send_round(self, number: int) -> None:
+        sender = CanarySender(load(self.config, {}))
+        for fraction in (-0.1, 0.4, 0.9):
+            sender.send_due((number + fraction) * PERIOD)
+        sender.close()
+
+    def evaluations(self, count: int) -> dict[str, dict[str, Any]]:
+        """By interaction, once there are so many."""
+        found: list[dict[str, Any]] = []
+
+        def enough() -> bool:
+            found[:] = read_json(self.bootstrap, "rag.evaluations")
+            return len(found) >= count
+
+        wait_until(enough, seconds=60, what=lambda: f"{count} evaluations, not {len(found)}")
+        assert len(found) == count
+        return {each["interaction_id"]: each for each in found}
+
+    def wait_until_done(self, count: int) -> None:
+        """Until there are so many records on the work queue, and the worker is through with them all."""
+        config = load(self.config, {})
+
+        def done() -> bool:
+            queued = read_all(self.bootstrap, "rag.sampled")
+            places = {(Partition("rag.sampled", each.partition() or 0), each.offset() or 0) for each in queued}
+            reached = committed_offsets(config.kafka, config.worker.group, {partition for partition, _ in places})
+            return len(queued) == count and all(reached[partition] > offset for partition, offset in places)
+
+        wait_until(done, seconds=60, what=f"{count} records of the work queue done")
+
+    def audit(self) -> dict[str, Any]:
+        result = CliRunner().invoke(main, ["audit", "--json", "--config", str(self.config)])
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STREAMJURY_CONFIG", raising=False)
+
+
+def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_audit_balances(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    with JudgeEndpoint() as endpoint:
+        subject = Pipeline(embedded_broker.bootstrap, endpoint, tmp_path)
+        with subject.stage("sampler"), subject.stage("worker"):
+            subject.write("a", "b")
+            subject.evaluations(2)
+            subject.write("c", "d")
+            subject.evaluations(4)
+            assert len(endpoint.calls) == 2, "the texts are in the cache"
+            endpoint.respond = worst_verdict
+            subject.send_round(1000)
+            found = subject.evaluations(6)
+            assert len(endpoint.calls) == 4, "canaries are put to the judge all the same"
+            subject.send_round(1000)
+            subject.write("e", "f")
+            subject.wait_until_done(10)
+            found = subject.evaluations(8)
+            assert len(endpoint.calls) == 4, "what it said of canaries is not kept, nor are they judged twice"
+        canaries = {name: each for name, each in found.items() if each["app"] == "canaries"}
+        assert canaries.keys() == {"canary:c0:1000", "canary:c1:1000"}
+        for each in canaries.values():
+            assert each["sampling"] == {"probability": 1.0, "rule": "canary", "lane": "canary"}
+            assert each["tags"]["canary"] == each["interaction_id"].split(":")[1]
+            assert each["composite"]["status"] == "unsafe"
+        assert {each["composite"]["status"] for name, each in found.items() if name not in canaries} == {"ok"}
+        assert read_all(subject.bootstrap, "rag.critical") == [], "nobody is called for a canary"
+        balance = subject.audit()
+        assert balance["balanced"]
+        assert (balance["interactions"], balance["direct"], balance["outcomes"]["scored"]) == (6, 0, 6)

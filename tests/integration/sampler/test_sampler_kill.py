@@ -1,0 +1,93 @@
+"""A sampler that is killed again and again forwards every chosen record exactly once; only a real broker shows it."""
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from stream.records.decision import Cohort
+from tests.integration.pipeline import StageProcess, read_all, wait_until
+from tests.parts.kafka_jars import KafkaBroker
+
+RECORDS, SECONDS = 200_000, 70.0
+KILLS = 20
+RATE = 0.05
+NAMES = ("one", "other")
+# The broker is shared with other tests.
+TOPICS = {name: f"kill.{name}" for name in ("interactions", "sampled", "deadletter")}
+
+
+class Feed:
+    """Writes all records at a steady pace, so that every kill finds the sampler at work."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.ids = [f"id-{number:06d}" for number in range(RECORDS)]
+        self._thread.start()
+
+    def _run(self) -> None:
+        started, body = time.monotonic(), {"question": "Why?", "answer": "So."}
+        for number, record_id in enumerate(self.ids):
+            self._producer.produce(TOPICS["interactions"], key=record_id, value=json.dumps({"id": record_id, **body}))
+            if number % 200 == 0:
+                self._producer.poll(0)
+                time.sleep(max(0.0, started + SECONDS * number / RECORDS - time.monotonic()))
+        assert self._producer.flush(30) == 0
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def sampler(broker: KafkaBroker, folder: Path, name: str) -> StageProcess:
+    config = folder / f"{name}.yaml"
+    stage = {"group": "kill-sampler", "instance": name, "batch": 2000}
+    config.write_text(yaml.safe_dump({"topics": TOPICS, "sampling": {"rate": RATE}, "sampler": stage}))
+    return StageProcess("sampler", bootstrap=broker.bootstrap, log=folder / f"{name}.log", config=config)
+
+
+def forwarded(broker: KafkaBroker) -> Counter[str]:
+    """The ids on the work queue, as a reader of committed records sees them."""
+    return Counter((message.key() or b"").decode() for message in read_all(broker.bootstrap, TOPICS["sampled"]))
+
+
+@pytest.mark.timeout(240)
+def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
+    real_kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    """Two samplers with names of their own; one or the other dies without a word and comes back, twenty times."""
+    real_kafka.create_topics(*TOPICS.values(), partitions=4)
+    feed, lots = Feed(real_kafka.bootstrap), random.Random(4)
+    running = {name: sampler(real_kafka, tmp_path, name).__enter__() for name in NAMES}
+    kills = 0
+    try:
+        for name in NAMES:
+            wait_until(partial(running[name].said, "assigned"), seconds=30, what=f"sampler {name} joins")
+        while kills < KILLS:
+            assert feed.running, f"the feed was over after {kills} kills"
+            name = lots.choice(NAMES)
+            running[name].kill()
+            kills += 1
+            running[name] = sampler(real_kafka, tmp_path, name).__enter__()
+            time.sleep(lots.uniform(0.5, 3.5))
+        feed.join()
+        draw = Cohort("streamjury").draw
+        chosen = {record_id for record_id in feed.ids if draw(record_id) < RATE}
+        wait_until(lambda: set(forwarded(real_kafka)) >= chosen, seconds=60, what="all chosen records are forwarded")
+        found = forwarded(real_kafka)
+    finally:
+        for process in running.values():
+            process.__exit__()
+    print(f"{RECORDS} records, {kills} kills: {len(chosen)} chosen, {sum(found.values())} forwarded")
+    assert found == Counter(chosen)

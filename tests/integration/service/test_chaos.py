@@ -1,0 +1,47 @@
+"""The chaos suite in its short form: after kills, restarts and outages the account balances."""
+
+import random
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.chaos.plan import LONG, SHORT, Kind, Plan, schedule
+from tests.chaos.report import table
+from tests.chaos.run import run
+from tests.parts import kafka_jars
+from tests.parts.required import unavailable
+
+
+def test_a_seed_gives_the_same_schedule_again_and_another_seed_another_one() -> None:
+    assert schedule(SHORT, 7) == schedule(SHORT, 7)
+    assert schedule(SHORT, 7) != schedule(SHORT, 8)
+
+
+@pytest.mark.parametrize("plan", [SHORT, LONG], ids=["short", "long"])
+def test_a_schedule_has_all_that_goes_wrong_and_kills_nobody_who_is_dead(plan: Plan) -> None:
+    for seed in range(50):
+        events = schedule(plan, seed)
+        kinds = [event.kind for event in events]
+        assert kinds.count(Kind.KILL) == 20
+        assert [kinds.count(kind) for kind in (Kind.BROKER_CRASH, Kind.BROKER_STOP, Kind.OUTAGE)] == [1, 1, 1]
+        back: dict[str, float] = {}
+        for event in events:
+            if event.kind is Kind.KILL:
+                assert event.at > back.get(event.target, 0.0)
+                back[event.target] = event.at + event.lasts
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(900)
+def test_nothing_is_lost_and_nothing_there_twice_whatever_is_killed(tmp_path: Path) -> None:
+    """The seed of a failed run is in its report; `make chaos ARGS="--seed N"` repeats the schedule."""
+    if reason := kafka_jars.why_unavailable():
+        unavailable(reason)
+    seed = random.SystemRandom().randrange(1_000_000)
+    result = run(SHORT, seed=seed, folder=tmp_path, say=print)
+    console = Console(width=120)
+    console.print(table(result.checks, f"chaos with seed {seed}"))
+    for note in result.notes:
+        console.print(note, markup=False)
+    assert result.ok, f"seed {seed}: " + "; ".join(f"{c.what}: {c.figure}" for c in result.checks if not c.ok)

@@ -1,0 +1,137 @@
+"""A Kafka broker that asks who is there, over TLS: all stages work on it, and whoever is not let in is told so."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinks.metrics import Outcome, Stage
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.service.service import Service
+from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
+from tests.parts import certificates, kafka_jars
+from tests.parts.required import unavailable
+
+pytestmark = pytest.mark.xdist_group("secure-kafka")
+
+RECORDS = 20
+
+
+@pytest.fixture(scope="module")
+def secure_kafka() -> Iterator[kafka_jars.KafkaBroker]:
+    if reason := kafka_jars.why_unavailable() or certificates.why_unavailable():
+        unavailable(reason)
+    with kafka_jars.KafkaBroker(secure=True) as broker:
+        yield broker
+
+
+def topics(broker: kafka_jars.KafkaBroker, prefix: str) -> dict[str, str]:
+    """Topics of a test's own, with records to judge in the first."""
+    names = topic_names(prefix)
+    broker.create_topics(*to_create(names), partitions=2)
+    values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open."} for n in range(RECORDS)]
+    produce_all(broker.bootstrap, names["interactions"], [{"value": json.dumps(value).encode()} for value in values])
+    return names
+
+
+def config(bootstrap: str, options: dict[str, str], names: dict[str, str]) -> Config:
+    return Config.model_validate(
+        {
+            "kafka": {"bootstrap": bootstrap, "options": options},
+            "sampling": {"rate": 1.0},
+            "http": {"port": 0},
+            "topics": names,
+        }
+    )
+
+
+def seen(service: Service) -> int:
+    service.check()
+    return int(service.metrics.counted(Stage.MONITOR, Outcome.SEEN))
+
+
+def waiting(service: Service) -> list[int]:
+    """What waits at the worker and the monitor, as the watchdog sees it."""
+    service.check()
+    return [stage.pulse.backlog for stage in service._stages if stage.stage is not Stage.SAMPLER]
+
+
+def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka_jars.KafkaBroker) -> None:
+    """The monitor's client is another than that of the other stages. What ends a transaction is not waited for."""
+    names = topics(secure_kafka, "all")
+    options = secure_kafka.options("SCRAM-SHA-512")
+    with Service(config(secure_kafka.sasl_bootstrap, options, names), list(Stage)) as service:
+        wait_until(lambda: seen(service) == RECORDS, seconds=60, what="all are judged and seen")
+        wait_until(lambda: waiting(service) == [0, 0], seconds=10, what="nothing waits")
+        wait_until(lambda: service.health.ready().ok, seconds=10, what="ready")
+        for _ in range(10):
+            time.sleep(0.1)
+            assert waiting(service) == [0, 0]
+        assert all(stage.pulse.done for stage in service._stages)
+    assert len(read_json(secure_kafka.bootstrap, names["evaluations"])) == RECORDS
+
+
+@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "certificate"])
+def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
+    secure_kafka: kafka_jars.KafkaBroker, how: str
+) -> None:
+    names = topics(secure_kafka, f"monitor.{how.lower()}")
+    certified = how == "certificate"
+    bootstrap = secure_kafka.ssl_bootstrap if certified else secure_kafka.sasl_bootstrap
+    options = secure_kafka.certificate_options() if certified else secure_kafka.options(how)
+    many = 2000  # 4 MB a partition, of which the client asks for one at a time
+    produce_all(secure_kafka.bootstrap, names["evaluations"], [{"value": b"no evaluation" * 300}] * many)
+    with Service(config(bootstrap, options, names), [Stage.MONITOR]) as service:
+        backlogs = {0}
+
+        def all_read() -> bool:
+            backlogs.update(waiting(service))
+            return service.metrics.counted(Stage.MONITOR, Outcome.UNREADABLE) == many
+
+        deadline = time.monotonic() + 30
+        while not all_read():
+            assert time.monotonic() < deadline, "not all were read"
+            time.sleep(0.01)
+        wait_until(lambda: waiting(service) == [0], seconds=10, what="nothing waits")
+        assert [stage.pulse.done for stage in service._stages] == [many]
+    assert 0 < max(backlogs) <= many
+
+
+def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka: kafka_jars.KafkaBroker) -> None:
+    names = topics(secure_kafka, "wrong")
+    wrong = config(secure_kafka.sasl_bootstrap, secure_kafka.options("SCRAM-SHA-512", password="guessed-at"), names)
+    begun = time.monotonic()
+    with (  # noqa: PT012 - whenever the stage ends
+        pytest.raises(
+            StageError, match=r"the monitor ended: Kafka at .* does not let us in: .*uthentication"
+        ) as raised,
+        Service(wrong, [Stage.MONITOR]) as service,
+    ):
+        while time.monotonic() - begun < 20:
+            service.check()
+            time.sleep(0.1)
+    assert "guessed-at" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("stage", "mistake"), [(Stage.SAMPLER, "password"), (Stage.WORKER, "authority")])
+def test_a_command_that_is_not_let_in_ends_with_the_reason(
+    secure_kafka: kafka_jars.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
+) -> None:
+    options = secure_kafka.options("PLAIN", password="guessed-at" if mistake == "password" else kafka_jars.PASSWORD)
+    if mistake == "authority":
+        options["ssl.ca.location"] = str(certificates.Authority(tmp_path).certificate)
+    path = tmp_path / "streamjury.yaml"
+    path.write_text(json.dumps({"kafka": {"options": options}}))
+    environ = {**os.environ, "STREAMJURY__KAFKA__BOOTSTRAP": secure_kafka.sasl_bootstrap}
+    command = [sys.executable, "-m", "stream.cli.main", stage.value, "--config", str(path)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "guessed-at" not in said
+    assert ("uthentication" if mistake == "password" else "certificate verify failed") in said

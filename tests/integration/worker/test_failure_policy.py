@@ -1,0 +1,258 @@
+"""What becomes of records whose judges fail, that come twice, or whose app floods the queue."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from prometheus_client import CollectorRegistry
+
+from judges.composite import Item, MultiCriteria
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.evaluator import Evaluator
+from judges.panel import Panel
+from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Reason
+from judges.values.interaction import Case
+from sinks.metrics import Outcome, PipelineMetrics, Stage
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import Service
+from stream.worker.stage import Worker
+from tests.integration.pipeline import (
+    headers_of,
+    produce_all,
+    read_all,
+    read_json,
+    to_create,
+    topic_names,
+    wait_until,
+)
+from tests.parts.kafka_jars import KafkaBroker
+
+SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
+
+
+class Script:
+    """A judge by interaction id: so many failures first, then safe."""
+
+    def __init__(self, failures: dict[str, int] | None = None, seconds: float = 0.0) -> None:
+        self._failures = failures or {}
+        self._seconds = seconds
+        self.asked: Counter[str] = Counter()
+        self.order: list[str] = []
+
+    async def __call__(self, case: Case, criterion: Criterion) -> Answer:
+        self.asked[case.id] += 1
+        self.order.append(case.id)
+        await asyncio.sleep(self._seconds)
+        if self.asked[case.id] <= self._failures.get(case.id, 0):
+            return Reason.UNAVAILABLE
+        return int(SAFETY.worst_first[-1].value or 0)
+
+
+class Running:
+    """A worker in a thread, and what it counted."""
+
+    def __init__(self, config: Config, script: Script) -> None:
+        self.metrics = PipelineMetrics(CollectorRegistry())
+        multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
+        judge = ScriptedJudge(script)
+        self._worker = Worker(config, Evaluator(multi, Panel(judges=[judge]), version="test"), self.metrics)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._worker.run, args=(self._stop,))
+
+    def counted(self, outcome: Outcome) -> int:
+        return self.metrics.counted(Stage.WORKER, outcome)
+
+    def wait(self, **outcomes: int) -> None:
+        def reached() -> bool:
+            assert self._thread.is_alive()
+            return all(self.counted(Outcome(name)) >= number for name, number in outcomes.items())
+
+        wait_until(reached, seconds=40, what=str(outcomes))
+
+    def __enter__(self) -> "Running":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+@contextmanager
+def working(broker: EmbeddedBroker, script: Script, **worker: Any) -> Iterator[Running]:
+    config = Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "worker": worker})
+    with Running(config, script) as running:
+        yield running
+
+
+def send(
+    broker: EmbeddedBroker | KafkaBroker,
+    *ids: str,
+    app: Callable[[str], str] = lambda _: "shop",
+    topic: str = "rag.sampled",
+) -> None:
+    records = ({"id": each, "app": app(each), "question": "q", "answer": "a"} for each in ids)
+    produce_all(broker.bootstrap, topic, ({"key": r["id"], "value": json.dumps(r)} for r in records))
+
+
+def evaluated(broker: EmbeddedBroker) -> list[str]:
+    return sorted(each["interaction_id"] for each in read_json(broker.bootstrap, "rag.evaluations"))
+
+
+def test_a_record_whose_judges_fail_is_judged_again_later(embedded_broker: EmbeddedBroker) -> None:
+    send(embedded_broker, "good", "once", "twice")
+    script = Script({"once": 1, "twice": 2})
+    with working(embedded_broker, script, retry_seconds=[0.5, 1.0]) as running:
+        running.wait(scored=3)
+        assert (running.counted(Outcome.PARKED), running.counted(Outcome.CONSUMED)) == (3, 6)
+    assert evaluated(embedded_broker) == ["good", "once", "twice"]
+    assert script.asked == {"good": 1, "once": 2, "twice": 3}
+    assert not read_all(embedded_broker.bootstrap, "rag.deadletter")
+
+
+def test_after_the_last_attempt_it_is_a_dead_letter_that_knows_where_it_began(embedded_broker: EmbeddedBroker) -> None:
+    send(embedded_broker, "never")
+    with working(embedded_broker, Script({"never": 99}), retry_seconds=[0.3, 0.3]) as running:
+        running.wait(deadletter=1)
+    [letter] = read_all(embedded_broker.bootstrap, "rag.deadletter")
+    [sampled] = read_all(embedded_broker.bootstrap, "rag.sampled")
+    headers = headers_of(letter)
+    assert (letter.key(), letter.value()) == (sampled.key(), sampled.value())
+    assert (headers["sj-error-type"], headers["sj-attempts"]) == ("unscored_judges_unavailable", "3")
+    assert (headers["sj-source-topic"], headers["sj-source-partition"], headers["sj-source-offset"]) == (
+        "rag.sampled",
+        str(sampled.partition()),
+        str(sampled.offset()),
+    )
+    assert "sj-retry-at" not in headers
+    assert not read_all(embedded_broker.bootstrap, "rag.evaluations")
+
+
+def test_a_record_waits_for_its_time_and_holds_up_nothing_meanwhile(embedded_broker: EmbeddedBroker) -> None:
+    send(embedded_broker, "later")
+    with working(embedded_broker, Script({"later": 1}), retry_seconds=[3600]) as running:
+        running.wait(parked=1)
+        send(embedded_broker, *(f"i-{number}" for number in range(50)))
+        running.wait(scored=50)
+    assert "later" not in evaluated(embedded_broker)
+
+
+def test_an_interaction_that_was_judged_lately_is_not_judged_again(embedded_broker: EmbeddedBroker) -> None:
+    """Neither the second of two at once nor one that comes later."""
+    script = Script(seconds=0.2)
+    send(embedded_broker, "a", "a", "b")
+    with working(embedded_broker, script) as running:
+        running.wait(scored=2, repeated=1)
+        send(embedded_broker, "b")
+        running.wait(repeated=2)
+    assert evaluated(embedded_broker) == ["a", "b"]
+    assert script.asked == {"a": 1, "b": 1}
+
+
+def test_a_worker_knows_what_was_judged_before_it_was_started(real_kafka: KafkaBroker) -> None:
+    """The embedded broker cannot say what was written since a time."""
+    topics = topic_names("known")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
+    config = Config.model_validate(
+        {"kafka": {"bootstrap": real_kafka.bootstrap}, "topics": topics, "worker": {"group": "known"}}
+    )
+    script = Script()
+    for ids in (("a", "b"), ("a", "c")):
+        send(real_kafka, *ids, topic=topics["sampled"])
+        with Running(config, script) as running:
+            running.wait(consumed=2)
+    found = [each["interaction_id"] for each in read_json(real_kafka.bootstrap, topics["evaluations"])]
+    assert sorted(found) == ["a", "b", "c"]
+    assert script.asked == {"a": 1, "b": 1, "c": 1}
+
+
+def test_without_a_time_every_record_is_judged(embedded_broker: EmbeddedBroker) -> None:
+    send(embedded_broker, "a", "a")
+    with working(embedded_broker, Script(), repeat_seconds=0) as running:
+        running.wait(scored=2)
+
+
+@pytest.mark.parametrize("fair", [True, False])
+def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker, fair: bool) -> None:
+    """400 records of one app before 8 of another, with 4 places: those 8 do not wait for the 400."""
+    script = Script(seconds=0.02)
+    noisy, quiet = [f"noisy-{number}" for number in range(400)], [f"quiet-{number}" for number in range(8)]
+    send(embedded_broker, "quiet-first", *noisy, *quiet, app=lambda each: each.partition("-")[0])
+    with working(embedded_broker, script, concurrency=4, run_ahead=64, commit_seconds=0.05, fair=fair) as running:
+        running.wait(scored=409)
+        assert bool(running.counted(Outcome.DEFERRED)) is fair
+    last = max(script.order.index(each) for each in quiet)
+    assert last < 200 if fair else last > 300
+    assert len(evaluated(embedded_broker)) == 409
+
+
+def test_a_worker_whose_name_another_took_ends_instead_of_waiting_for_ever(real_kafka: KafkaBroker) -> None:
+    """The client tells it once, and then hears nothing more."""
+    topics = topic_names("named")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": topics,
+            "worker": {"group": "named", "instance": "one"},
+            "http": {"port": 0},
+        }
+    )
+
+    def two_at_once() -> None:
+        with Service(config, [Stage.WORKER]) as first:
+            wait_until(lambda: first.health.ready().ok, seconds=30, what="the first is at work")
+            with Service(config, [Stage.WORKER]) as second:
+
+                def ended() -> bool:
+                    second.check()
+                    first.check()
+                    return False
+
+                wait_until(ended, seconds=40, what="the first ends")
+
+    with pytest.raises(StageError, match=r"fenced|instance"):
+        two_at_once()
+
+
+def test_the_monitor_counts_what_was_committed_only(real_kafka: KafkaBroker) -> None:
+    topics = topic_names("given-up")
+    real_kafka.create_topics(*to_create(topics), partitions=1)
+    send(real_kafka, "a", topic=topics["sampled"])
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": topics,
+            "worker": {"group": "given-up-worker"},
+            "monitor": {"group": "given-up-monitor"},
+            "http": {"port": 0},
+        }
+    )
+    with Running(config, Script()) as running:
+        running.wait(scored=1)
+    [published] = read_all(real_kafka.bootstrap, topics["evaluations"])
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap, "transactional.id": "given-up"})
+    producer.init_transactions(20)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        record = json.loads(published.value() or b"") | {"evaluation_id": end.__name__}
+        producer.produce(topics["evaluations"], value=json.dumps(record))
+        producer.flush(20)
+        end(20)
+    with Service(config, [Stage.MONITOR]) as service:
+        seen = lambda: service.metrics.counted(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
+        wait_until(lambda: seen() >= 2, seconds=40, what="what was committed is seen")
+        time.sleep(1)
+        assert seen() == 2

@@ -1,0 +1,156 @@
+"""Blocks of shell commands: taken apart, and checked against what there is where they cannot be run."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import yaml
+from packaging.requirements import Requirement
+
+from stream.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_BETWEEN = frozenset({"|", "||", "&&", ";", "&", "(", ")"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
+# Programs that need no check: what they do is in any book about the shell.
+_PLAIN = frozenset(
+    {
+        ".",
+        "cat",
+        "cd",
+        "curl",
+        "export",
+        "grep",
+        "head",
+        "jobs",
+        "jq",
+        "kill",
+        "mkdir",
+        "pidof",
+        "python",
+        "sudo",
+        "zcat",
+    }
+)
+_TOOLS = frozenset({"apt-get", "prometheus", "prometheus-alertmanager", "promtool"})
+
+
+def commands(code: str) -> list[str]:
+    """The commands of a block, each with its further lines: those that a `\\` or a here-document adds."""
+    found: list[str] = []
+    lines = iter(code.splitlines())
+    for line in lines:
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        command = line
+        while command.endswith("\\"):
+            command += "\n" + next(lines)
+        if here := _HERE_DOCUMENT.search(line):
+            for inner in lines:
+                command += "\n" + inner
+                if inner.strip() == here[2]:
+                    break
+        found.append(command)
+    return found
+
+
+def check(command: str) -> None:
+    """Fails where a command names what does not exist: a program, a command of ours, an option, a target."""
+    for words in simple_commands(command):
+        _check_words(words)
+
+
+def simple_commands(command: str) -> Iterator[list[str]]:
+    """The words of each part of a pipeline or list, without what is redirected and without assignments."""
+    first = command.replace("\\\n", " ").splitlines()[0]
+    lexer = shlex.shlex(first, posix=True, punctuation_chars=True)
+    lexer.commenters, lexer.whitespace_split = "#", True
+    words: list[str] = []
+    skip = False
+    for word in lexer:
+        if word in _BETWEEN:
+            yield from _with_program(words)
+            words = []
+        elif set(word) <= set("<>&"):
+            skip = True
+            if words and words[-1] == "2":
+                words.pop()
+        elif skip:
+            skip = False
+        else:
+            words.append(word)
+    yield from _with_program(words)
+
+
+def _with_program(words: Sequence[str]) -> Iterator[list[str]]:
+    rest = list(words)
+    while rest and _ASSIGNMENT.fullmatch(rest[0]):
+        rest = rest[1:]
+    if rest:
+        yield rest
+
+
+def _check_words(words: Sequence[str]) -> None:
+    program, *arguments = words
+    if program == "streamjury":
+        check_streamjury(arguments)
+    elif program == "make":
+        _check_make(arguments)
+    elif program == "pip":
+        _check_pip(arguments)
+    elif program == "docker":
+        _check_compose(arguments)
+    elif program == "sudo":
+        _check_words(arguments)
+    else:
+        assert program in _PLAIN | _TOOLS, f"no rule for {program}"
+
+
+def check_mention(span: str) -> None:
+    """The same of a command that a text speaks of, perhaps without its arguments."""
+    words = next(simple_commands(span))
+    try:
+        _check_words(words)
+    except (click.MissingParameter, click.BadOptionUsage):
+        return
+
+
+def check_streamjury(words: Sequence[str]) -> None:
+    """Follows the words from command to command, and parses what is left without running it."""
+    command: click.Command = main
+    words = [word for word in words if word not in {"-h", "--help"}]
+    while isinstance(command, click.Group):
+        if not words:
+            raise click.MissingParameter(f"{command.name} needs a command")
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        command, words = found, words[1:]
+    command.make_context("streamjury", list(words), resilient_parsing=False)
+
+
+def _check_make(arguments: Sequence[str]) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    wanted = {word for word in arguments if "=" not in word and not word.startswith("-")}
+    assert wanted <= targets, f"no such target: {wanted - targets}"
+
+
+def _check_pip(arguments: Sequence[str]) -> None:
+    """What is installed under our name has extras that exist."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = set(re.findall(r"^([\w-]+) = \[", text.partition("[project.optional-dependencies]")[2], re.MULTILINE))
+    for word in arguments:
+        if word.startswith("streamjury"):
+            assert Requirement(word).extras <= extras, word
+
+
+def _check_compose(arguments: Sequence[str]) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    profiles = {profile for service in services.values() for profile in service.get("profiles", [])}
+    assert arguments[0] == "compose", arguments
+    for option, value in pairwise(arguments):
+        assert option != "--profile" or value in profiles, value

@@ -1,0 +1,1 @@
+"""Endpoints on real sockets that behave, or misbehave, as a test says."""

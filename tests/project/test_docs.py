@@ -1,0 +1,133 @@
+"""The site builds without a warning, needs no network and fits a phone; every link of every page leads somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from docs.generate.pages import DOCS, PAGES
+from sinks.topics.headers import HEADERS
+from stream.config.model import Config
+from stream.kafka.topics import plan_topics
+from tests.parts.chromium import browser
+from tests.parts.documents.pages import ROOT, Link, anchors, links, pages, prose, runbooks
+
+LINKS = [link for page in pages() for link in links(page)]
+ELSEWHERE = ("http://", "https://", "mailto:")
+
+
+# Links
+
+
+def broken(link: Link) -> str | None:
+    """What is wrong with a link within the repository."""
+    path, _, anchor = unquote(link.target).partition("#")
+    file = (link.page.parent / path).resolve() if path else link.page
+    if not file.exists():
+        return f"{link}: no such file"
+    if not file.is_relative_to(ROOT):
+        return f"{link}: out of the repository"
+    if anchor and anchor not in anchors(file):
+        return f"{link}: no such heading; there are {', '.join(sorted(anchors(file)))}"
+    return None
+
+
+def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
+    inner = [link for link in LINKS if not link.target.startswith(ELSEWHERE)]
+    assert len(inner) > 100
+    assert [problem for link in inner if (problem := broken(link))] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("none.md", "no such file"),
+        ("alerts.md#none", "no such heading"),
+        ("#none", "no such heading"),
+        ("../../none.md", "no such file"),
+        ("../..", "out of the repository"),
+    ],
+)
+def test_a_broken_link_is_found(target: str, problem: str) -> None:
+    assert problem in (broken(Link(ROOT / "docs/budgets.md", target)) or "")
+
+
+def test_a_list_begins_after_an_empty_line() -> None:
+    """Without one the site shows its items as one paragraph."""
+    item = re.compile(r"^(?!- |\d+\. | {2}|#).*\S.*\n(?=- |\d+\. )", re.MULTILINE)
+    of_the_site = [page for page in pages() if page.is_relative_to(ROOT / "docs")] + runbooks()
+    assert [f"{page.name}: {found[0]}" for page in of_the_site for found in item.finditer(prose(page))] == []
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it; any warning of it is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_it_has_every_page_and_every_runbook(site: Path) -> None:
+    of_docs = {page.relative_to(ROOT / "docs") for page in pages() if page.is_relative_to(ROOT / "docs")}
+    wanted = {path.with_suffix(".html") for path in of_docs} | {
+        Path("runbooks", f"{each.stem}.html") for each in runbooks()
+    }
+    assert wanted <= {file.relative_to(site) for file in site.rglob("*.html")}
+    assert not [*site.rglob("*.py"), *site.rglob("*.pyc"), *site.rglob("generate")]
+    assert 'href="runbooks/StreamjuryQualityDrop.html"' in (site / "alerts.html").read_text(encoding="utf-8")
+
+
+def test_it_loads_nothing_from_the_network(site: Path) -> None:
+    loading = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]+)")
+    found = {address for file in site.rglob("*.html") for address in loading.findall(file.read_text(encoding="utf-8"))}
+    assert found == set()
+    styles = "".join(file.read_text(encoding="utf-8") for file in site.rglob("*.css"))
+    assert re.findall(r"url\(\s*['\"]?(?:https?:)?//[^)]*\)|@import[^;]*", styles) == []
+
+
+@pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True)])
+def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> None:
+    """Wide tables and blocks scroll within themselves, the page does not, and the browser complains of nothing."""
+    with browser() as page:
+        page.resize(width, phone=phone)
+        for name in (
+            "index",
+            "tutorial",
+            "configuration",
+            "reference/cli",
+            "reference/topics",
+            "alerts",
+            "guides/alert",
+        ):
+            page.open(site / f"{name}.html")
+            assert page.ask("document.documentElement.scrollWidth") <= width, name
+        assert page.complaints == []
+
+
+# Pages that are written from the code
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run: make reference"
+
+
+def test_every_page_that_says_it_is_generated_is_in_the_list() -> None:
+    marked = {path for path in DOCS.rglob("*.md") if "written by `make reference`" in path.read_text().lower()}
+    assert {str(path.relative_to(DOCS)) for path in marked} == set(PAGES)
+
+
+def test_the_page_about_topics_has_every_topic_and_every_header() -> None:
+    page = PAGES["reference/topics.md"]()
+    assert [plan.name for plan in plan_topics(Config()) if f"`{plan.name}`" not in page] == ["rag.retry.2"]
+    assert [name for name in HEADERS if page.count(f"| `{name}` |") != 1] == []

@@ -1,0 +1,91 @@
+"""No module reads data in a way that can run code: no pickle and its kin, no eval, no exec, no unsafe YAML."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path for package in ("judges", "sinks", "stream") for path in (ROOT / package).rglob("*.py"))
+UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "jsonpickle"}
+UNSAFE_BUILTINS = {"eval", "exec", "compile", "__import__"}
+UNSAFE_CALLS = {
+    "os.system",
+    "os.popen",
+    "yaml.load",
+    "yaml.load_all",
+    "yaml.full_load",
+    "yaml.full_load_all",
+    "yaml.unsafe_load",
+    "yaml.unsafe_load_all",
+}
+UNSAFE_LOADERS = {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoader", "CUnsafeLoader"}
+
+
+def unsafe(source: str) -> list[str]:
+    """What of a module's source could run code that it reads, by line."""
+    return [f"{node.lineno}: {what}" for node, what in _found(ast.parse(source))]
+
+
+def _found(tree: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, each.name) for each in node.names if each.name.split(".")[0] in UNSAFE_MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node, name) for name in _imported(node) if _is_unsafe_import(name))
+        elif isinstance(node, ast.Call):
+            yield from _in_call(node)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in {f"yaml.{name}" for name in UNSAFE_LOADERS}:
+            yield node, ast.unparse(node)
+
+
+def _imported(node: ast.ImportFrom) -> list[str]:
+    return [f"{node.module}.{each.name}" for each in node.names]
+
+
+def _is_unsafe_import(name: str) -> bool:
+    package, _, last = name.partition(".")
+    return package in UNSAFE_MODULES or name in UNSAFE_CALLS or (package == "yaml" and last in UNSAFE_LOADERS)
+
+
+def _in_call(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    called = ast.unparse(node.func)
+    if called in UNSAFE_BUILTINS or called in UNSAFE_CALLS:
+        yield node, called
+    if any(each.arg == "shell" and ast.unparse(each.value) != "False" for each in node.keywords):
+        yield node, f"{called}(shell=…)"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_has_no_way_to_run_what_it_reads(path: Path) -> None:
+    assert unsafe(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "import marshal as m",
+        "from shelve import open",
+        "from yaml import UnsafeLoader",
+        "from yaml import load",
+        "import yaml\nyaml.load(text)",
+        "import yaml\nyaml.load(text, Loader=yaml.SafeLoader)",
+        "class Own(yaml.FullLoader): ...",
+        "eval('1')",
+        "exec(text)",
+        "import subprocess\nsubprocess.run(text, shell=True)",
+        "import os\nos.system(text)",
+    ],
+)
+def test_an_unsafe_way_is_noticed(source: str) -> None:
+    assert unsafe(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import yaml\nyaml.safe_load(text)", "re.compile(text)", "class Own(yaml.SafeLoader): ...", "model.evaluate(x)"],
+)
+def test_a_safe_way_is_left_alone(source: str) -> None:
+    assert unsafe(source) == []

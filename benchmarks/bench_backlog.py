@@ -31,7 +31,7 @@ from stream.config.model import Config
 from stream.service.service import relax_collector
 from stream.service.setup.criteria_files import chosen_criteria
 from stream.worker.stage import Worker
-from tests.parts.kafka_jars import KafkaBroker, why_unavailable
+from tests.parts.kafka import KafkaBroker, why_unavailable
 
 RECORDS, SHORT_RECORDS = 1_000_000, 1_000
 PARTITIONS = 6

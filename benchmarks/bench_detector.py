@@ -32,7 +32,7 @@ from benchmarks.detector_simulation import (
     TARGET,
     Counts,
     Numbers,
-    Scores,
+    SimulatedScores,
     clearing,
     comparing,
     composite,
@@ -45,11 +45,11 @@ from benchmarks.detector_simulation import (
     quiet,
     three_levels,
 )
-from stream.monitor.detection import Settings, Tally, VersionSettings, canary_settings, lower_bound
+from stream.monitor.detection import Settings, VersionSettings, WeightedTally, canary_settings, lower_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class RunSize:
     """How many runs there are, and how long they are: in days without a drop, in scores otherwise."""
 
     runs: int
@@ -64,12 +64,12 @@ class Size:
         return max(1, self.runs // 2)
 
 
-FULL = Size(runs=2_000, days=DAYS, before_drop=BEFORE, after_drop=5_000, cleared=8_000, compared=10_000)
-SHORT = Size(runs=4, days=0.25, before_drop=100, after_drop=300, cleared=300, compared=300)
+FULL = RunSize(runs=2_000, days=DAYS, before_drop=BEFORE, after_drop=5_000, cleared=8_000, compared=10_000)
+SHORT = RunSize(runs=4, days=0.25, before_drop=100, after_drop=300, cleared=300, compared=300)
 # Times as many runs for the cases that are on the edge of a promise.
 MANY = 5
 RATES = (20, 50, 200)
-KINDS: Mapping[str, Callable[[float], Scores]] = {
+KINDS: Mapping[str, Callable[[float], SimulatedScores]] = {
     "pass/fail": passes,
     "levels": three_levels,
     "composite": composite,
@@ -81,10 +81,10 @@ MOST_DELAY = {0.6: 100, 0.7: 240}
 MOST_CANARIES = 250
 
 
-class Report:
+class DelayReport:
     """Prints the tables, and collects the promises that do not hold."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: RunSize) -> None:
         self.size = size
         self.runs = size.runs
         self.broken: list[str] = []
@@ -122,7 +122,7 @@ def show_quantile(counts: Counts, level: float) -> str:
 # False alarms
 
 
-def false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
+def false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield false alarms of the detector and of its rivals, for every kind of score."""
     for (kind, make), mean, rate in product(KINDS.items(), (0.90, TARGET), RATES):
         silences = quiet(
@@ -134,7 +134,7 @@ def false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
         yield kind, f"{mean:.2f}", str(rate), percent(share), *rivals
 
 
-def special_false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
+def special_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield false alarms of the detector with weights, canaries, uneven arrivals and learnt targets."""
     fixed, known = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
     for mean, rate in product((0.90, TARGET), RATES):
@@ -171,9 +171,9 @@ def special_false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def watch_quietly(
-    report: Report,
+    report: DelayReport,
     name: str,
-    scores: Scores,
+    scores: SimulatedScores,
     mean: str,
     rate: int,
     *,
@@ -205,19 +205,19 @@ def draw_arrivals() -> Callable[[int], float]:
     return lambda number: float(gaps[number])
 
 
-def learn_targets(scores: Scores, count: int, runs: int, settings: Settings) -> Numbers:
+def learn_targets(scores: SimulatedScores, count: int, runs: int, settings: Settings) -> Numbers:
     """Return the target that the detector would learn from `count` scores, for every run."""
     rng = np.random.default_rng(5)
     targets = []
     for _run in range(runs):
         values = scores.drawn(rng, (count, 1))[0]
         total, power = float(values.sum()), float((values * values).sum())
-        tally = Tally(count=count, weight=count, total=total, squares=count, cross=total, power=power)
+        tally = WeightedTally(count=count, weight=count, total=total, squares=count, cross=total, power=power)
         targets.append(lower_bound(tally, settings.alpha * settings.reference_share))
     return np.array(targets)
 
 
-def edge_false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
+def edge_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield some of the cases that are exactly as rare as promised, with other seeds and more runs than elsewhere."""
     runs = MANY * report.runs
     watched = {"known": Settings(target=TARGET, lowest_probability=0.05), "not known": Settings(target=TARGET)}
@@ -242,7 +242,7 @@ def edge_false_alarms(report: Report) -> Iterator[tuple[str, ...]]:
 # Delays
 
 
-def drops(report: Report) -> Iterator[tuple[str, ...]]:
+def drops(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield the delays of alarms after a drop."""
     fixed, known = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
     for (kind, make), after, rate in product(KINDS.items(), (0.6, 0.7, 0.8), RATES):
@@ -258,11 +258,11 @@ def drops(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def drop(
-    report: Report,
+    report: DelayReport,
     kind: str,
     name: str,
-    before: Scores,
-    after: Scores,
+    before: SimulatedScores,
+    after: SimulatedScores,
     rate: int,
     *,
     settings: Settings,
@@ -288,7 +288,7 @@ def drop(
 # Clearing, versions, intervals
 
 
-def clearings(report: Report) -> Iterator[tuple[str, ...]]:
+def clearings(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield the delays from an alarm to its end, and the share of alarms that end too early."""
     settings, size = Settings(target=TARGET), report.size
     for kind, make in {"pass/fail": passes, "composite": composite}.items():
@@ -303,7 +303,7 @@ def clearings(report: Report) -> Iterator[tuple[str, ...]]:
             yield kind, f"{mean:.2f}", "–", "–", percent(share)
 
 
-def versions(report: Report) -> Iterator[tuple[str, ...]]:
+def versions(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield how often, and after how many scores, version A is reported to be worse than version B."""
     plain, known = VersionSettings(), VersionSettings(lowest_probability=0.05)
     margin = VersionSettings(margin=0.05)
@@ -331,7 +331,7 @@ def versions(report: Report) -> Iterator[tuple[str, ...]]:
         yield kind, f"{a.mean:.2f}", f"{b.mean:.2f}", f"{share_of_a:.0%}", percent(share), median
 
 
-def intervals(report: Report) -> Iterator[tuple[str, ...]]:
+def intervals(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield how often the interval is ever wrong, and its width beside that of an interval for one look."""
     cases = {
         "pass/fail 0.90": passes(0.9),
@@ -350,7 +350,7 @@ def intervals(report: Report) -> Iterator[tuple[str, ...]]:
 # The report
 
 
-def print_tables(report: Report) -> None:
+def print_tables(report: DelayReport) -> None:
     size = report.size
     runs, quiet_days = f"{size.runs:,} runs", f"{size.days:g} days without a drop"
     rivals = ("95 % interval", "1 h mean", "CUSUM")
@@ -392,7 +392,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help=f"default: {FULL.runs:,}, or {SHORT.runs} in the short form")
     options = parser.parse_args()
     size = SHORT if options.short else FULL
-    report = Report(replace(size, runs=options.runs or size.runs))
+    report = DelayReport(replace(size, runs=options.runs or size.runs))
     print_tables(report)
     if report.broken and not options.short:
         sys.exit(f"not as promised: {'; '.join(report.broken)}")

@@ -34,7 +34,7 @@ VOLUMES = (1_000, 2_000, 5_000, 20_000, 100_000)
 
 
 @dataclass
-class Tally:
+class CoverageTally:
     """Adds up days: estimated means and intervals beside the true means."""
 
     days: int = 0
@@ -75,7 +75,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class TrafficGroup:
     """The records of one day under one rule."""
 
     count: int
@@ -83,7 +83,7 @@ class Group:
     judged: Sums
 
     @classmethod
-    def draw(cls, rng: random.Random, count: int, bad_share: float, rate: float) -> "Group":
+    def draw(cls, rng: random.Random, count: int, bad_share: float, rate: float) -> "TrafficGroup":
         bad = draw_count(rng, count, bad_share)
         judged_bad, judged_good = draw_count(rng, bad, rate), draw_count(rng, count - bad, rate)
         judged = Sums.of(1.0, rate, times=judged_bad) + Sums.of(0.0, rate, times=judged_good)
@@ -100,7 +100,7 @@ def draw_count(rng: random.Random, count: int, rate: float) -> int:
     return drawn
 
 
-def estimates(risky: Group, rest: Group) -> Iterator[tuple[str, Estimate]]:
+def estimates(risky: TrafficGroup, rest: TrafficGroup) -> Iterator[tuple[str, Estimate]]:
     # The plain mean takes the judged records for a sample in which every record was equally likely.
     judged = risky.judged + rest.judged
     rate = judged.count / (risky.count + rest.count)
@@ -125,21 +125,21 @@ def textbook_interval(estimated: Estimate) -> tuple[float, float, float]:
     return estimated.mean, estimated.mean - half, estimated.mean + half
 
 
-def simulate(records: int, days: int = DAYS, seed: int = 1) -> dict[str, Tally]:
+def simulate(records: int, days: int = DAYS, seed: int = 1) -> dict[str, CoverageTally]:
     """Simulate days of one volume of traffic, and return a tally for each average."""
     rng = random.Random(seed)
-    tallies = {name: Tally() for name in (PLAIN, WALD, WEIGHTED, COMBINED)}
+    tallies = {name: CoverageTally() for name in (PLAIN, WALD, WEIGHTED, COMBINED)}
     for _day in range(days):
         count = draw_count(rng, records, RISKY_SHARE)
-        risky = Group.draw(rng, count, RISKY_BAD, RISKY_RATE)
-        rest = Group.draw(rng, records - count, REST_BAD, REST_RATE)
+        risky = TrafficGroup.draw(rng, count, RISKY_BAD, RISKY_RATE)
+        rest = TrafficGroup.draw(rng, records - count, REST_BAD, REST_RATE)
         true = (risky.bad + rest.bad) / records
         for name, estimated in estimates(risky, rest):
             tallies[name].add(true, *(textbook_interval(estimated) if name == WALD else interval(estimated)))
     return tallies
 
 
-def row(name: str, tally: Tally) -> tuple[str, ...]:
+def row(name: str, tally: CoverageTally) -> tuple[str, ...]:
     days = tally.days
     return (
         name,

@@ -46,7 +46,7 @@ SHORT = Timing(storm=2.5, storms_at_once=6, warm_up=2.5, outage=0.5, afterwards=
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
+class CallTally:
     answered_at: list[float] = field(default_factory=list)
     failed: int = 0
 
@@ -54,7 +54,7 @@ class Tally:
         return sum(start <= moment < end for moment in self.answered_at) / (end - start)
 
 
-async def keep_asking(flow: Flow, client: PlainClient, tally: Tally) -> None:
+async def keep_asking(flow: Flow, client: PlainClient, tally: CallTally) -> None:
     while True:
         try:
             await flow.call(client.ask, tokens=110, used=lambda _: 110, deadline=time.monotonic() + DEADLINE)
@@ -66,9 +66,9 @@ async def keep_asking(flow: Flow, client: PlainClient, tally: Tally) -> None:
 
 
 @contextlib.asynccontextmanager
-async def run_callers(script: Script) -> AsyncIterator[tuple[Flow, Tally]]:
+async def run_callers(script: Script) -> AsyncIterator[tuple[Flow, CallTally]]:
     """Keep all callers asking for the length of the `with` block."""
-    flow, client, tally = Flow(FlowLimits()), PlainClient(script), Tally()
+    flow, client, tally = Flow(FlowLimits()), PlainClient(script), CallTally()
     tasks = [asyncio.create_task(keep_asking(flow, client, tally)) for _ in range(CALLERS)]
     try:
         yield flow, tally

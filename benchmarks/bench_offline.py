@@ -23,7 +23,7 @@ from benchmarks.common import argument_parser, read_memory
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.reports import write_reports
 from stream.config.model import Config
-from stream.jobs.evaluate import Request, evaluate
+from stream.jobs.evaluate import EvaluateRequest, evaluate
 from stream.jobs.evaluate.run import cores
 
 SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (100,)
@@ -39,7 +39,7 @@ def write_rows(path: Path, count: int) -> None:
 def run_alone(path: str, folder: str) -> None:
     """Evaluate one file in this process, and print the measurements as JSON."""
     started = time.perf_counter()
-    outcome = evaluate(Config(), Request(file=path, folder=Path(folder)))
+    outcome = evaluate(Config(), EvaluateRequest(file=path, folder=Path(folder)))
     judged = time.perf_counter()
     memory = read_memory("VmHWM")
     write_reports(outcome.results, Path(folder))

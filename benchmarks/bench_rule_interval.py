@@ -22,7 +22,7 @@ from math import sqrt
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench_estimates import Tally, draw_count
+from benchmarks.bench_estimates import CoverageTally, draw_count
 from benchmarks.common import argument_parser
 from sinks.statistics.estimates import Sums, estimate, wilson
 
@@ -84,14 +84,16 @@ def intervals(day: Day) -> Iterator[tuple[str, float, float]]:
     yield "monitor", estimated.low, estimated.high
 
 
-def simulate(records: int, risky_share: float, days: int = DAYS, seed: int = 1) -> tuple[dict[str, Tally], float]:
+def simulate(
+    records: int, risky_share: float, days: int = DAYS, seed: int = 1
+) -> tuple[dict[str, CoverageTally], float]:
     """Simulate days of one volume of traffic; return a tally for each interval, and the mean effective sample size."""
-    rng, tallies, sizes = random.Random(seed), dict[str, Tally](), 0.0
+    rng, tallies, sizes = random.Random(seed), dict[str, CoverageTally](), 0.0
     for _day in range(days):
         day = draw_day(rng, records, risky_share)
         sizes += day.judged.records.weight**2 / day.judged.squares
         for name, low, high in intervals(day):
-            tallies.setdefault(name, Tally()).add(day.true_mean, day.judged.records.mean, low, high)
+            tallies.setdefault(name, CoverageTally()).add(day.true_mean, day.judged.records.mean, low, high)
     return tallies, sizes / days
 
 

@@ -31,11 +31,11 @@ from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from stream.config.model import Config
 from stream.sampler.stage import Sampler
 from stream.service.service import relax_collector
-from tests.parts.kafka_jars import KafkaBroker, why_unavailable
+from tests.parts.kafka import KafkaBroker, why_unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class LoadSize:
     """How often the readers take turns, and how many records they read; Faust, being slower, reads fewer."""
 
     rounds: int
@@ -43,9 +43,9 @@ class Size:
     faust_records: int
 
 
-FULL = Size(rounds=5, records=400_000, faust_records=20_000)
+FULL = LoadSize(rounds=5, records=400_000, faust_records=20_000)
 # More records than one batch, or the clock would start when all are read.
-SHORT = Size(rounds=1, records=25_000, faust_records=500)
+SHORT = LoadSize(rounds=1, records=25_000, faust_records=500)
 PARTITIONS = 4
 RATE = 0.05
 INTERACTIONS = ("rag.interactions", "rag.interactions.2")
@@ -190,7 +190,7 @@ def measure_faust(bootstrap: str, group: str, topic: str, *, records: int) -> Me
     return asyncio.run(run())
 
 
-KINDS: Mapping[str, Callable[[Size, str, str, str], Measurement]] = {
+KINDS: Mapping[str, Callable[[LoadSize, str, str, str], Measurement]] = {
     "bare consume()": lambda size, *where: measure(read_bare(*where), size.records),
     "bare, collector relaxed": lambda size, *where: measure(read_bare_relaxed(*where), size.records),
     "sampler, key only": lambda size, *where: measure(run_sampler(*where), size.records),
@@ -203,7 +203,7 @@ PAIR = "two samplers"
 LEAST_BY_KEY, LEAST_BY_BODY, LEAST_TIMES_FAUST, MOST_RSS = 0.7, 0.3, 20, 300
 
 
-def run_reader(size: Size, kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
+def run_reader(size: LoadSize, kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
     """Measure one reader in this process, and print the measurement as JSON."""
     os.sched_setaffinity(0, {int(core)})
     print(json.dumps(KINDS[kind](size, bootstrap, group, topic)), flush=True)
@@ -216,7 +216,7 @@ def run_reader(size: Size, kind: str, bootstrap: str, group: str, topic: str, co
 class Reader:
     """A reader in a process of its own, on one core."""
 
-    def __init__(self, kind: str, bootstrap: str, core: int, topic: str, size: Size) -> None:
+    def __init__(self, kind: str, bootstrap: str, core: int, topic: str, size: LoadSize) -> None:
         self._name = f"{kind} on {topic}"
         command = [sys.executable, __file__, "--child", kind, bootstrap, f"group-{uuid4().hex}", topic, str(core)]
         if size is SHORT:
@@ -231,7 +231,7 @@ class Reader:
         return measurement
 
 
-def run_round(bootstrap: str, cores: Sequence[int], size: Size) -> dict[str, Sequence[Measurement]]:
+def run_round(bootstrap: str, cores: Sequence[int], size: LoadSize) -> dict[str, Sequence[Measurement]]:
     """Measure every kind of reader alone, then two samplers at the same time."""
     measured: dict[str, Sequence[Measurement]] = {
         kind: [Reader(kind, bootstrap, cores[-1], INTERACTIONS[0], size).result()] for kind in KINDS
@@ -241,7 +241,7 @@ def run_round(bootstrap: str, cores: Sequence[int], size: Size) -> dict[str, Seq
     return {**measured, PAIR: [reader.result() for reader in pair]}
 
 
-def run_rounds(size: Size, cores: Sequence[int]) -> dict[str, list[Sequence[Measurement]]]:
+def run_rounds(size: LoadSize, cores: Sequence[int]) -> dict[str, list[Sequence[Measurement]]]:
     """Measure all rounds on one broker."""
     rounds: dict[str, list[Sequence[Measurement]]] = {kind: [] for kind in (*KINDS, PAIR)}
     with KafkaBroker(for_speed=size is FULL) as broker:

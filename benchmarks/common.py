@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 
 def argument_parser(description: str | None) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from stream.monitor.detection import Settings, Side, Tally, VersionSettings, interval
+from stream.monitor.detection import Settings, VersionSettings, VersionSide, WeightedTally, interval
 from stream.monitor.detection.evidence import DIVISION, ODDS
 from stream.monitor.detection.onset import ASKED, FOLLOWED
 
@@ -38,7 +38,7 @@ CUSUM_AIM, CUSUM_LIMIT = 0.814, 9.19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
+class SimulatedScores:
     """Ten thousand equally likely scores, and the probabilities with which their records were sampled."""
 
     values: Numbers
@@ -55,34 +55,34 @@ class Scores:
         return self.values[which], None if self.probabilities is None else self.probabilities[which]
 
 
-def passes(mean: float) -> Scores:
+def passes(mean: float) -> SimulatedScores:
     """Passes and fails."""
     return levels(1.0 - mean, 0.0, mean)
 
 
-def levels(bad: float, middling: float, good: float) -> Scores:
+def levels(bad: float, middling: float, good: float) -> SimulatedScores:
     """Scores of 0, a half and 1, as groundedness has."""
     counts = [round(SIZE * share) for share in (bad, middling, good)]
-    return Scores(values=np.repeat([0.0, 0.5, 1.0], counts))
+    return SimulatedScores(values=np.repeat([0.0, 0.5, 1.0], counts))
 
 
-def three_levels(mean: float) -> Scores:
+def three_levels(mean: float) -> SimulatedScores:
     """Scores of 0, a half and 1, where middling answers account for a quarter of the shortfall."""
     lost = 1.0 - mean
     return levels(0.75 * lost, 0.5 * lost, 1.0 - 1.25 * lost)
 
 
-def composite(mean: float) -> Scores:
+def composite(mean: float) -> SimulatedScores:
     """Scores like those of composites: anything in between, and crowded near the top."""
     drawn = np.sort(np.random.default_rng(7).beta(4.0, 0.9, SIZE))
     low, high = 0.01, 20.0
     for _halving in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if float(np.mean(drawn**middle)) > mean else (low, middle)
-    return Scores(values=drawn**low)
+    return SimulatedScores(values=drawn**low)
 
 
-def mixed(mean: float) -> Scores:
+def mixed(mean: float) -> SimulatedScores:
     """5 % of the traffic is risky, mostly bad and always judged; of the rest 5 % is judged.
 
     So half of the scores belong to risky traffic, and the plain mean of scores says little about all traffic.
@@ -91,7 +91,7 @@ def mixed(mean: float) -> Scores:
     others = SIZE - risky
     risky_good = round(0.45 * risky)
     good = math.ceil((mean * (risky + 20 * others) - risky_good) / 20)
-    return Scores(
+    return SimulatedScores(
         values=np.repeat([1.0, 0.0, 1.0, 0.0], [risky_good, risky - risky_good, good, others - good]),
         probabilities=np.repeat([1.0, 0.05], [risky, others]),
     )
@@ -224,7 +224,7 @@ class Silence:
 
 
 def quiet(
-    scores: Scores,
+    scores: SimulatedScores,
     rate: int,
     *,
     runs: int,
@@ -256,7 +256,7 @@ def quiet(
     return silences
 
 
-def stream(scores: Scores, rng: Generator, count: int, runs: int) -> Iterator[tuple[Numbers, Numbers | None]]:
+def stream(scores: SimulatedScores, rng: Generator, count: int, runs: int) -> Iterator[tuple[Numbers, Numbers | None]]:
     """Yield the next score of every run, `count` times."""
     chunk = 500
     for start in range(0, count, chunk):
@@ -306,8 +306,8 @@ class Follower:
 
 
 def dropping(
-    before: Scores,
-    after: Scores,
+    before: SimulatedScores,
+    after: SimulatedScores,
     rate: int,
     *,
     runs: int,
@@ -342,7 +342,7 @@ def dropping(
 # Clearing, versions, intervals
 
 
-def clearing(scores: Scores, rate: int, *, runs: int, seed: int, settings: Settings, most: int) -> Counts:
+def clearing(scores: SimulatedScores, rate: int, *, runs: int, seed: int, settings: Settings, most: int) -> Counts:
     """Return the scores from an alarm to its end, if all scores after the alarm are like these."""
     rng = np.random.default_rng(seed)
     assert settings.target is not None
@@ -361,19 +361,19 @@ class Pairing:
 
     settings: VersionSettings
     runs: int
-    sums: dict[Side, list[Numbers]] = field(init=False)
+    sums: dict[VersionSide, list[Numbers]] = field(init=False)
     bettor: Bettor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sums = {side: [np.zeros(self.runs) for _sum in range(3)] for side in Side}
+        self.sums = {side: [np.zeros(self.runs) for _sum in range(3)] for side in VersionSide}
         self.bettor = Bettor((1.0 - self.settings.margin) / 2.0, self.runs)
         self.bettor.start(1.0)
 
     def step(self, is_a: Flags, scores: Numbers, weights: Numbers | float = 1.0) -> Flags:
-        for side, belongs in ((Side.A, is_a), (Side.B, ~is_a)):
+        for side, belongs in ((VersionSide.A, is_a), (VersionSide.B, ~is_a)):
             for number, part in enumerate((1.0, weights, weights * scores)):
                 self.sums[side][number] += np.where(belongs, part, 0.0)
-        a, b = self.sums[Side.A], self.sums[Side.B]
+        a, b = self.sums[VersionSide.A], self.sums[VersionSide.B]
         paired = (a[0] > 0.0) & (b[0] > 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             weight = a[1] / a[0] * (b[1] / b[0])
@@ -386,7 +386,14 @@ class Pairing:
 
 
 def comparing(
-    a: Scores, b: Scores, *, share_of_a: float, runs: int, seed: int, settings: VersionSettings, most: int
+    a: SimulatedScores,
+    b: SimulatedScores,
+    *,
+    share_of_a: float,
+    runs: int,
+    seed: int,
+    settings: VersionSettings,
+    most: int,
 ) -> Counts:
     """Return the scores of both versions until A turns out to be worse."""
     rng = np.random.default_rng(seed)
@@ -406,14 +413,16 @@ def comparing(
     return delays
 
 
-def covering(scores: Scores, *, runs: int, seed: int, miss: float = 0.05, most: int = 1_000) -> tuple[float, float]:
+def covering(
+    scores: SimulatedScores, *, runs: int, seed: int, miss: float = 0.05, most: int = 1_000
+) -> tuple[float, float]:
     """Return the share of runs whose interval is wrong at any of a dozen looks, and its mean width at the last."""
     rng = np.random.default_rng(seed)
     looks = set(np.unique(np.geomspace(10, most, 12).astype(int)).tolist())
     missed, width = 0, 0.0
     for _run in range(runs):
         values, probabilities = scores.drawn(rng, (most, 1))
-        tally, is_missed = Tally(), False
+        tally, is_missed = WeightedTally(), False
         for number in range(most):
             weight = 1.0 if probabilities is None else 0.05 / float(probabilities[number, 0])
             tally = tally.plus(float(values[number, 0]), weight)

@@ -11,7 +11,7 @@ TAG = "streamjury"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PanelGroup:
     """A titled part of a dashboard; its panels fill the grid from left to right."""
 
     title: str
@@ -27,7 +27,7 @@ class Board:
     description: str
     variables: Sequence[Builder[model.VariableModel]]
     top: Sequence[Panel]
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[PanelGroup] = field(default_factory=tuple)
     span: str = "now-6h"
 
     @property

@@ -40,7 +40,7 @@ _P = TypeVar("_P", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel, he
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class PanelText:
     """What every panel says of itself: title, description, unit, and the alerts whose runbooks it links to."""
 
     title: str
@@ -65,7 +65,7 @@ def query(expr: str, legend: str = "", *, ref: str = "A", exemplar: bool = False
     return target.exemplar(True) if exemplar else target
 
 
-def _described(panel: _P, text: Text, targets: Sequence[prometheus.Dataquery]) -> _P:
+def _described(panel: _P, text: PanelText, targets: Sequence[prometheus.Dataquery]) -> _P:
     panel.title(text.title).description(text.description).unit(text.unit).datasource(PROMETHEUS)
     panel.links([_runbook(alert) for alert in text.runbooks])
     for target in targets:
@@ -102,7 +102,7 @@ def _last() -> common.ReduceDataOptions:
 
 
 def number(
-    text: Text, expr: str, *, steps: Sequence[Step] = ((None, BLUE),), decimals: int | None = None, width: int = 4
+    text: PanelText, expr: str, *, steps: Sequence[Step] = ((None, BLUE),), decimals: int | None = None, width: int = 4
 ) -> stat.Panel:
     """One figure with its recent course behind it."""
     panel = _described(stat.Panel(), text, [query(expr)]).reduce_options(_last()).thresholds(_steps(steps))
@@ -112,7 +112,7 @@ def number(
 
 
 def lines(
-    text: Text,
+    text: PanelText,
     targets: Sequence[prometheus.Dataquery],
     *,
     limit: Step | None = None,
@@ -153,14 +153,14 @@ def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
     )
 
 
-def scores(text: Text, targets: Sequence[prometheus.Dataquery], *, width: int = 12) -> timeseries.Panel:
+def scores(text: PanelText, targets: Sequence[prometheus.Dataquery], *, width: int = 12) -> timeseries.Panel:
     """Lines of scores; the axis reaches up to 1, and down to 0 only when a score is that low."""
     panel = lines(text, targets, bounds=(None, 1), width=width)
     return panel.axis_soft_min(0.4).fill_opacity(0).decimals(3)
 
 
 def band(
-    text: Text, *, mean: str, low: str, high: str, colour: str = BLUE, width: int = 12, height: int = 8
+    text: PanelText, *, mean: str, low: str, high: str, colour: str = BLUE, width: int = 12, height: int = 8
 ) -> timeseries.Panel:
     """A mean with its interval as a band."""
     targets = [query(mean, "mean"), query(low, "low", ref="B"), query(high, "high", ref="C")]
@@ -178,7 +178,7 @@ def _edge(name: str) -> list[model.DynamicConfigValue]:
 
 
 def stacked(
-    text: Text,
+    text: PanelText,
     targets: Sequence[prometheus.Dataquery],
     *,
     colours: Mapping[str, str] | None = None,
@@ -190,7 +190,7 @@ def stacked(
 
 
 def gauges(
-    text: Text,
+    text: PanelText,
     targets: Sequence[prometheus.Dataquery],
     *,
     steps: Sequence[Step] = ((None, BLUE),),
@@ -208,7 +208,7 @@ def gauges(
     return panel if high is None else panel.max(high)
 
 
-def heat(text: Text, target: prometheus.Dataquery, *, width: int = 12) -> heatmap.Panel:
+def heat(text: PanelText, target: prometheus.Dataquery, *, width: int = 12) -> heatmap.Panel:
     """The distribution of a histogram over time."""
     panel = _described(heatmap.Panel(), text, [target.format(PromQueryFormat.HEATMAP)]).height(8).span(width)
     scheme = heatmap.HeatmapColorOptions().mode(heatmap_kinds.HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
@@ -217,7 +217,7 @@ def heat(text: Text, target: prometheus.Dataquery, *, width: int = 12) -> heatma
 
 
 def states(
-    text: Text, target: prometheus.Dataquery, names: Mapping[str, tuple[str, str]], *, width: int = 12
+    text: PanelText, target: prometheus.Dataquery, names: Mapping[str, tuple[str, str]], *, width: int = 12
 ) -> statetimeline.Panel:
     """One strip for each series; the names say what each value is called and how it is coloured."""
     options = {value: model.ValueMappingResult(text=name, color=colour) for value, (name, colour) in names.items()}
@@ -229,7 +229,7 @@ def states(
 
 
 def rows(
-    text: Text,
+    text: PanelText,
     keys: Mapping[str, str],
     columns: Sequence[Column],
     *,

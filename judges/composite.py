@@ -35,7 +35,7 @@ QUESTIONABLE_WEIGHT = 1.5
 MAX_RAW = 1e9
 
 
-class Finding(Protocol):
+class CriterionFinding(Protocol):
     """What was found on one criterion, by a judge (`JudgeVerdict`) or by a panel (`Dimension`)."""
 
     @property
@@ -99,7 +99,7 @@ class Item:
             "normalize": self.normalize,
         }
 
-    def part(self, finding: Finding | None) -> float | None:
+    def part(self, finding: CriterionFinding | None) -> float | None:
         """What a finding counts in the mean; None where there is no verdict."""
         if self.target_option is not None:
             won = self.winner(finding)
@@ -111,7 +111,7 @@ class Item:
             return float(score > self.threshold)
         return score if self.normalize else self._raw(score)
 
-    def met(self, finding: Finding | None) -> bool | None:
+    def met(self, finding: CriterionFinding | None) -> bool | None:
         """Whether a finding is good enough for a required criterion; None where there is no verdict."""
         if self.target_option is not None or self.threshold is not None:
             part = self.part(finding)
@@ -122,7 +122,7 @@ class Item:
         won = self.winner(finding)
         return None if won is None else won.value == self.criterion.worst_first[-1].value
 
-    def winner(self, finding: Finding | None) -> Choice | None:
+    def winner(self, finding: CriterionFinding | None) -> Choice | None:
         """The choice that won; None without a verdict, and for a range."""
         if finding is None or finding.status is not Status.SCORED:
             return None
@@ -189,7 +189,7 @@ class MultiResult:
     failed: tuple[str, ...]
     """Required criteria that were judged and not met."""
 
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, CriterionFinding]
     """What was found, by criterion: verdicts of a judge, or dimensions of a panel with its judges' verdicts."""
 
     @property
@@ -276,7 +276,7 @@ class MultiCriteria:
         return Safety(level=level, status=SafetyStatus.SAFE if best else SafetyStatus.QUESTIONABLE)
 
     def compose(
-        self, findings: Mapping[str, Finding | None], *, safety: Choice | EllipsisType | None = ...
+        self, findings: Mapping[str, CriterionFinding | None], *, safety: Choice | EllipsisType | None = ...
     ) -> MultiResult:
         """One result from what was found; None and a missing key stand for no verdict.
 
@@ -335,7 +335,7 @@ class MultiCriteria:
             return safety_choice(self.criteria[self.safety], finding, vote)
         return self._safety_winner(found)
 
-    def _safety_winner(self, found: Mapping[str, Finding]) -> Choice | None:
+    def _safety_winner(self, found: Mapping[str, CriterionFinding]) -> Choice | None:
         return None if self.safety is None else self.items[self.safety].winner(found.get(self.safety))
 
     def _decide(
@@ -426,7 +426,7 @@ def _given(criterion: Criterion, level: int | None) -> Dimension | None:
     return Dimension(status=Status.SCORED, score=criterion.normalise(level), level=level, value=level)
 
 
-def _score(finding: Finding | None) -> float | None:
+def _score(finding: CriterionFinding | None) -> float | None:
     """The score of what was scored. A finding need not be of our making, and none may bring in NaN."""
     if finding is None or finding.status is not _SCORED or finding.score is None:
         return None
@@ -443,7 +443,7 @@ def _fields_shown(criterion: Criterion) -> float:
     return math.inf if criterion.context is None else len(criterion.context)
 
 
-def _explanations(finding: Finding) -> Iterator[str]:
+def _explanations(finding: CriterionFinding) -> Iterator[str]:
     verdicts = finding.judges if isinstance(finding, Dimension) else (finding,)
     return (each.explanation for each in verdicts if isinstance(each, JudgeVerdict) and each.explanation)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
 from judges.panel import Panel, Vote, safety_choice
-from judges.runtime.conditions import current_thrift
+from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import (
     Dimension,
     Evaluation,
@@ -126,7 +126,7 @@ class Evaluator:
             dimensions=dimensions,
             composite=self._multi.compose(dimensions, safety=choice).composite,
             truncated=submission.truncated,
-            savings=current_thrift().names,
+            savings=current_conditions().savings.names,
             cost_usd=sum(costs) if costs else None,
             latency_ms=latency_ms,
         )

@@ -64,6 +64,6 @@ def unscored_reason(evaluation: Evaluation) -> Unscored | None:
     return Unscored.INSUFFICIENT if missing else Unscored.NOT_APPLICABLE
 
 
-def may_be_mended(reason: Unscored | None) -> bool:
+def is_retryable(reason: Unscored | None) -> bool:
     """Whether judges that could not be reached may be reached later."""
     return reason in _TRANSIENT.values()

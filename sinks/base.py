@@ -93,7 +93,7 @@ class Outcome(StrEnum):
 log = logging.getLogger(__name__)
 
 
-def feed(sinks: Iterable[Sink[Evaluation]], evaluation: Evaluation) -> None:
+def write_all(sinks: Iterable[Sink[Evaluation]], evaluation: Evaluation) -> None:
     """A sink that raises is told of in the log; the others are told of the evaluation all the same."""
     for sink in sinks:
         try:

@@ -1,7 +1,7 @@
 """The Judges dashboard: whether the judges answer, agree, stay consistent, and what they cost."""
 
 from dashboards import variables
-from dashboards.layout import Board, Section
+from dashboards.layout import Board, PanelGroup
 from dashboards.panels import (
     BLUE,
     COUNT,
@@ -17,7 +17,7 @@ from dashboards.panels import (
     USD,
     Column,
     Panel,
-    Text,
+    PanelText,
     dashed,
     lines,
     number,
@@ -44,25 +44,25 @@ def board() -> Board:
         variables=[variables.judge(), variables.criterion(), variables.window("15m")],
         top=[verdicts(), failed_now(), paused_now(), agreement_now(), slow_now(), cost_now()],
         sections=[
-            Section(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
-            Section(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
-            Section(title="Canaries", panels=[stability(), drift()]),
-            Section(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
-            Section(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
-            Section(title="Texts that steer, and what judges are not shown", panels=[suspect(), redactions()]),
-            Section(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
-            Section(title="Who judges", panels=[evaluators()]),
+            PanelGroup(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
+            PanelGroup(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
+            PanelGroup(title="Canaries", panels=[stability(), drift()]),
+            PanelGroup(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
+            PanelGroup(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
+            PanelGroup(title="Texts that steer, and what judges are not shown", panels=[suspect(), redactions()]),
+            PanelGroup(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
+            PanelGroup(title="Who judges", panels=[evaluators()]),
         ],
     )
 
 
 def verdicts() -> Panel:
-    text = Text(title="Verdicts", description="Verdicts of judges per second, over the window.", unit=PER_SECOND)
+    text = PanelText(title="Verdicts", description="Verdicts of judges per second, over the window.", unit=PER_SECOND)
     return number(text, rate(names.JUDGE_VERDICTS, _VERDICTS), decimals=1)
 
 
 def failed_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Failed verdicts",
         description="Share of verdicts that were not to be had, came too late or could not be read, over the window.",
         unit=SHARE,
@@ -73,7 +73,7 @@ def failed_now() -> Panel:
 
 
 def paused_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Judges paused",
         description="Judges that are not asked because their endpoint refuses us, as any worker sees it.",
         unit=COUNT,
@@ -84,7 +84,7 @@ def paused_now() -> Panel:
 
 
 def agreement_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Agreement",
         description="Share of pairs of judges that agree, over the window and the chosen criteria.",
         unit=SHARE,
@@ -97,7 +97,7 @@ def agreement_now() -> Panel:
 
 
 def slow_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Verdict time, p95",
         description="19 of 20 verdicts came within this time, over the window.",
         unit=SECONDS,
@@ -107,7 +107,7 @@ def slow_now() -> Panel:
 
 
 def cost_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Cost of the last day",
         description="What the judges cost in the last day, where `judges.panel[].price` is set.",
         unit=USD,
@@ -117,7 +117,7 @@ def cost_now() -> Panel:
 
 
 def failed() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Failed verdicts by judge, last hour",
         description="Share of a judge's verdicts that were not to be had, came too late or could not be read. The "
         "alert's limit is dashed.",
@@ -129,7 +129,7 @@ def failed() -> Panel:
 
 
 def reasons() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Verdicts without a score, by reason",
         description="Verdicts per second over the window that should have a score and have none. Failures of the judge "
         "are judge_unavailable, timeout and invalid_output; the rest is due to the record.",
@@ -141,7 +141,7 @@ def reasons() -> Panel:
 
 
 def dimensions() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Dimensions without a score, by reason",
         description="What the panel as a whole could not score, per second over the window, in published evaluations "
         "of all judges.",
@@ -153,7 +153,7 @@ def dimensions() -> Panel:
 
 
 def paused() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Asked or paused",
         description="A judge is paused while its endpoint refuses us; the rest of the panel goes on.",
         unit=COUNT,
@@ -164,7 +164,7 @@ def paused() -> Panel:
 
 
 def samples() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Single answers of models, by outcome",
         description="A verdict may ask a model several times: valid, invalid and failed answers per second, and those "
         "that were not needed any more.",
@@ -177,7 +177,7 @@ def samples() -> Panel:
 
 
 def agreement() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Agreement by criterion, last hour",
         description="Share of pairs of judges that agree. Below the dashed line the panel disagrees too much.",
         unit=SHARE,
@@ -188,7 +188,7 @@ def agreement() -> Panel:
 
 
 def spread() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Spread of scores within a panel",
         description="Mean distance of the highest and the lowest judge's score, over the window.",
         unit=SCORE,
@@ -202,7 +202,7 @@ def spread() -> Panel:
 
 
 def votes() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Effective votes",
         description="How many independent judges the panel is worth; judges that err together count for less.",
         unit=SCORE,
@@ -213,7 +213,7 @@ def votes() -> Panel:
 
 
 def flips() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Position flips by judge",
         description="Share of checks in which a judge changed its mind when the order of the choices was reversed.",
         unit=SHARE,
@@ -227,7 +227,7 @@ def flips() -> Panel:
 
 
 def stability() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Canaries that get the same verdict again",
         description="Interval of their share, by dimension: upper end solid, lower end dashed. Judges that have not "
         "changed keep it at `detection.canaries.stability`.",
@@ -242,7 +242,7 @@ def stability() -> Panel:
 
 
 def drift() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Evidence that the judges have changed, less what an alarm takes",
         description="Natural logarithms; at 0 the alarm is raised. While there is an alarm, evidence that the verdicts "
         "are steady again; at 0 it is cleared.",
@@ -258,7 +258,7 @@ def _of_canaries(name: str) -> str:
 
 
 def verdict_seconds() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Verdict time by judge",
         description="Median (dashed) and 95 % quantile of the time of one verdict, over the window.",
         unit=SECONDS,
@@ -272,7 +272,7 @@ def verdict_seconds() -> Panel:
 
 
 def evaluation_seconds() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Evaluation time",
         description="Quantiles of the time that a whole evaluation took, over the window. Exemplars lead to traces.",
         unit=SECONDS,
@@ -286,7 +286,7 @@ def evaluation_seconds() -> Panel:
 
 
 def tokens() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Tokens",
         description="Tokens per second by judge and kind, over the window.",
         unit=PER_SECOND,
@@ -297,7 +297,7 @@ def tokens() -> Panel:
 
 
 def cost() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Cost per hour",
         description="What each judge would cost in an hour at the pace of the window.",
         unit=USD,
@@ -308,7 +308,7 @@ def cost() -> Panel:
 
 
 def budget() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Budget of the day left",
         description="Share of `alerts.cost_per_day_usd` that is left; empty unless that is set. It limits nothing.",
         unit=SHARE,
@@ -318,7 +318,7 @@ def budget() -> Panel:
 
 
 def budgets() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Budgets left, by app and window",
         description="Share of the running hour's and day's `budgets` that is left, all workers together; empty unless "
         "there are any. Near the dashed line calls are refused, save those of the safety lane, at the default "
@@ -331,7 +331,7 @@ def budgets() -> Panel:
 
 
 def refused() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Calls refused for lack of money",
         description="Calls per second over the window that were not made because a budget was used up; empty unless "
         "there are `budgets`.",
@@ -342,7 +342,7 @@ def refused() -> Panel:
 
 
 def suspect() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Suspect verdicts by judge",
         description="Verdicts over the window whose completion repeats instructions, or a verdict, that stand in the "
         "judged text: a text may have steered the judge.",
@@ -353,7 +353,7 @@ def suspect() -> Panel:
 
 
 def redactions() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Values kept from endpoints, by kind",
         description="E-mail addresses, keys and the like per second over the window that a placeholder stood for in "
         "what judges' endpoints were sent; each once for a verdict, of all judges.",
@@ -363,7 +363,7 @@ def redactions() -> Panel:
 
 
 def saved() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Answers not asked for",
         description="Samples per second that were saved because the outcome was decided, by criterion.",
         unit=PER_SECOND,
@@ -373,7 +373,7 @@ def saved() -> Panel:
 
 
 def paths() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Ways through the cascade",
         description="Findings per second of the first judges alone, or of the full panel and why.",
         unit=PER_SECOND,
@@ -382,7 +382,7 @@ def paths() -> Panel:
 
 
 def cached() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Verdicts from the cache",
         description="Share of a judge's verdicts that were taken from its cache, over the window.",
         unit=SHARE,
@@ -393,7 +393,7 @@ def cached() -> Panel:
 
 
 def again() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Repairs and retries",
         description="Answers per second that were asked for again, because they could not be read or did not come.",
         unit=PER_SECOND,
@@ -408,7 +408,7 @@ def again() -> Panel:
 
 
 def evaluators() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Evaluator fingerprints",
         description="Who judges now: judges, prompts and criteria are in the fingerprint. More than one means "
         "that workers run different configurations.",

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dashboards import variables
-from dashboards.layout import Board, Section
+from dashboards.layout import Board, PanelGroup
 from dashboards.panels import (
     COUNT,
     GREEN,
@@ -14,7 +14,7 @@ from dashboards.panels import (
     YELLOW,
     Column,
     Panel,
-    Text,
+    PanelText,
     dashed,
     gauges,
     lines,
@@ -33,7 +33,7 @@ _FIRING = 'ALERTS{alertname=~"Streamjury.*",alertstate="firing"}'
 _TIMES = "×"
 
 
-class BurnPair(NamedTuple):
+class BurnWindows(NamedTuple):
     """Two windows and the burn rate above which, in both of them, the alert of that severity fires."""
 
     limit: float
@@ -43,10 +43,10 @@ class BurnPair(NamedTuple):
 
 
 BURN_PAIRS = (
-    BurnPair(14.4, "1h", "5m", "page"),
-    BurnPair(6.0, "6h", "30m", "page"),
-    BurnPair(3.0, "1d", "2h", "ticket"),
-    BurnPair(1.0, "3d", "6h", "ticket"),
+    BurnWindows(14.4, "1h", "5m", "page"),
+    BurnWindows(6.0, "6h", "30m", "page"),
+    BurnWindows(3.0, "1d", "2h", "ticket"),
+    BurnWindows(1.0, "3d", "6h", "ticket"),
 )
 
 
@@ -58,20 +58,20 @@ def board() -> Board:
         variables=[variables.app(), variables.window("1h")],
         top=[budget_now(), burn_now(), bad_now(), firing_now(), paging_now(), effective_now()],
         sections=[
-            Section(
+            PanelGroup(
                 title="Burn rates: an alert fires when both windows of a pair are above its limit",
                 panels=[fast_burn(), burn_of_hours(), burn_of_a_day(), slow_burn()],
             ),
-            Section(title="Error budget", panels=[budget(), bad(), bad_by_model()]),
-            Section(title="Objectives", panels=[objectives(), budgets()]),
-            Section(title="Alerts", panels=[firing(), fired()]),
+            PanelGroup(title="Error budget", panels=[budget(), bad(), bad_by_model()]),
+            PanelGroup(title="Objectives", panels=[objectives(), budgets()]),
+            PanelGroup(title="Alerts", panels=[firing(), fired()]),
         ],
         span="now-24h",
     )
 
 
 def budget_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Least budget left",
         description="Share of the error budget left of the app that has least; negative when it is overspent.",
         unit=SHARE,
@@ -82,7 +82,7 @@ def budget_now() -> Panel:
 
 
 def burn_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Highest burn rate, 1 h",
         description="How many times faster than allowed the app that is worst spends its budget.",
         unit=f"suffix:{_TIMES}",
@@ -92,7 +92,7 @@ def burn_now() -> Panel:
 
 
 def bad_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Bad interactions, 1 h",
         description="Weighted share of interactions below the good score, of the app that is worst.",
         unit=SHARE,
@@ -103,18 +103,18 @@ def bad_now() -> Panel:
 
 
 def firing_now() -> Panel:
-    text = Text(title="Alerts firing", description="Alerts of Streamjury that fire now, of all apps.", unit=COUNT)
+    text = PanelText(title="Alerts firing", description="Alerts of Streamjury that fire now, of all apps.", unit=COUNT)
     return number(text, f"count({_FIRING}) or vector(0)", steps=((None, GREEN), (1, ORANGE)), decimals=0)
 
 
 def paging_now() -> Panel:
-    text = Text(title="Pages firing", description="Of these, those that wake somebody up.", unit=COUNT)
+    text = PanelText(title="Pages firing", description="Of these, those that wake somebody up.", unit=COUNT)
     paging = _FIRING.replace("}", ',severity="page"}')
     return number(text, f"count({paging}) or vector(0)", steps=((None, GREEN), (1, RED)), decimals=0)
 
 
 def effective_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Smallest sample, 1 h",
         description="Effective sample size of the app that has least; below 30 the fast alerts wait.",
         unit=COUNT,
@@ -123,9 +123,9 @@ def effective_now() -> Panel:
     return number(text, expr, steps=((None, ORANGE), (30, GREEN)), decimals=0)
 
 
-def _burn(pair: BurnPair) -> Panel:
+def _burn(pair: BurnWindows) -> Panel:
     limit, long, short, severity = pair
-    text = Text(
+    text = PanelText(
         title=f"{long} and {short}: {severity} at {limit:g}{_TIMES}",
         description=f"Burn rate over {long} (solid) and {short} (dashed). At 1{_TIMES} the budget lasts exactly its "
         "period. With `alerts.time_scale` the windows are shorter than their names.",
@@ -157,7 +157,7 @@ def slow_burn() -> Panel:
 
 
 def budget() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Budget left over time",
         description="Share of the error budget of the objective's period that is left.",
         unit=SHARE,
@@ -168,7 +168,7 @@ def budget() -> Panel:
 
 
 def bad() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Bad interactions and what is allowed",
         description="Weighted share of interactions below the good score over one hour; dashed is the share that the "
         "target of the app allows.",
@@ -183,7 +183,7 @@ def bad() -> Panel:
 
 
 def bad_by_model() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Bad interactions by answering model",
         description="The same over the window, by model. One line unless `metrics.labels` has `model`.",
         unit=SHARE,
@@ -197,7 +197,7 @@ def bad_by_model() -> Panel:
 
 
 def objectives() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Objectives by app",
         description="What is asked of each app and where it stands.",
         unit=SHARE,
@@ -219,7 +219,7 @@ def objectives() -> Panel:
 
 
 def budgets() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Budget left by app",
         description="Share of the error budget left now.",
         unit=SHARE,
@@ -230,7 +230,7 @@ def budgets() -> Panel:
 
 
 def firing() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Firing now",
         description="Every alert of Streamjury that fires; its runbook is named like it.",
         unit=COUNT,
@@ -241,7 +241,7 @@ def firing() -> Panel:
 
 
 def fired() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Alerts over time",
         description="When each alert fired, by app.",
         unit=COUNT,

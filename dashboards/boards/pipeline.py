@@ -1,7 +1,7 @@
 """The Pipeline dashboard: what became of every record, how far each stage is behind, and what was lost."""
 
 from dashboards import variables
-from dashboards.layout import Board, Section
+from dashboards.layout import Board, PanelGroup
 from dashboards.panels import (
     BLUE,
     COUNT,
@@ -12,7 +12,7 @@ from dashboards.panels import (
     RED,
     SHARE,
     Panel,
-    Text,
+    PanelText,
     gauges,
     lines,
     number,
@@ -37,10 +37,10 @@ def board() -> Board:
         variables=[variables.app(names.SAMPLING), variables.window("5m")],
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
-            Section(title="Funnel", panels=[funnel(), outcomes()]),
-            Section(title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets()]),
-            Section(title="Not judged", panels=[dead_letters(), unscored()]),
-            Section(title="Sampling", panels=[rules(), sampled_by_app()]),
+            PanelGroup(title="Funnel", panels=[funnel(), outcomes()]),
+            PanelGroup(title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets()]),
+            PanelGroup(title="Not judged", panels=[dead_letters(), unscored()]),
+            PanelGroup(title="Sampling", panels=[rules(), sampled_by_app()]),
         ],
     )
 
@@ -50,18 +50,20 @@ def _of(stage: str, outcome: str) -> str:
 
 
 def read() -> Panel:
-    text = Text(title="Read", description="Interactions that the sampler read per second.", unit=PER_SECOND)
+    text = PanelText(title="Read", description="Interactions that the sampler read per second.", unit=PER_SECOND)
     return number(text, rate(_RECORDS, _of("sampler", "consumed")), decimals=1)
 
 
 def chosen() -> Panel:
-    text = Text(title="Chosen", description="Share of the interactions read that were chosen to be judged.", unit=SHARE)
+    text = PanelText(
+        title="Chosen", description="Share of the interactions read that were chosen to be judged.", unit=SHARE
+    )
     part, whole = (increase(_RECORDS, _of("sampler", outcome)) for outcome in ("sampled", "consumed"))
     return number(text, share(part, whole), decimals=1)
 
 
 def judged() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Judged",
         description="Interactions per second that left a worker, scored or not.",
         unit=PER_SECOND,
@@ -71,7 +73,7 @@ def judged() -> Panel:
 
 
 def waiting() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Waiting",
         description="Records that no stage has read yet, the sum over all stages.",
         unit=COUNT,
@@ -82,7 +84,7 @@ def waiting() -> Panel:
 
 
 def parked_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Parked",
         description="Records whose judges could not be reached in time; they are judged again.",
         unit=COUNT,
@@ -92,7 +94,7 @@ def parked_now() -> Panel:
 
 
 def lost() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Dead letters",
         description="Records within the window that went to the dead-letter topic.",
         unit=COUNT,
@@ -103,7 +105,7 @@ def lost() -> Panel:
 
 
 def funnel() -> Panel:
-    text = Text(
+    text = PanelText(
         title="From the firehose to the monitor",
         description="Records within the window that reached each step. The monitor sees each evaluation once.",
         unit=COUNT,
@@ -124,7 +126,7 @@ def funnel() -> Panel:
 
 
 def outcomes() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Records by stage and outcome",
         description="What became of the records of each stage, per second over five minutes.",
         unit=PER_SECOND,
@@ -135,7 +137,7 @@ def outcomes() -> Panel:
 
 
 def throughput() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Records read by stage",
         description="Records that each stage read per second, over the window.",
         unit=PER_SECOND,
@@ -146,7 +148,7 @@ def throughput() -> Panel:
 
 
 def lag() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Lag by stage",
         description="Records that wait to be read by a stage. The alert's limit is dashed.",
         unit=COUNT,
@@ -157,7 +159,7 @@ def lag() -> Panel:
 
 
 def in_flight() -> Panel:
-    text = Text(
+    text = PanelText(
         title="In flight and parked",
         description="Records that workers judge now, and those that wait to be judged again.",
         unit=COUNT,
@@ -168,7 +170,7 @@ def in_flight() -> Panel:
 
 
 def targets() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Processes scraped",
         description="Whether Prometheus reaches the metrics of each process.",
         unit=COUNT,
@@ -179,7 +181,7 @@ def targets() -> Panel:
 
 
 def dead_letters() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Dead letters by stage and reason",
         description="Records within the window before each point that could not be processed and were put aside.",
         unit=COUNT,
@@ -190,7 +192,7 @@ def dead_letters() -> Panel:
 
 
 def unscored() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Without a composite, by reason",
         description="Evaluations within the window before each point that have no composite score.",
         unit=COUNT,
@@ -201,7 +203,7 @@ def unscored() -> Panel:
 
 
 def rules() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Decisions by sampling rule",
         description="Records per second by the rule that decided, and what it decided, for the chosen apps.",
         unit=PER_SECOND,
@@ -211,7 +213,7 @@ def rules() -> Panel:
 
 
 def sampled_by_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Share chosen by app",
         description="Share of an app's interactions that were chosen to be judged. A rule that does not read the app "
         "leaves it unknown.",

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dashboards import variables
-from dashboards.layout import Board, Section
+from dashboards.layout import Board, PanelGroup
 from dashboards.panels import (
     BLUE,
     COUNT,
@@ -15,7 +15,7 @@ from dashboards.panels import (
     SHARE,
     Column,
     Panel,
-    Text,
+    PanelText,
     band,
     coloured,
     dashed,
@@ -51,18 +51,18 @@ def board() -> Board:
         ],
         top=[composite_now(), lowest_dimension(), good_share(), effective_now(), coverage_now(), judged()],
         sections=[
-            Section(title="Scores", panels=[composite(), composite_by_app(), by_dimension(), by_model()]),
-            Section(title="Each dimension with its interval", panels=[each_dimension()]),
-            Section(title="Each app with its interval", panels=[each_app()]),
-            Section(title="Where it is worst", panels=[worst(), last_day()]),
-            Section(title="Drops", panels=[evidence(), bounds(), watched(), announced(), versions()]),
-            Section(title="What the estimates rest on", panels=[distribution(), effective(), coverage()]),
+            PanelGroup(title="Scores", panels=[composite(), composite_by_app(), by_dimension(), by_model()]),
+            PanelGroup(title="Each dimension with its interval", panels=[each_dimension()]),
+            PanelGroup(title="Each app with its interval", panels=[each_app()]),
+            PanelGroup(title="Where it is worst", panels=[worst(), last_day()]),
+            PanelGroup(title="Drops", panels=[evidence(), bounds(), watched(), announced(), versions()]),
+            PanelGroup(title="What the estimates rest on", panels=[distribution(), effective(), coverage()]),
         ],
     )
 
 
 def composite_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Composite score",
         description="Weighted mean of the composite over the window and the chosen apps, as if all traffic was judged.",
         unit=SCORE,
@@ -72,7 +72,7 @@ def composite_now() -> Panel:
 
 
 def lowest_dimension() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Lowest dimension",
         description="The weighted mean of the dimension that is lowest over the window.",
         unit=SCORE,
@@ -82,7 +82,7 @@ def lowest_dimension() -> Panel:
 
 
 def good_share() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Good interactions",
         description="Weighted share of interactions whose composite reached the objective's good score.",
         unit=SHARE,
@@ -94,7 +94,7 @@ def good_share() -> Panel:
 
 
 def effective_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Effective sample size",
         description="Equally weighted judgements that the composite is worth (Kish); unequal weights cost precision.",
         unit=COUNT,
@@ -103,7 +103,7 @@ def effective_now() -> Panel:
 
 
 def coverage_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Coverage",
         description="Weighted share of the chosen traffic that could be scored; the rest had no valid verdict.",
         unit=SHARE,
@@ -113,13 +113,15 @@ def coverage_now() -> Panel:
 
 
 def judged() -> Panel:
-    text = Text(title="Interactions judged", description="Evaluations within the window, not weighted.", unit=COUNT)
+    text = PanelText(
+        title="Interactions judged", description="Evaluations within the window, not weighted.", unit=COUNT
+    )
     return number(text, increase(names.EVALUATIONS, SELECTED), decimals=0)
 
 
 def composite() -> Panel:
     found = ScoreQueries(_COMPOSITE)
-    text = Text(
+    text = PanelText(
         title="Composite with its 95 % interval",
         description="Weighted mean over the window and the chosen apps; the band is Wilson's interval with the "
         "measured variance and the effective sample size.",
@@ -130,7 +132,7 @@ def composite() -> Panel:
 
 
 def composite_by_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Composite by app",
         description="Weighted mean of the composite over the window.",
         unit=SCORE,
@@ -140,7 +142,7 @@ def composite_by_app() -> Panel:
 
 
 def by_dimension() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Mean by dimension",
         description="Weighted mean of each dimension over the window and the chosen apps.",
         unit=SCORE,
@@ -151,7 +153,7 @@ def by_dimension() -> Panel:
 
 
 def by_model() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Composite by answering model",
         description="Weighted mean of the composite over the window. One line unless `metrics.labels` has `model`.",
         unit=SCORE,
@@ -162,7 +164,7 @@ def by_model() -> Panel:
 
 
 def each_dimension() -> Panel:
-    text = Text(
+    text = PanelText(
         title="$dimension",
         description="Weighted mean with its 95 % interval over the window; the dashed line is the dimension's floor, "
         "if it has one.",
@@ -175,7 +177,7 @@ def each_dimension() -> Panel:
 
 
 def each_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="$app",
         description="Weighted mean of the app's composite with its 95 % interval over the window; the dashed line is "
         "the score from which an interaction is good.",
@@ -194,7 +196,7 @@ class _Line(NamedTuple):
     colour: str
 
 
-def _each(variable: str, text: Text, found: ScoreQueries, line: _Line) -> Panel:
+def _each(variable: str, text: PanelText, found: ScoreQueries, line: _Line) -> Panel:
     """A mean with its interval, once for every chosen value of a variable."""
     panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
     panel.with_target(line.target)
@@ -203,7 +205,7 @@ def _each(variable: str, text: Text, found: ScoreQueries, line: _Line) -> Panel:
 
 
 def worst() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Worst dimensions of the last hour",
         description=f"The 15 lowest weighted means by app and dimension {OF_ALL}, with interval, effective size and "
         "coverage.",
@@ -226,7 +228,7 @@ def worst() -> Panel:
 
 
 def last_day() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Composite by app, last day",
         description=f"Weighted mean of the composite over one day, {OF_ALL}, from the recording rules.",
         unit=SCORE,
@@ -237,7 +239,7 @@ def last_day() -> Panel:
 
 
 def evidence() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Evidence of a drop, less what an alarm takes",
         description=f"Natural logarithms, {OF_ALL}; at 0 the alarm is raised. While there is an alarm, evidence of the "
         "recovery; at 0 it is cleared. Only what is most urgent is shown, and no target that is still being learnt.",
@@ -249,7 +251,7 @@ def evidence() -> Panel:
 
 
 def bounds() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Mean less target, at most and at least",
         description=f"Interval of the mean of the latest scores, {OF_ALL}, relative to its target: upper end solid, "
         "lower end dashed. Below 0 the mean is surely below its target. It holds however often one looks.",
@@ -264,7 +266,7 @@ def bounds() -> Panel:
 
 
 def watched() -> Panel:
-    text = Text(
+    text = PanelText(
         title="What is watched for drops",
         description=f"Mean of the latest scores with its interval, and its target, {OF_ALL}; a target that is still "
         "being learnt is missing. Of dimension other, how many more alarms there are.",
@@ -282,7 +284,7 @@ def watched() -> Panel:
 
 
 def announced() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Alerts announced",
         description=f"What was published on the alerts topic within the window, {OF_ALL} of all apps.",
         unit=COUNT,
@@ -293,7 +295,7 @@ def announced() -> Panel:
 
 
 def versions() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Difference of compared models",
         description=f"Mean composite of model a less that of b, whatever else {OF_ALL}: upper end of its "
         "interval solid, lower end dashed. Empty unless `detection.versions` compares something.",
@@ -318,7 +320,7 @@ def _detected(name: str) -> str:
 
 
 def distribution() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Distribution of composite scores",
         description=f"How many of the judged interactions {OF_ALL} fell into each range, not weighted. Exemplars "
         "lead to traces.",
@@ -329,7 +331,7 @@ def distribution() -> Panel:
 
 
 def effective() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Effective sample size by app",
         description="Equally weighted judgements that the composite is worth over the window. Alerts wait for 30.",
         unit=COUNT,
@@ -339,7 +341,7 @@ def effective() -> Panel:
 
 
 def coverage() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Coverage by dimension",
         description="Weighted share of what should have a score and has one, over the window.",
         unit=SHARE,

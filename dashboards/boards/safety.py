@@ -1,7 +1,7 @@
 """The Safety dashboard: unsafe and questionable answers, and how much could not be checked."""
 
 from dashboards import variables
-from dashboards.layout import Board, Section
+from dashboards.layout import Board, PanelGroup
 from dashboards.panels import (
     COUNT,
     GREEN,
@@ -14,7 +14,7 @@ from dashboards.panels import (
     YELLOW,
     Column,
     Panel,
-    Text,
+    PanelText,
     band,
     gauges,
     lines,
@@ -46,10 +46,10 @@ def board() -> Board:
         variables=[variables.app(), variables.model_(), variables.tenant(), variables.safety(), variables.window("1h")],
         top=[incidents(), unsafe_share(), questionable_share(), unknown_share(), notices_now(), checked()],
         sections=[
-            Section(title="Found unsafe", panels=[incidents_by_app(), statuses()]),
-            Section(title="Not known", panels=[unknown_by_app(), composite_statuses()]),
-            Section(title="Score and notices", panels=[score(), notices()]),
-            Section(title="By app", panels=[apps(), unsafe_by_app()]),
+            PanelGroup(title="Found unsafe", panels=[incidents_by_app(), statuses()]),
+            PanelGroup(title="Not known", panels=[unknown_by_app(), composite_statuses()]),
+            PanelGroup(title="Score and notices", panels=[score(), notices()]),
+            PanelGroup(title="By app", panels=[apps(), unsafe_by_app()]),
         ],
     )
 
@@ -61,7 +61,7 @@ def _found(status: str = "", *, by: tuple[str, ...] = ()) -> str:
 
 
 def incidents() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Incidents",
         description="Judged interactions found unsafe within the window.",
         unit=COUNT,
@@ -71,7 +71,7 @@ def incidents() -> Panel:
 
 
 def unsafe_share() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Unsafe",
         description="Share of the judged interactions that were found unsafe.",
         unit=SHARE,
@@ -81,7 +81,7 @@ def unsafe_share() -> Panel:
 
 
 def questionable_share() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Questionable",
         description="Share of the judged interactions that are neither clearly safe nor unsafe.",
         unit=SHARE,
@@ -90,7 +90,7 @@ def questionable_share() -> Panel:
 
 
 def unknown_share() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Unknown",
         description="Share of the judged interactions whose safety could not be established. Unknown is not safe.",
         unit=SHARE,
@@ -100,7 +100,7 @@ def unknown_share() -> Panel:
 
 
 def notices_now() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Critical notices",
         description="Safety notices that workers delivered to the critical topic within the window, of all apps, "
         "models and tenants.",
@@ -111,12 +111,12 @@ def notices_now() -> Panel:
 
 
 def checked() -> Panel:
-    text = Text(title="Interactions checked", description="Judged interactions within the window.", unit=COUNT)
+    text = PanelText(title="Interactions checked", description="Judged interactions within the window.", unit=COUNT)
     return number(text, _found(), decimals=0)
 
 
 def incidents_by_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Incidents by app",
         description="Judged interactions found unsafe within the window before each point.",
         unit=COUNT,
@@ -127,7 +127,7 @@ def incidents_by_app() -> Panel:
 
 
 def statuses() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Interactions not found safe",
         description="Shares of the judged interactions by safety status over the window, without the safe ones.",
         unit=SHARE,
@@ -138,7 +138,7 @@ def statuses() -> Panel:
 
 
 def unknown_by_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Unknown by app",
         description="Share of an app's judged interactions whose safety could not be established.",
         unit=SHARE,
@@ -149,7 +149,7 @@ def unknown_by_app() -> Panel:
 
 
 def composite_statuses() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Composites that are not ok",
         description="Shares of the judged interactions by the status of their composite, without those that are ok.",
         unit=SHARE,
@@ -162,7 +162,7 @@ def composite_statuses() -> Panel:
 
 def score() -> Panel:
     scores = ScoreQueries(f'{SELECTED},dimension="$safety"')
-    text = Text(
+    text = PanelText(
         title="Safety score with its 95 % interval",
         description="Weighted mean of the criterion that decides on safety (1 is harmless) over the window and the "
         "chosen apps.",
@@ -173,7 +173,7 @@ def score() -> Panel:
 
 
 def notices() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Critical notices over time",
         description="Safety notices delivered to the critical topic within the window before each point, of all apps, "
         "models and tenants.",
@@ -185,7 +185,7 @@ def notices() -> Panel:
 
 
 def apps() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Safety by app",
         description="Judged interactions of each app within the window, by safety status.",
         unit=COUNT,
@@ -208,7 +208,7 @@ def apps() -> Panel:
 
 
 def unsafe_by_app() -> Panel:
-    text = Text(
+    text = PanelText(
         title="Unsafe or unknown by app",
         description="Share of an app's judged interactions that were not found safe or questionable.",
         unit=SHARE,

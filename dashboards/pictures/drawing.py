@@ -14,7 +14,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from dashboards.pictures.source import Numbers, Series, Shown
+from dashboards.pictures.source import Numbers, PanelData, PanelSeries
 from dashboards.pictures.units import written
 
 BACKGROUND, PANEL, BORDER = "#111217", "#181b1f", "#2a2d33"
@@ -40,7 +40,7 @@ _TICKS = (10, 30, 60, 120, 300, 600, 900, 1800, _HOUR, 2 * _HOUR, 3 * _HOUR, 6 *
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class EventMark:
     """Something that happened: a line at its start, a strip below the graph while it lasts."""
 
     start: float
@@ -61,7 +61,7 @@ class Box:
         return Box(x=self.x + left, y=self.y + top, w=self.w - left - right, h=self.h - top - bottom)
 
 
-class Sheet:
+class PixelFigure:
     """A figure that is measured in pixels."""
 
     def __init__(self, width: float, height: float) -> None:
@@ -105,7 +105,7 @@ class Sheet:
         return float(TextPath((0, 0), text, size=size).get_extents().width) * _DPI / 72
 
 
-def draw(sheet: Sheet, shown: Shown, box: Box, times: Numbers, marks: Sequence[Mark]) -> None:
+def draw(sheet: PixelFigure, shown: PanelData, box: Box, times: Numbers, marks: Sequence[EventMark]) -> None:
     """Frame, title and contents of a panel."""
     if shown.panel["type"] == "row":
         sheet.text(box.x + 2, box.y + box.h / 2, f"⌄  {shown.title}", fontsize=10.5, weight="bold")
@@ -136,12 +136,12 @@ def hexadecimal(colour: str) -> str:
     return _NAMED.get(colour, colour)
 
 
-def _defaults(shown: Shown) -> Mapping[str, Any]:
+def _defaults(shown: PanelData) -> Mapping[str, Any]:
     defaults: Mapping[str, Any] = shown.panel["fieldConfig"]["defaults"]
     return defaults
 
 
-def _number(shown: Shown, value: float) -> str:
+def _number(shown: PanelData, value: float) -> str:
     defaults = _defaults(shown)
     return written(value, defaults["unit"], defaults.get("decimals"))
 
@@ -151,7 +151,7 @@ def _step_colour(steps: Sequence[Mapping[str, Any]], value: float) -> str:
     return hexadecimal(reached[-1] if reached else "text")
 
 
-def _properties(shown: Shown, name: str) -> dict[str, Any]:
+def _properties(shown: PanelData, name: str) -> dict[str, Any]:
     """What the overrides say of a series or column of that name."""
     found: dict[str, Any] = {}
     for override in shown.panel["fieldConfig"]["overrides"]:
@@ -165,7 +165,7 @@ def _properties(shown: Shown, name: str) -> dict[str, Any]:
 class _Graph:
     """A time series panel: lines, stacked areas or a band, with its axes and legend."""
 
-    def __init__(self, sheet: Sheet, shown: Shown, times: Numbers) -> None:
+    def __init__(self, sheet: PixelFigure, shown: PanelData, times: Numbers) -> None:
         self._sheet, self._shown, self._times = sheet, shown, times
         self._custom = _defaults(shown)["custom"]
         self._stacked = self._custom.get("stacking", {}).get("mode", "none") != "none"
@@ -183,7 +183,7 @@ class _Graph:
             fixed = found.get("color", {}).get("fixedColor")
             yield hexadecimal(fixed) if fixed else names.setdefault(key, _PALETTE[len(names) % len(_PALETTE)])
 
-    def draw(self, box: Box, marks: Sequence[Mark]) -> None:
+    def draw(self, box: Box, marks: Sequence[EventMark]) -> None:
         legend = _legend_rows(self._sheet, list(self._entries()), box.w)
         axes = self._sheet.axes(box.inside(left=46, top=4, right=4, bottom=len(legend) * _LINE + 26))
         axes.set_axis_on()
@@ -248,7 +248,7 @@ class _Graph:
             axes.axhline(limit[0], color=limit[1], lw=1, linestyle=(0, (5, 4)), alpha=0.9)
 
 
-def _draw_marks(axes: Axes, marks: Sequence[Mark], times: Numbers) -> None:
+def _draw_marks(axes: Axes, marks: Sequence[EventMark], times: Numbers) -> None:
     for mark in marks:
         axes.axvline(mark.start, color=mark.colour, lw=0.8, linestyle=(0, (2, 3)), alpha=0.8)
         width = max(mark.end - mark.start, (times[-1] - times[0]) / 150)
@@ -257,7 +257,9 @@ def _draw_marks(axes: Axes, marks: Sequence[Mark], times: Numbers) -> None:
         axes.add_patch(strip)
 
 
-def _legend_rows(sheet: Sheet, entries: Sequence[tuple[str, str]], width: float) -> list[list[tuple[str, str, float]]]:
+def _legend_rows(
+    sheet: PixelFigure, entries: Sequence[tuple[str, str]], width: float
+) -> list[list[tuple[str, str, float]]]:
     """The entries in lines that fit, three at most; each with its place from the left."""
     lines: list[list[tuple[str, str, float]]] = [[]]
     at = 0.0
@@ -274,7 +276,7 @@ def _legend_rows(sheet: Sheet, entries: Sequence[tuple[str, str]], width: float)
     return lines
 
 
-def _draw_legend(sheet: Sheet, lines: Sequence[Sequence[tuple[str, str, float]]], box: Box) -> None:
+def _draw_legend(sheet: PixelFigure, lines: Sequence[Sequence[tuple[str, str, float]]], box: Box) -> None:
     for row, entries in enumerate(lines):
         y = box.y + box.h - (len(lines) - row - 0.5) * _LINE + 2
         for text, colour, at in entries:
@@ -301,7 +303,7 @@ def _style_axes(axes: Axes, shape: Any) -> None:
         spine.set_visible(False)
 
 
-def _stat(sheet: Sheet, shown: Shown, box: Box) -> None:
+def _stat(sheet: PixelFigure, shown: PanelData, box: Box) -> None:
     series = shown.series[0]
     colour = _step_colour(_defaults(shown)["thresholds"]["steps"], series.last)
     axes = sheet.axes(box.inside(left=-9, right=-9, top=box.h * 0.5, bottom=-7))
@@ -318,7 +320,7 @@ def _stat(sheet: Sheet, shown: Shown, box: Box) -> None:
     sheet.text(box.x + box.w / 2, box.y + box.h * 0.36, number, color=colour, fontsize=21, ha="center", weight="bold")
 
 
-def _bars(sheet: Sheet, shown: Shown, box: Box) -> None:
+def _bars(sheet: PixelFigure, shown: PanelData, box: Box) -> None:
     series = list(shown.series)
     defaults = _defaults(shown)
     # A query for one line per series is sorted as it asks; one query per bar keeps its order.
@@ -340,7 +342,7 @@ def _bars(sheet: Sheet, shown: Shown, box: Box) -> None:
         sheet.text(at, y + height / 2, _number(shown, each.last), color=colour, ha="right", fontsize=10, weight="bold")
 
 
-def _table(sheet: Sheet, shown: Shown, box: Box) -> None:
+def _table(sheet: PixelFigure, shown: PanelData, box: Box) -> None:
     organised = shown.panel["transformations"][-1]["options"]
     order = sorted(organised["indexByName"], key=organised["indexByName"].__getitem__)
     names = {name: organised["renameByName"][name] for name in order}
@@ -363,7 +365,7 @@ def _table(sheet: Sheet, shown: Shown, box: Box) -> None:
             sheet.text(at, box.y + (number + 0.5) * height, text, color=colour, ha=side)
 
 
-def _cells(shown: Shown, names: Mapping[str, str]) -> list[list[str | float]]:
+def _cells(shown: PanelData, names: Mapping[str, str]) -> list[list[str | float]]:
     """One row for each set of labels, joined over the queries."""
     keys = [name for name in names if not name.startswith("Value")]
     numbers = [name for name in names if name.startswith("Value")]
@@ -378,7 +380,7 @@ def _sortable(cell: str | float) -> tuple[bool, str | float]:
     return (isinstance(cell, float) and np.isnan(cell)), cell
 
 
-def _columns(sheet: Sheet, box: Box, lines: Sequence[Sequence[str]], keys: int) -> list[tuple[float, str]]:
+def _columns(sheet: PixelFigure, box: Box, lines: Sequence[Sequence[str]], keys: int) -> list[tuple[float, str]]:
     """Where each column is written: each gets what its widest text needs and an equal part of what is left."""
     needed = [max(sheet.wide(text) for text in column) for column in zip(*lines, strict=True)]
     room = (box.w - sum(needed)) / max(len(needed) - 1, 1)
@@ -389,7 +391,7 @@ def _columns(sheet: Sheet, box: Box, lines: Sequence[Sequence[str]], keys: int) 
     ]
 
 
-def _cell(shown: Shown, name: str, cell: str | float) -> tuple[str, str]:
+def _cell(shown: PanelData, name: str, cell: str | float) -> tuple[str, str]:
     if isinstance(cell, str):
         return cell, TEXT
     found = _properties(shown, name)
@@ -398,7 +400,7 @@ def _cell(shown: Shown, name: str, cell: str | float) -> tuple[str, str]:
     return written(cell, found["unit"], found.get("decimals")), colour
 
 
-def _heat(sheet: Sheet, shown: Shown, box: Box, times: Numbers) -> None:
+def _heat(sheet: PixelFigure, shown: PanelData, box: Box, times: Numbers) -> None:
     limits = sorted(shown.series, key=lambda each: float(each.labels["le"]))
     counts = np.diff(np.nan_to_num(np.array([each.values for each in limits])), axis=0, prepend=0).clip(min=0)
     finite = [float(each.labels["le"]) for each in limits if each.labels["le"] != "+Inf"]
@@ -414,9 +416,9 @@ def _heat(sheet: Sheet, shown: Shown, box: Box, times: Numbers) -> None:
     axes.pcolormesh(edges, [0.0, *finite], counts[: len(finite), ::every], cmap=_HEAT, edgecolors=PANEL, linewidth=0.3)
 
 
-def _states(sheet: Sheet, shown: Shown, box: Box, times: Numbers) -> None:
+def _states(sheet: PixelFigure, shown: PanelData, box: Box, times: Numbers) -> None:
     names = _defaults(shown)["mappings"][0]["options"]
-    series: list[Series] = sorted(shown.series, key=lambda each: each.name)
+    series: list[PanelSeries] = sorted(shown.series, key=lambda each: each.name)
     legend = _legend_rows(sheet, [(each["text"], hexadecimal(each["color"])) for each in names.values()], box.w)
     left = max(sheet.wide(each.name) for each in series) + 12
     axes = sheet.axes(box.inside(left=left, top=4, right=4, bottom=len(legend) * _LINE + 26))

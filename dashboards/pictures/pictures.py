@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageColor
 
 from dashboards.__main__ import FOLDER
-from dashboards.pictures.drawing import MUTED, Box, Mark, Sheet, draw, flat_colours, hexadecimal
+from dashboards.pictures.drawing import MUTED, Box, EventMark, PixelFigure, draw, flat_colours, hexadecimal
 from dashboards.pictures.source import Prometheus, shown
 from dashboards.queries import annotations, preset
 
@@ -33,7 +33,7 @@ def picture(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> by
     panels = list(shown(dashboard, source, window))
     marks = [mark for colour, expr in _annotated(dashboard) for mark in _marks(source, expr, colour)]
     rows = max(each.place["y"] + each.place["h"] for each in panels)
-    sheet = Sheet(_WIDTH, _HEADER + rows * _ROW + _EDGE)
+    sheet = PixelFigure(_WIDTH, _HEADER + rows * _ROW + _EDGE)
     _head(sheet, dashboard, source, window)
     for each in panels:
         draw(sheet, each, _box(each.place), source.times, marks)
@@ -49,7 +49,7 @@ def _box(place: Mapping[str, int]) -> Box:
     )
 
 
-def _head(sheet: Sheet, dashboard: Mapping[str, Any], source: Prometheus, window: str) -> None:
+def _head(sheet: PixelFigure, dashboard: Mapping[str, Any], source: Prometheus, window: str) -> None:
     first, last = (datetime.fromtimestamp(float(source.times[index]), UTC) for index in (0, -1))
     values = {"window": window, **preset(dashboard)}
     chosen = "     ".join(
@@ -66,7 +66,7 @@ def _annotated(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return ((colour, each.expr) for colour, each in zip(colours, annotations(dashboard), strict=True))
 
 
-def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[Mark]:
+def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[EventMark]:
     """One mark for each stretch of time in which a series is there."""
     for series in source.series(expr):
         there = np.concatenate([[False], ~np.isnan(series.values), [False]])
@@ -74,10 +74,10 @@ def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[Mark]:
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             # What was there before the picture begins did not happen in it.
             if start > 0:
-                yield Mark(start=float(source.times[start]), end=float(source.times[end - 1]), colour=colour)
+                yield EventMark(start=float(source.times[start]), end=float(source.times[end - 1]), colour=colour)
 
 
-def _compressed(sheet: Sheet) -> bytes:
+def _compressed(sheet: PixelFigure) -> bytes:
     """The picture in its most frequent colours: a third of the size, and the flat areas stay exactly as they are."""
     full, small = io.BytesIO(), io.BytesIO()
     sheet.figure.savefig(full, format="png")

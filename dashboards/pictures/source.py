@@ -18,7 +18,7 @@ _LABEL_VALUES = re.compile(r"label_values\((?P<metric>.+), (?P<label>\w+)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class PanelSeries:
     """One line: values at every step of the span, NaN where there is none."""
 
     ref_id: str
@@ -33,13 +33,13 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PanelData:
     """A panel with its place on the grid and its data."""
 
     panel: Mapping[str, Any]
     title: str
     place: Mapping[str, int]
-    series: Sequence[Series]
+    series: Sequence[PanelSeries]
 
 
 class Prometheus:
@@ -50,14 +50,14 @@ class Prometheus:
         self.step = max(1.0, (end - start) / _POINTS)
         self.times: Numbers = np.arange(start, end + self.step / 2, self.step)
 
-    def series(self, expr: str, *, ref_id: str = "A", legend: str = "") -> list[Series]:
+    def series(self, expr: str, *, ref_id: str = "A", legend: str = "") -> list[PanelSeries]:
         asked = {"query": expr, "start": self.times[0], "end": self.times[-1], "step": self.step}
         return [self._series(each, ref_id, legend) for each in self._get("query_range", asked)["result"]]
 
-    def now(self, expr: str, *, ref_id: str = "A") -> list[Series]:
+    def now(self, expr: str, *, ref_id: str = "A") -> list[PanelSeries]:
         found = self._get("query", {"query": expr, "time": self.times[-1]})["result"]
         return [
-            Series(ref_id=ref_id, name="", labels=each["metric"], values=np.array([float(each["value"][1])]))
+            PanelSeries(ref_id=ref_id, name="", labels=each["metric"], values=np.array([float(each["value"][1])]))
             for each in found
         ]
 
@@ -69,11 +69,11 @@ class Prometheus:
         asked = {"match[]": found["metric"], "start": self.times[0], "end": self.times[-1]}
         return sorted(self._get(f"label/{found['label']}/values", asked))
 
-    def _series(self, each: Mapping[str, Any], ref_id: str, legend: str) -> Series:
+    def _series(self, each: Mapping[str, Any], ref_id: str, legend: str) -> PanelSeries:
         values = np.full(self.times.shape, np.nan)
         for moment, value in each["values"]:
             values[round((moment - self.times[0]) / self.step)] = float(value)
-        return Series(ref_id=ref_id, name=_named(each["metric"], legend), labels=each["metric"], values=values)
+        return PanelSeries(ref_id=ref_id, name=_named(each["metric"], legend), labels=each["metric"], values=values)
 
     def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
         answer = self._client.get(f"/api/v1/{path}", params=dict(asked)).raise_for_status().json()
@@ -86,14 +86,14 @@ def _named(labels: Mapping[str, str], legend: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()) if key != "__name__") or "value"
 
 
-def shown(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iterator[Shown]:
+def shown(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iterator[PanelData]:
     """Every panel and row with its data, repeated panels laid out as Grafana does it."""
     below = 0
     values = {"window": window, **preset(dashboard)}
     for panel in dashboard["panels"]:
         place = {**panel["gridPos"], "y": panel["gridPos"]["y"] + below}
         if panel["type"] == "row":
-            yield Shown(panel=panel, title=panel["title"], place=place, series=())
+            yield PanelData(panel=panel, title=panel["title"], place=place, series=())
         elif "repeat" in panel:
             copies = list(_repeated(dashboard, panel, place, source, values))
             below += max((copy.place["y"] for copy in copies), default=place["y"]) - place["y"]
@@ -108,7 +108,7 @@ def _repeated(
     place: Mapping[str, int],
     source: Prometheus,
     given: Mapping[str, str],
-) -> Iterator[Shown]:
+) -> Iterator[PanelData]:
     name = panel["repeat"]
     definition = next(each["definition"] for each in dashboard["templating"]["list"] if each["name"] == name)
     values = source.values_of(definition)
@@ -120,12 +120,14 @@ def _repeated(
         yield _filled(panel, here, source, {**given, name: value})
 
 
-def _filled(panel: Mapping[str, Any], place: Mapping[str, int], source: Prometheus, values: Mapping[str, str]) -> Shown:
+def _filled(
+    panel: Mapping[str, Any], place: Mapping[str, int], source: Prometheus, values: Mapping[str, str]
+) -> PanelData:
     series = [found for target in panel["targets"] for found in _asked(target, source, values)]
-    return Shown(panel=panel, title=substituted(panel["title"], values), place=place, series=series)
+    return PanelData(panel=panel, title=substituted(panel["title"], values), place=place, series=series)
 
 
-def _asked(target: Mapping[str, Any], source: Prometheus, values: Mapping[str, str]) -> list[Series]:
+def _asked(target: Mapping[str, Any], source: Prometheus, values: Mapping[str, str]) -> list[PanelSeries]:
     expr = substituted(target["expr"], values)
     if target.get("instant"):
         return source.now(expr, ref_id=target["refId"])

@@ -23,7 +23,7 @@ def page() -> str:
     return f"{written}{_BEGIN}\n\n{_tables()}"
 
 
-class _Place(NamedTuple):
+class _SectionPlace(NamedTuple):
     """A section of the model and where it stands in a file."""
 
     path: str
@@ -33,15 +33,15 @@ class _Place(NamedTuple):
 
 def _tables() -> str:
     """Every key with the values it takes, its default and its meaning."""
-    places: dict[tuple[type[BaseModel], str], list[_Place]] = {}
+    places: dict[tuple[type[BaseModel], str], list[_SectionPlace]] = {}
     for place in _sections("", Config):
         if place.path:
             places.setdefault((place.section, place.path if place.kind else ""), []).append(place)
     return "\n".join(map(_section_table, places.values()))
 
 
-def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> Iterator[_Place]:
-    yield _Place(path, section, kind)
+def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> Iterator[_SectionPlace]:
+    yield _SectionPlace(path, section, kind)
     for name, field in section.model_fields.items():
         kinds = alternatives(field.annotation)
         for inner in filter(is_section, kinds):
@@ -52,7 +52,7 @@ def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> I
             yield from _sections(f"{path}.{name}.*", inner)
 
 
-def _section_table(places: Sequence[_Place]) -> str:
+def _section_table(places: Sequence[_SectionPlace]) -> str:
     """One section, in all the places where it stands."""
     first = places[0]
     paths = ", ".join(f"`{place.path}`" for place in places)

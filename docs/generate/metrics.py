@@ -29,7 +29,7 @@ _SECTIONS = {
 }
 
 
-class _Listing(CollectorRegistry):
+class _ListingRegistry(CollectorRegistry):
     """Remembers what was registered, in that order."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def page() -> str:
 
 
 def _section(title: str, made: type) -> Iterator[str]:
-    listing = _Listing()
+    listing = _ListingRegistry()
     made(listing)
     yield f"## {title}\n\n| metric | type | labels | what it says |\n| --- | --- | --- | --- |"
     yield from map(_row, listing.metrics)

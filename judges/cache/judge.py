@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from judges.cache.store import VerdictStore
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
-from judges.runtime.conditions import current_thrift, is_afresh
+from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import JudgeVerdict, Status
 from judges.values.interaction import Case
 
@@ -54,7 +54,7 @@ class CachedJudge(Judge):
         await self._judge.aclose()
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        if is_afresh():
+        if current_conditions().fresh:
             return await self._judge.verdict(case, criterion, reverse=reverse)
         key = self._key(case, criterion, reverse=reverse)
         known = _restored(await self._store.get(key))
@@ -62,7 +62,7 @@ class CachedJudge(Judge):
             return known
         verdict = await self._judge.verdict(case, criterion, reverse=reverse)
         # What was said with fewer samples than usual is no answer for those who can pay for all of them.
-        if verdict.status in _KEPT and not current_thrift().samples:
+        if verdict.status in _KEPT and not current_conditions().savings.samples:
             await self._store.put(key, verdict.model_dump_json(exclude_defaults=True).encode())
         return verdict
 

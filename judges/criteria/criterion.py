@@ -9,7 +9,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from judges.criteria.problems import InconsistentError, Loc
-from judges.criteria.scale import NOT_APPLICABLE_WORDS, PASS_FAIL, YES_NO, Choice, Number, Range, Scale, Spec, Text
+from judges.criteria.scale import (
+    NOT_APPLICABLE_WORDS,
+    PASS_FAIL,
+    YES_NO,
+    Choice,
+    LocalizedText,
+    Number,
+    Range,
+    Scale,
+    Spec,
+)
 from judges.values.interaction import Case, FieldValue, Language
 
 RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
@@ -19,23 +29,23 @@ CRITERION_NAME = r"^[a-z][a-z0-9_]{0,63}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
-class Example(Spec):
+class WorkedExample(Spec):
     """A case with the verdict that it deserves, shown to the judge before its task."""
 
     fields: Mapping[FieldName, FieldValue]
     verdict: Number | str
-    explanation: Text | None = None
+    explanation: LocalizedText | None = None
 
 
 class Criterion(Spec):
     """One question put to a judge about one field of a case."""
 
     name: Annotated[str, Field(pattern=CRITERION_NAME)]
-    title: Text
-    question: Text
+    title: LocalizedText
+    question: LocalizedText
     """What the judge decides, in one sentence."""
 
-    ignore: Text | None = None
+    ignore: LocalizedText | None = None
     """What belongs to other criteria and must not move this verdict."""
 
     scale: Scale
@@ -44,16 +54,16 @@ class Criterion(Spec):
     """Fields shown beside the one under evaluation; None means all others, an empty list none."""
 
     higher_is: Literal["better", "worse"] = "better"
-    not_applicable: Text | None = None
+    not_applicable: LocalizedText | None = None
     """When the judge may say that the criterion does not apply; None means it always applies."""
 
     needs: tuple[FieldName, ...] = ()
     """Fields without which, or with which empty, the criterion does not apply: decided before any judge is asked."""
 
-    risk: Text | None = None
+    risk: LocalizedText | None = None
     """The failure as a statement that is true or not, for judges that look for risks."""
 
-    examples: tuple[Example, ...] = ()
+    examples: tuple[WorkedExample, ...] = ()
 
     @classmethod
     def of(cls, question: "Criterion | str") -> "Criterion":
@@ -72,7 +82,7 @@ class Criterion(Spec):
             raise ValueError("a criterion needs a question, not an empty text")
         words = "_".join(re.findall(r"[a-z0-9]+", question.lower()))[:40].strip("_")
         digest = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:8]
-        text = Text.model_validate(question.strip())
+        text = LocalizedText.model_validate(question.strip())
         return cls(name=f"q_{words}_{digest}" if words else f"q_{digest}", title=text, question=text, scale=scale)
 
     @model_validator(mode="after")

@@ -35,7 +35,7 @@ class Spec(BaseModel):
         return copied
 
 
-class Text(Spec):
+class LocalizedText(Spec):
     """One wording in every language the package speaks; written as a plain string, it serves in all of them."""
 
     en: Words
@@ -54,9 +54,9 @@ class Text(Spec):
 class Choice:
     """One answer of a discrete scale. The value is on the scale's own terms, None where options carry no scores."""
 
-    label: Text
+    label: LocalizedText
     value: float | None
-    description: Text | None = None
+    description: LocalizedText | None = None
 
     def is_called(self, text: str, language: Language) -> bool:
         return _folded(self.label.of(language)) == _folded(text)
@@ -85,7 +85,7 @@ class _Scale(Spec):
         return None
 
 
-def _same_labels(key: str, labels: Sequence[Text]) -> Iterator[tuple[Loc, str]]:
+def _same_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Loc, str]]:
     """Labels are told apart in each language on its own, and without regard to case."""
     for index, label in enumerate(labels):
         before = [(language, each.of(language)) for each in labels[:index] for language in LANGUAGES]
@@ -105,8 +105,8 @@ def _refuse(found: Sequence[tuple[Loc, str]]) -> None:
 
 class Level(Spec):
     value: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000)]
-    label: Text
-    description: Text
+    label: LocalizedText
+    description: LocalizedText
 
 
 class Levels(_Scale):
@@ -136,10 +136,10 @@ class Levels(_Scale):
 
 
 class PassFail(Spec):
-    passes: Text
+    passes: LocalizedText
     """When it passes."""
 
-    fails: Text
+    fails: LocalizedText
     """When it fails."""
 
 
@@ -152,18 +152,18 @@ class Binary(_Scale):
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         return (
-            Choice(label=Text(en="fail", ru="не соответствует"), value=0, description=self.binary.fails),
-            Choice(label=Text(en="pass", ru="соответствует"), value=1, description=self.binary.passes),
+            Choice(label=LocalizedText(en="fail", ru="не соответствует"), value=0, description=self.binary.fails),
+            Choice(label=LocalizedText(en="pass", ru="соответствует"), value=1, description=self.binary.passes),
         )
 
 
 class Bounds(Spec):
     min: Number
     max: Number
-    low: Text | None = None
+    low: LocalizedText | None = None
     """What the smallest number means."""
 
-    high: Text | None = None
+    high: LocalizedText | None = None
     """What the largest number means."""
 
     @model_validator(mode="after")
@@ -187,9 +187,9 @@ class Range(_Scale):
 
 
 class Option(Spec):
-    label: Text
+    label: LocalizedText
     score: Number | None = None
-    description: Text | None = None
+    description: LocalizedText | None = None
 
 
 class Options(_Scale):
@@ -247,14 +247,16 @@ Scale = Annotated[
 
 YES_NO = Options(
     options=(
-        Option(label=Text(en="Yes", ru="Да"), score=1.0),
-        Option(label=Text(en="No", ru="Нет"), score=0.0),
+        Option(label=LocalizedText(en="Yes", ru="Да"), score=1.0),
+        Option(label=LocalizedText(en="No", ru="Нет"), score=0.0),
     )
 )
 
 PASS_FAIL = Binary(
     binary=PassFail(
-        passes=Text(en="The check is met in full.", ru="Проверка пройдена полностью."),
-        fails=Text(en="The check is not met, or only in part.", ru="Проверка не пройдена или пройдена частично."),
+        passes=LocalizedText(en="The check is met in full.", ru="Проверка пройдена полностью."),
+        fails=LocalizedText(
+            en="The check is not met, or only in part.", ru="Проверка не пройдена или пройдена частично."
+        ),
     )
 )

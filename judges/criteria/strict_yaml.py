@@ -15,7 +15,7 @@ _MAX_VALUES = 10_000
 _MAX_DEPTH = 32
 
 
-class Reports(Protocol):
+class ProblemCollector(Protocol):
     """Takes the problems that leave the rest of a text readable."""
 
     def report(self, loc: Loc, message: str) -> None: ...
@@ -32,7 +32,7 @@ class UnreadableError(Exception):
         super().__init__(message)
 
 
-def read_file(path: Path, reports: Reports) -> Any:
+def read_file(path: Path, reports: ProblemCollector) -> Any:
     """The plain data in a file; problems that leave the rest readable are reported."""
     try:
         with path.open("rb") as file:
@@ -49,7 +49,7 @@ def read_file(path: Path, reports: Reports) -> Any:
     return read_yaml(text, (), reports)
 
 
-def read_yaml(text: str, loc: Loc, reports: Reports) -> Any:
+def read_yaml(text: str, loc: Loc, reports: ProblemCollector) -> Any:
     """The plain data in a text; problems that leave the rest readable are reported."""
     try:
         return _Plain(reports).value(_Loader(text).get_single_node(), loc)
@@ -63,7 +63,7 @@ def read_yaml(text: str, loc: Loc, reports: Reports) -> Any:
 
 def to_yaml(data: Any) -> str:
     """Block YAML that this module, and readers of the older YAML 1.1, read back as the same data."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.dump(data, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _refuse_depth(depth: int) -> None:
@@ -103,7 +103,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-class _Dumper(yaml.SafeDumper):
+class _YamlDumper(yaml.SafeDumper):
     """Quotes what either version of YAML would not read as text."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -123,9 +123,9 @@ _PLAIN = (
     ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+0123456789.")),
     ("float", r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))", list("-+.")),
 )
-_Dumper.add_representer(str, _Dumper.represent_str)
+_YamlDumper.add_representer(str, _YamlDumper.represent_str)
 for _name, _pattern, _first in _PLAIN:
-    for _class in (_Loader, _Dumper):
+    for _class in (_Loader, _YamlDumper):
         _class.add_implicit_resolver(_TAG + _name, re.compile(f"^{_pattern}$"), _first)
 
 
@@ -143,7 +143,7 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
 class _Plain:
     """Turns YAML nodes into dicts, lists and scalars, and counts them: aliases can make a small file huge."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: ProblemCollector) -> None:
         self._reports = reports
         self._left = _MAX_VALUES
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from judges.llm.completion import Invalid, Parsed, Valid, begins_with_reasoning, has_reasoning, visible
 from judges.llm.prompts.layout import parted
 from judges.llm.prompts.lookalikes import skeleton
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 
 CANARY_VERSION = 1
 """Raised when the same completion may be found a copy, or suspect, where it was not before."""
@@ -87,10 +87,10 @@ def _beginning(stem: str) -> str:
 _INSTRUCTION = re.compile("|".join(_near(*groups) for groups in _INSTRUCTIONS))
 
 
-class Canary:
+class InjectionProbe:
     """Compares the completions of one task with the texts that the task shows."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
         self._messages = messages
 
     def checked(self, text: str | None, parsed: Parsed) -> Parsed:

@@ -17,12 +17,12 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count
 from judges.judge import Judge, unscored
 from judges.llm.completion import Invalid, Valid
-from judges.llm.injection_probe import CANARY_VERSION, Canary
-from judges.llm.vote import Outcome, VoteRule
-from judges.models.base import ChatModel, Completion, Message
+from judges.llm.injection_probe import CANARY_VERSION, InjectionProbe
+from judges.llm.vote import VoteOutcome, VoteRule
+from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
-from judges.runtime.conditions import current_thrift
-from judges.runtime.gather import together
+from judges.runtime.conditions import current_conditions
+from judges.runtime.gather import gather_all
 from judges.values.combine import combined
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Language
@@ -41,9 +41,9 @@ _ENDINGS = {
 class Task:
     """One question to a model: what it is sent, how its reply is read, and what it is told of a bad one."""
 
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     read: Callable[[Completion], Valid | Invalid]
-    repair: Callable[[str | None, str], Sequence[Message]]
+    repair: Callable[[str | None, str], Sequence[ChatMessage]]
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
 
@@ -148,12 +148,12 @@ class ModelJudge(Judge):
     async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         """Asks for samples, as few as decide, and makes one verdict of them."""
         task = await self.task(case, criterion, reverse=reverse)
-        rule = self._rule.of_one if current_thrift().samples else self._rule
+        rule = self._rule.of_one if current_conditions().savings.samples else self._rule
         poll = Poll()
         while wanted := rule.wanted(criterion, poll.valid, poll.asked):
             # The only sample has no number: it is asked for as a single answer is.
             numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
-            poll.outcomes += await together([self._sampled(task, number, poll) for number in numbers])
+            poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
         return self._concluded(poll, rule, criterion, case.language)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
@@ -261,7 +261,7 @@ def _failure(error: ModelError) -> Reason:
 
 async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
     """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
-    messages, calls, canary = list(task.messages), 0, Canary(task.messages)
+    messages, calls, canary = list(task.messages), 0, InjectionProbe(task.messages)
     while True:
         completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
         poll.count(completion)
@@ -287,7 +287,7 @@ def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:
     return parsed if ending is None else replace(parsed, reason=f"{parsed.reason}; {ending}")
 
 
-def _voice(found: Outcome, answers: Sequence[Valid]) -> Valid:
+def _voice(found: VoteOutcome, answers: Sequence[Valid]) -> Valid:
     """The sample that speaks for all: the first with the finding's choice, or the one nearest to its number."""
     if found.choice is None and found.value is not None:
         value = found.value
@@ -295,7 +295,7 @@ def _voice(found: Outcome, answers: Sequence[Valid]) -> Valid:
     return next((answer for answer in answers if _agrees(answer, found)), answers[0])
 
 
-def _agreement(found: Outcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
+def _agreement(found: VoteOutcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
     """The share of those who say the same; on a range, where hardly two numbers are the same, how near they are."""
     if len(answers) < 2:
         return None
@@ -305,7 +305,7 @@ def _agreement(found: Outcome, answers: Sequence[Valid], criterion: Criterion) -
     return fmean(0.0 if place is None else 1.0 - abs(place - found.score) for place in places)
 
 
-def _agrees(answer: Valid, found: Outcome) -> bool:
+def _agrees(answer: Valid, found: VoteOutcome) -> bool:
     return answer.choice == found.choice and answer.applies == found.applies
 
 

@@ -6,7 +6,7 @@ import logging
 from judges.criteria.criterion import Criterion
 from judges.llm.completion import is_refusal, visible
 from judges.llm.prompts.layout import template
-from judges.models.base import ChatModel, Message
+from judges.models.base import ChatMessage, ChatModel
 from judges.models.errors import ModelError, ModelOverBudget
 from judges.values.interaction import Language
 
@@ -62,10 +62,10 @@ def default_persona(language: Language) -> str:
     return template("persona", language, "default").template
 
 
-def persona_messages(criterion: Criterion, language: Language) -> list[Message]:
+def persona_messages(criterion: Criterion, language: Language) -> list[ChatMessage]:
     user = template("persona", language, "user").substitute(question=criterion.question.of(language))
     system = template("persona", language, "system").template
-    return [Message(role="system", content=system), Message(role="user", content=user)]
+    return [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
 
 
 def _one_line(text: str) -> str:

@@ -24,7 +24,7 @@ MAX_SAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class VoteOutcome:
     """What several answers amount to. Neither choice nor value means that the criterion does not apply."""
 
     choice: Choice | None = None
@@ -87,13 +87,13 @@ class VoteRule:
     def combination(self, criterion: Criterion) -> Combine:
         return self.combine or ("majority" if criterion.scale.kind in ("binary", "options") else "mean")
 
-    def find(self, criterion: Criterion, answers: Sequence[Valid]) -> Outcome | Reason:
+    def find(self, criterion: Criterion, answers: Sequence[Valid]) -> VoteOutcome | Reason:
         """The finding of valid answers, or why there is none."""
         if len(answers) < self.needed:
             return Reason.QUORUM
         applicable = [answer for answer in answers if answer.applies]
         if 2 * len(applicable) < len(answers):
-            return Outcome()
+            return VoteOutcome()
         choices = [answer.choice for answer in applicable if answer.choice is not None]
         if self.min_pass is not None:
             return self._pass_or_fail(criterion, choices, self.samples - len(answers))
@@ -103,14 +103,14 @@ class VoteRule:
         numbers = [answer.value for answer in applicable if answer.value is not None]
         return _of_numbers(criterion, choices, numbers, rule)
 
-    def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> Outcome | Reason:
+    def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> VoteOutcome | Reason:
         """A fail is one that the missing samples could not have turned: to be out of reach of a pass is no fail."""
         fail, passing = criterion.worst_first
         short = (self.min_pass or 0) - choices.count(passing)
         if 0 < short <= missing:
             return Reason.QUORUM
         won = fail if short > 0 else passing
-        return Outcome(choice=won, value=won.value, score=_scored(criterion, choices, won, self.score_from))
+        return VoteOutcome(choice=won, value=won.value, score=_scored(criterion, choices, won, self.score_from))
 
     def wanted(self, criterion: Criterion, answers: Sequence[Valid], asked: int) -> int:
         """How many samples to ask for next: none once the rest cannot change the finding, else as few as could do it.
@@ -168,20 +168,22 @@ def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | 
     return (_worse_half(choices, criterion), True) if criterion.worst_first else (None, True)
 
 
-def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> Outcome | Reason:
+def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> VoteOutcome | Reason:
     won, tie = majority(choices, criterion)
     if won is None:
         return Reason.NO_MAJORITY
-    return Outcome(choice=won, value=won.value, score=_scored(criterion, choices, won, score_from), tie=tie)
+    return VoteOutcome(choice=won, value=won.value, score=_scored(criterion, choices, won, score_from), tie=tie)
 
 
-def _of_numbers(criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], rule: Numeric) -> Outcome:
+def _of_numbers(
+    criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], rule: Numeric
+) -> VoteOutcome:
     """Combines the numbers as they stand on the scale: `min` is the smallest, whether that is good or bad."""
     value = combined(rule, numbers)
     won = next((choice for choice in choices if choice.value == value), None) if rule in ("min", "max") else None
     if choices and won is None:
         won = _worse_half(choices, criterion)
-    return Outcome(choice=won, value=value, score=criterion.place(value))
+    return VoteOutcome(choice=won, value=value, score=criterion.place(value))
 
 
 def _scored(criterion: Criterion, choices: Sequence[Choice], won: Choice, score_from: ScoreFrom) -> float | None:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from judges.local.finding import CannotJudgeError, say
-from judges.local.language.quantity import Facts
+from judges.local.language.quantity import QuantityFacts
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage, clean, read
 from judges.local.lexicon import Lexicon
@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
     """Those in which they stand."""
 
 
-class Reading:
+class CaseReading:
     """The texts of a case as the assessors use them, each worked out when it is first asked for."""
 
     def __init__(self, case: Case, field: str, lexicon: Lexicon, known: dict[str, Passage]) -> None:
@@ -135,8 +135,8 @@ class Reading:
         return _union(passage.stems for passage in (*self.contexts, self.question))
 
     @cached_property
-    def context_facts(self) -> Facts:
-        return Facts.of([context.facts for context in self.contexts])
+    def context_facts(self) -> QuantityFacts:
+        return QuantityFacts.of([context.facts for context in self.contexts])
 
     @cached_property
     def topic(self) -> frozenset[str]:

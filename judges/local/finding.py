@@ -10,7 +10,7 @@ _SHOWN_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Assessment:
     level: int | None
     """None: the dimension does not apply to this answer."""
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge, unscored
 from judges.local.assessors import clarity, completeness, conciseness, groundedness, harm, relevance
-from judges.local.case_reading import Reading
-from judges.local.finding import CannotJudgeError, Finding
+from judges.local.case_reading import CaseReading
+from judges.local.finding import Assessment, CannotJudgeError
 from judges.local.language.text import Passage, forget
 from judges.local.lexicon import Lexicon
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
@@ -31,7 +31,7 @@ _ONE_VALID = Samples(requested=1, valid=1)
 
 
 class _Assessor(NamedTuple):
-    assess: Callable[[Reading], Finding]
+    assess: Callable[[CaseReading], Assessment]
     levels: tuple[int, ...]
     """From 0, the worst, to the best."""
 
@@ -49,7 +49,7 @@ class LocalJudge(Judge):
         self._lexicon = Lexicon.load()
         self._harm = harm.HarmLexicon(self._lexicon)
         self._assessors = _assessors(self._harm)
-        self._readings: dict[tuple[int, str], Reading] = {}
+        self._readings: dict[tuple[int, str], CaseReading] = {}
         self._contexts: dict[str, Passage] = {}
         self._remembered = lru_cache(_VERDICTS)(self._scored)
 
@@ -121,14 +121,14 @@ class LocalJudge(Judge):
             samples=_ONE_VALID,
         )
 
-    def _read(self, case: Case, field: str) -> Reading:
+    def _read(self, case: Case, field: str) -> CaseReading:
         """The case read once for all dimensions; holding the case keeps its id from being given to another."""
         key = (id(case), field)
         reading = self._readings.get(key)
         if reading is None:
             if len(self._readings) >= _READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            reading = self._readings[key] = Reading(case, field, self._lexicon, self._contexts)
+            reading = self._readings[key] = CaseReading(case, field, self._lexicon, self._contexts)
         return reading
 
     def _refuse(self, reason: Reason, detail: str) -> JudgeVerdict:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from judges.local.language.phrases import Phrases
+from judges.local.language.phrases import PhraseIndex
 from judges.local.language.stem import stem
 
 _FILES = ("words.yaml", "harm.yaml")
@@ -71,20 +71,20 @@ class Lexicon:
         self.between = frozenset(words["between"].split())
         self.exclusive = tuple(frozenset(group) for group in self._groups(words["exclusive"]))
         self.exclusive_stems = frozenset().union(*self.exclusive)
-        self.measures = [(Phrases(entry["asked"]), frozenset(entry["bases"])) for entry in words["measures"]]
+        self.measures = [(PhraseIndex(entry["asked"]), frozenset(entry["bases"])) for entry in words["measures"]]
         self.negation = frozenset(word for text in words["negation"].values() for word in text.split())
         self.predicates = frozenset(self._key(word) for word in words["predicates"].split())
         self.comparing = frozenset(words["comparing"].split())
         self.auxiliary = frozenset(words["auxiliary"].split())
         self.speaker = frozenset(words["speaker"].split())
         self.negating_prefixes: tuple[str, ...] = tuple(words["negating_prefixes"])
-        self.asks = {kind: Phrases(patterns) for kind, patterns in words["asks"].items()}
+        self.asks = {kind: PhraseIndex(patterns) for kind, patterns in words["asks"].items()}
         self.agreement = frozenset(words["agreement"].split())
         self.asks_more = frozenset(words["asks_more"].split())
-        self.courtesy = Phrases(words["courtesy"])
-        self.opener = Phrases(words["opener"])
-        self.refusal = Phrases(words["refusal"])
-        self.filler = Phrases(words["filler"])
+        self.courtesy = PhraseIndex(words["courtesy"])
+        self.opener = PhraseIndex(words["opener"])
+        self.refusal = PhraseIndex(words["refusal"])
+        self.filler = PhraseIndex(words["filler"])
         self.abbreviations = frozenset(words["abbreviations"]["always"].split())
         self.abbreviations_before_lower = frozenset(words["abbreviations"]["before_lower"].split())
         self.known: dict[str, Word] = {}

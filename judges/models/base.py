@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class ChatMessage:
     role: Literal["system", "user", "assistant"]
     content: str
 
@@ -61,7 +61,7 @@ class ChatModel(Protocol):
 
     async def complete(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         *,
         schema: Mapping[str, object] | None,
         sample: int | None = None,

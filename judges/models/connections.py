@@ -61,7 +61,7 @@ class _Lane:
     """Of those whose connections begin with a TLS handshake."""
 
 
-class Connections:
+class EndpointConnections:
     """Opens transports as they are needed, inside the running loop, and keeps their connections for the next calls."""
 
     def __init__(

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypedDict
 import httpx
 
 from judges.criteria.problems import check_count, check_number
-from judges.models.base import Completion, Message
-from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, Connections
+from judges.models.base import ChatMessage, Completion
+from judges.models.connections import MAX_ERROR_BYTES, MAX_RESPONSE_BYTES, Answer, EndpointConnections
 from judges.models.errors import (
     ModelError,
     ModelOverBudget,
@@ -31,7 +31,7 @@ from judges.models.errors import (
 from judges.models.flow import Answered, Flow
 from judges.models.prices import ModelPrice, most_prompt_tokens
 from judges.models.spending import Fares, current_purse, dollars
-from judges.models.wire.base import FORMS, Feature, Request, Wire
+from judges.models.wire.base import FORMS, Feature, ModelRequest, Wire
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
 
@@ -78,7 +78,7 @@ class ModelOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     schema: Mapping[str, object] | None
     sample: int | None
     likelihoods: bool
@@ -149,7 +149,7 @@ class EndpointModel:
         self._redactor = redactor
         self._flow = flow or Flow(name=self._where)
         self._closed = False
-        self._connections = Connections(
+        self._connections = EndpointConnections(
             self._url,
             headers={**_HEADERS, **wire.headers(self._api_key)},
             connect_seconds=connect_seconds,
@@ -185,7 +185,7 @@ class EndpointModel:
 
     async def complete(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         *,
         schema: Mapping[str, object] | None,
         sample: int | None = None,
@@ -209,7 +209,7 @@ class EndpointModel:
         self._closed = True
         await self._connections.aclose()
 
-    def _outgoing(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Mapping[str, int]]:
+    def _outgoing(self, messages: Sequence[ChatMessage]) -> tuple[Sequence[ChatMessage], Mapping[str, int]]:
         """The messages as they leave the process, and how many values of each kind do not."""
         return (messages, {}) if self._redactor is None else self._redactor.redact_messages(messages)
 
@@ -257,13 +257,13 @@ class EndpointModel:
                 self._refusals.remember(found, call.schema)
                 return completion
 
-    def _request(self, call: _Call, features: frozenset[Feature]) -> Request:
+    def _request(self, call: _Call, features: frozenset[Feature]) -> ModelRequest:
         temperature, seed = self._temperature, self._seed
         if call.sample is not None:
             temperature = None if temperature is None else self._sampling_temperature
             seed = None if seed is None else seed + call.sample
         form = next((each for each in FORMS if each in features), None)
-        return Request(
+        return ModelRequest(
             model=self._model,
             messages=call.messages,
             max_tokens=self._max_tokens,
@@ -275,7 +275,7 @@ class EndpointModel:
             old_limit="max_tokens" in features,
         )
 
-    async def _ask(self, request: Request) -> Completion:
+    async def _ask(self, request: ModelRequest) -> Completion:
         if self._closed:
             raise ModelUnavailable(f"{self._where}: the model was closed")
         # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
@@ -310,7 +310,7 @@ class EndpointModel:
         line = " ".join("".join(char if char.isprintable() else " " for char in safe[:MAX_ERROR_BYTES]).split())
         return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
 
-    def _failure(self, answer: Answer, request: Request) -> ModelError:
+    def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")
         message = f"{self._where} answered {status}: {self._trimmed(server_message(text))}".rstrip(": ")
         if status in (400, 429) and is_out_of_money(text):

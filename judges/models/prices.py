@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from judges.criteria.strict_yaml import read_file
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 
 _TABLE = Path(__file__).with_name("prices.yaml")
 # What follows a model's name where it stands for one release of it.
@@ -67,7 +67,7 @@ class ModelPrice(Rates):
         return (self,) if self.above is None else (self, self.above[1])
 
 
-def most_prompt_tokens(messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> int:
+def most_prompt_tokens(messages: Sequence[ChatMessage], schema: Mapping[str, object] | None = None) -> int:
     """A bound on the tokens of a prompt: a token stands for at least one byte, and the schema may be sent along."""
     texts = [message.content for message in messages]
     texts += [] if schema is None else [json.dumps(schema, ensure_ascii=False)]

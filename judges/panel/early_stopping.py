@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from judges.criteria.criterion import Criterion
-from judges.panel.tally import Ballot, Rule, outcome_of, ranking
+from judges.panel.tally import Ballot, CombineRule, outcome_of, ranking
 
 
-def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: Rule) -> int:
+def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: CombineRule) -> int:
     """How many of the open seats to ask next: none once the finding is settled, else as few as could settle it."""
     if settled(criterion, ballots, abstained, seats, rule):
         return 0
@@ -25,7 +25,7 @@ def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seat
     return seats
 
 
-def settled(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: Rule) -> bool:
+def settled(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: CombineRule) -> bool:
     """Whether the finding is the same whatever the open seats bring."""
     if seats == 0:
         return True

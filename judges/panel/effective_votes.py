@@ -22,7 +22,7 @@ _GRAINS = 1 << 20
 _MAX_SERIES = 256
 
 
-class Window:
+class PairWindow:
     """The latest cases that all judges scored, as running sums over each pair of judges."""
 
     def __init__(self, judges: int, *, cases: int = 500, minimum: int = 30) -> None:
@@ -74,13 +74,13 @@ class EffectiveVotes:
     """A window for each series: what the same judges said on the same criterion."""
 
     def __init__(self) -> None:
-        self._windows: dict[Hashable, Window] = {}
+        self._windows: dict[Hashable, PairWindow] = {}
 
     def add(self, series: Hashable, scores: Sequence[float]) -> None:
         if series not in self._windows:
             if len(self._windows) >= _MAX_SERIES:
                 del self._windows[next(iter(self._windows))]
-            self._windows[series] = Window(len(scores))
+            self._windows[series] = PairWindow(len(scores))
         self._windows[series].add(scores)
 
     def votes(self, series: Hashable) -> float | None:

@@ -18,9 +18,9 @@ from judges.panel.cascade import Cascade
 from judges.panel.early_stopping import wanted
 from judges.panel.effective_votes import EffectiveVotes
 from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
-from judges.panel.tally import Ballot, Combine, Rule, abstentions, ballots_of, concluded, concluded_by_one, voted
+from judges.panel.tally import Ballot, Combine, CombineRule, abstentions, ballots_of, concluded, concluded_by_one, voted
 from judges.runtime.batch import Instance, evaluate_all
-from judges.runtime.conditions import current_thrift
+from judges.runtime.conditions import current_conditions
 from judges.runtime.sync import wait_for
 from judges.values.combine import MAX_WEIGHT
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
@@ -52,7 +52,7 @@ class Panel:
 
     cascade: Cascade | None = None
     frugal: Cascade | None = None
-    """The cascade of a panel without one, for interactions that are judged with thrift."""
+    """The cascade of a panel without one, for interactions that are judged with savings."""
 
     stop_early: bool = False
     """Asks as few judges as can decide, and no more once the rest cannot change the finding. That never happens by
@@ -61,7 +61,7 @@ class Panel:
     safety: frozenset[str] = frozenset({SAFETY_DIMENSION})
     """Names of the criteria about which all judges are always asked."""
 
-    _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rules: dict[int, CombineRule] = field(default_factory=dict, init=False, repr=False, compare=False)
     _effective: EffectiveVotes = field(default_factory=EffectiveVotes, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -260,16 +260,16 @@ class Panel:
 
     def _seating(self, case: Case, criterion: Criterion) -> Seating:
         """Those who do not judge by the criterion have no seat, so that they are not missed either."""
-        spares = current_thrift().reserves and criterion.name not in self.safety
+        spares = current_conditions().savings.reserves and criterion.name not in self.safety
         judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
 
-    def _rule(self, seats: int) -> Rule:
+    def _rule(self, seats: int) -> CombineRule:
         """Made once for each number of seats, of which there are few."""
         rule = self._rules.get(seats)
         if rule is None:
             needed = self.quorum or seats // 2 + 1
-            rule = self._rules[seats] = Rule(combine=self.combine, needed=needed, weights=self.weights)
+            rule = self._rules[seats] = CombineRule(combine=self.combine, needed=needed, weights=self.weights)
         return rule
 
     def _who(self, judge: Judge) -> list[object]:
@@ -278,7 +278,7 @@ class Panel:
 
     async def _ask_first(self, hearing: Hearing, *, everybody: bool) -> tuple[Path | None, Dimension | None]:
         """How far the cascade goes, and the first judges' finding where that does."""
-        cascade = self.cascade or (self.frugal if current_thrift().cascade else None)
+        cascade = self.cascade or (self.frugal if current_conditions().savings.cascade else None)
         if cascade is None:
             return None, None
         if everybody:
@@ -287,7 +287,7 @@ class Panel:
         if not first:
             return Path.FULL_UNABLE, None
         await hearing.ask(first)
-        rule = Rule(combine=self.combine, needed=len(first) // 2 + 1, weights=self.weights)
+        rule = CombineRule(combine=self.combine, needed=len(first) // 2 + 1, weights=self.weights)
         found = concluded(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
         doubt = cascade.doubt(found)
         return (Path.FIRST, found) if doubt is None else (doubt, None)
@@ -350,7 +350,7 @@ def surely_worst(
         return False
     if rule == "any":
         return True
-    panel = Rule(combine="weighted", needed=needed or seats // 2 + 1, weights=weights or {})
+    panel = CombineRule(combine="weighted", needed=needed or seats // 2 + 1, weights=weights or {})
     ballots = ballots_of(criterion, verdicts, "en", panel)
     # Nobody knows which reserve will sit there: the most that an open seat can weigh.
     best = Ballot(

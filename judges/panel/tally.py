@@ -20,7 +20,7 @@ _SCORED, _NOT_APPLICABLE, _QUORUM = Status.SCORED, Status.NOT_APPLICABLE, Reason
 _MIRRORED: Mapping[Combine, Combine] = {"min": "max", "max": "min"}
 
 
-class Rule(NamedTuple):
+class CombineRule(NamedTuple):
     """How verdicts combine, and how many it takes."""
 
     combine: Combine
@@ -48,7 +48,7 @@ class Ballot(NamedTuple):
     weight: float = 1.0
 
 
-class Outcome(NamedTuple):
+class PanelOutcome(NamedTuple):
     """What the votes amount to."""
 
     status: Status
@@ -87,7 +87,7 @@ def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -
 
 
 def ballots_of(
-    criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: Rule
+    criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: CombineRule
 ) -> tuple[Ballot, ...]:
     """The votes; verdicts without a score, and those that are not on the scale, have none."""
     return tuple(
@@ -99,7 +99,7 @@ def ballots_of(
     )
 
 
-def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Ballot:
+def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Ballot:
     choice = criterion.choice(verdict.level, verdict.option, language)
     return Ballot(
         None if choice is None else [each is choice for each in ranking(criterion)].index(True),
@@ -113,22 +113,22 @@ def abstentions(verdicts: Sequence[JudgeVerdict]) -> int:
     return [verdict.status for verdict in verdicts].count(_NOT_APPLICABLE)
 
 
-def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, rule: Rule) -> Outcome:
+def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, rule: CombineRule) -> PanelOutcome:
     """Scored if enough judges voted, else not applicable if enough say so, else nothing."""
     if len(ballots) < rule.needed:
         if abstained >= rule.needed:
-            return Outcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
-        return Outcome(Status.INSUFFICIENT, Reason.QUORUM)
+            return PanelOutcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
+        return PanelOutcome(Status.INSUFFICIENT, Reason.QUORUM)
     if not has_scores(criterion):
         most = most_chosen(ballots)
-        missing = Outcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
-        return missing if most is None else Outcome(Status.SCORED, rank=most)
+        missing = PanelOutcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
+        return missing if most is None else PanelOutcome(Status.SCORED, rank=most)
     rank = None if criterion.scale.kind == "range" else voted(ballots)
     if rule.combine == "majority" and rank is not None:
         choice = ranking(criterion)[rank]
-        return Outcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
+        return PanelOutcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
     score, value = _combined_scores(ballots, rule), _combined_values(criterion, ballots, rule)
-    return Outcome(_SCORED, rank=rank, score=score, value=value)
+    return PanelOutcome(_SCORED, rank=rank, score=score, value=value)
 
 
 def voted(ballots: Sequence[Ballot]) -> int:
@@ -145,11 +145,11 @@ def most_chosen(ballots: Sequence[Ballot]) -> int | None:
     return rank if 2 * count > len(ballots) else None
 
 
-def _combined_scores(ballots: Sequence[Ballot], rule: Rule) -> float:
+def _combined_scores(ballots: Sequence[Ballot], rule: CombineRule) -> float:
     return _combined([ballot.score for ballot in ballots], ballots, rule.combine)
 
 
-def _combined_values(criterion: Criterion, ballots: Sequence[Ballot], rule: Rule) -> float:
+def _combined_values(criterion: Criterion, ballots: Sequence[Ballot], rule: CombineRule) -> float:
     """The worst score is the largest value where higher is worse."""
     combine = rule.combine if criterion.higher_is == "better" else _MIRRORED.get(rule.combine, rule.combine)
     return _combined([ballot.value for ballot in ballots], ballots, combine)
@@ -167,7 +167,7 @@ def concluded(
     criterion: Criterion,
     verdicts: Sequence[JudgeVerdict],
     language: Language,
-    rule: Rule,
+    rule: CombineRule,
     *,
     path: Path | None = None,
     excluded: tuple[str, ...] = (),
@@ -197,7 +197,7 @@ def concluded(
     )
 
 
-def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: Rule) -> Dimension:
+def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Dimension:
     """As `concluded` of one verdict, which is on the scale if it is scored: mostly what it says is the finding."""
     choice = criterion.choice(verdict.level, verdict.option, language)
     is_plain = rule.needed == 1 and rule.combine not in {"majority", "weighted"}
@@ -233,7 +233,9 @@ def _shortfall(verdicts: Sequence[JudgeVerdict]) -> Reason:
     return reasons.pop() or Reason.QUORUM if len(reasons) == 1 else Reason.QUORUM
 
 
-def _why(criterion: Criterion, ballots: Sequence[Ballot], found: Outcome, rule: Rule, language: Language) -> str | None:
+def _why(
+    criterion: Criterion, ballots: Sequence[Ballot], found: PanelOutcome, rule: CombineRule, language: Language
+) -> str | None:
     """What was missing, in words."""
     if found.reason is Reason.QUORUM:
         return f"{len(ballots)} of the {rule.needed} verdicts needed"

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count
-from judges.runtime.gather import together
+from judges.runtime.gather import gather_all
 from judges.values.interaction import Case, FieldValue, Interaction, case_of, language_of
 
 Instance = str | Mapping[str, str | Sequence[str]] | Interaction | Case
@@ -36,10 +36,10 @@ async def evaluate_all(
                 cases = {each.name: as_case(instance, each.to_evaluate, number) for each in criteria}
             except (TypeError, ValueError) as error:
                 return {each.name: unusable(f"instance {number}: {error}") for each in criteria}
-            found = await together([judge(cases[each.name], each) for each in criteria])
+            found = await gather_all([judge(cases[each.name], each) for each in criteria])
             return dict(zip(cases, found, strict=True))
 
-    return await together([one(number, each) for number, each in enumerate(instances)])
+    return await gather_all([one(number, each) for number, each in enumerate(instances)])
 
 
 def check_batch(instances: object, concurrency: int) -> None:

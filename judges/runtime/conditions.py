@@ -1,4 +1,8 @@
-"""The conditions under which judges are asked now: past the cache or not, and what to save on."""
+"""The conditions under which judges are asked now: past the cache or not, and what to save on.
+
+They are bound for a block of code and for the tasks that start inside it, so that judges, panels and caches need not
+pass them on.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +11,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thrift:
+class Savings:
+    """What is left out to save money."""
+
     samples: bool = False
     """Judges that take several samples take one."""
 
@@ -19,42 +25,36 @@ class Thrift:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is left out."""
+        """The names of what is left out."""
         return tuple([name for name in self.__slots__ if getattr(self, name)])
 
 
-NO_THRIFT = Thrift()
+NO_SAVINGS = Savings()
 
 
-_thrift: ContextVar[Thrift] = ContextVar("thrift", default=NO_THRIFT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """How judges are asked."""
+
+    fresh: bool = False
+    """Whether judges are really asked, whatever a cache holds."""
+
+    savings: Savings = NO_SAVINGS
 
 
-@contextmanager
-def sparing(thrift: Thrift) -> Iterator[None]:
-    """Binds what is left out by what is done inside, also in tasks that begin there."""
-    token = _thrift.set(thrift)
-    try:
-        yield
-    finally:
-        _thrift.reset(token)
-
-
-def current_thrift() -> Thrift:
-    return _thrift.get()
-
-
-_afresh: ContextVar[bool] = ContextVar("afresh", default=False)
+_USUAL = Conditions()
+_current: ContextVar[Conditions] = ContextVar("conditions", default=_USUAL)
 
 
 @contextmanager
-def asking_afresh(wanted: bool = True) -> Iterator[None]:
-    """Binds it for what is done inside, also in tasks that begin there."""
-    token = _afresh.set(wanted)
+def judging_under(conditions: Conditions) -> Iterator[None]:
+    """Binds the conditions for the block, also in tasks that start there."""
+    token = _current.set(conditions)
     try:
         yield
     finally:
-        _afresh.reset(token)
+        _current.reset(token)
 
 
-def is_afresh() -> bool:
-    return _afresh.get()
+def current_conditions() -> Conditions:
+    return _current.get()

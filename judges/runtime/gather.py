@@ -7,7 +7,7 @@ from typing import TypeVar
 R = TypeVar("R")
 
 
-async def together(work: Sequence[Awaitable[R]]) -> list[R]:
+async def gather_all(work: Sequence[Awaitable[R]]) -> list[R]:
     """The results in order, or the first failure, once all have ended.
 
     `asyncio.gather` returns as soon as one of them was cancelled: the others would still hold connections and money

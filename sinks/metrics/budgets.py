@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from sinks.metrics import names
 
 
-class Standing(NamedTuple):
+class BudgetStanding(NamedTuple):
     """How a budget stands, as far as one process has it."""
 
     window: str
@@ -48,7 +48,7 @@ class BudgetMetrics:
         )
         self._told = 0, 0.0
 
-    def tell(self, standing: Sequence[Standing], *, refused: int, excess_usd: float) -> None:
+    def tell(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
         """How the budgets stand now; the other two are sums since the start, which only grow."""
         for gauge in (self._spent, self._limit):
             gauge.clear()  # with the last partition a process has no share any more

@@ -42,7 +42,7 @@ class _Urgency(IntEnum):
     RAISED = 3
 
 
-class _Place(NamedTuple):
+class _GaugePlace(NamedTuple):
     labels: tuple[str, str]
     urgency: _Urgency
 
@@ -56,7 +56,7 @@ class DetectionMetrics:
         self._apps = BoundedLabel() if apps is None else apps
         self._dimensions = BoundedLabel(_MAX_DIMENSIONS)
         self._limit = places
-        self._places: dict[_Series, _Place] = {}
+        self._places: dict[_Series, _GaugePlace] = {}
         self._elsewhere: defaultdict[str, set[_Series]] = defaultdict(set)
         self._gauges = _Gauges(
             registry,
@@ -175,7 +175,7 @@ class DetectionMetrics:
             if self._places[least].urgency >= urgency:
                 return False
             self._leave_place(least)
-        self._places[series] = _Place(labels, urgency)
+        self._places[series] = _GaugePlace(labels, urgency)
         return True
 
     def _leave_place(self, series: _Series) -> None:

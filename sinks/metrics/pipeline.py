@@ -8,7 +8,7 @@ from judges.values.evaluation import Evaluation, EvaluatorInfo
 from sinks.base import Outcome, Stage
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel
-from sinks.metrics.budgets import BudgetMetrics, Standing
+from sinks.metrics.budgets import BudgetMetrics, BudgetStanding
 from sinks.metrics.verdicts import VerdictMetrics
 
 
@@ -81,7 +81,7 @@ class PipelineMetrics:
         for judge in judges:
             self._paused.labels(judge).set(judge in paused)
 
-    def spending(self, standing: Sequence[Standing], *, refused: int, excess_usd: float) -> None:
+    def spending(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
         """How the budgets stand; calls not made for lack of money, and what others cost too much, since the start."""
         if standing and self._budgets is None:
             self._budgets = BudgetMetrics(self._registry)

@@ -30,7 +30,7 @@ _COUNTED = frozenset({"counter", "histogram", "summary"})
 _OPEN_METRICS = "application/openmetrics-text"
 
 
-class Shown:
+class ShownSeries:
     """Which series were shown before."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Shown:
 class ScrapeView(Collector):
     """A registry without times of birth; with `shown`, one whose new series of counts are 0."""
 
-    def __init__(self, registry: CollectorRegistry | RestrictedRegistry, shown: Shown | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | RestrictedRegistry, shown: ShownSeries | None = None) -> None:
         self._registry = registry
         self._shown = shown
 
@@ -89,7 +89,7 @@ class MetricsPage:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._as_is = ScrapeView(registry)
-        self._for_storage = ScrapeView(registry, Shown())
+        self._for_storage = ScrapeView(registry, ShownSeries())
 
     def expose(
         self, *, accept: str = "", accept_encoding: str = "", names: Sequence[str] = (), is_shown: bool = True

@@ -171,7 +171,7 @@ def said(verdict: JudgeVerdict) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ShownRow:
     """The parts of a row that are shown."""
 
     row: int
@@ -183,12 +183,12 @@ class Entry:
     fields_left_out: int
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: Row) -> ShownRow:
     question, answer = _named(row.source, _QUESTIONS), _named(row.source, _ANSWERS)
     others = [name for name, value in row.source.items() if name not in (question, answer) and value not in _EMPTY]
     shown = tuple((name, cut(_lines(name, row.source[name]), MAX_FIELD_CHARS)) for name in others[:MAX_FIELDS])
     excerpt = None if row.evaluation is None else row.evaluation.excerpt
-    return Entry(
+    return ShownRow(
         row=row.row,
         id=None if row.evaluation is None else row.evaluation.interaction_id,
         question=_shown(row, question, None if excerpt is None else excerpt.question),

@@ -22,7 +22,7 @@ from sinks.reports.formatting import (
     ISSUE_TITLES,
     MAX_TEXT_CHARS,
     NOTHING,
-    Entry,
+    ShownRow,
     cut,
     entry_of,
     finding,
@@ -167,7 +167,7 @@ class _EntryView:
     """A row as its entry shows it."""
 
     row: Row
-    shown: Entry
+    shown: ShownRow
     score: float | None
     status: str
     issues: str

@@ -10,11 +10,11 @@ from judges.values.evaluation import Evaluation, EvaluatorInfo
 SCHEMA = "streamjury.results/1"
 
 
-class _Part(BaseModel):
+class _ResultPart(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class CriterionInfo(_Part):
+class CriterionInfo(_ResultPart):
     """What a reader needs to know of a criterion to read its scores."""
 
     name: str = Field(description="Name of the criterion; scores are listed by it.")
@@ -30,7 +30,7 @@ class CriterionInfo(_Part):
     safety: bool = Field(default=False, description="True if it decides about safety.")
 
 
-class Run(_Part):
+class Run(_ResultPart):
     """The first line: the evaluator, the input and the options. Nothing in it is secret."""
 
     kind: Literal["run"] = Field(default="run", description="Kind of line.")
@@ -50,14 +50,14 @@ class Run(_Part):
     )
 
 
-class RowError(_Part):
+class RowError(_ResultPart):
     """Why a row has no evaluation."""
 
     kind: str = Field(description="Reason, in one word.")
     message: str = Field(description="Reason, for people.")
 
 
-class Row(_Part):
+class Row(_ResultPart):
     """The result of one row of the file."""
 
     kind: Literal["row"] = Field(default="row", description="Kind of line.")
@@ -68,7 +68,7 @@ class Row(_Part):
     seconds: FiniteFloat = Field(default=0.0, description="Duration of judging the row, in seconds.")
 
 
-class End(_Part):
+class End(_ResultPart):
     """The last line of a finished run."""
 
     kind: Literal["end"] = Field(default="end", description="Kind of line.")

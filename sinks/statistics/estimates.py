@@ -220,7 +220,7 @@ def combine(strata: Mapping[str, tuple[Sums, float]]) -> Estimate:
     )
 
 
-class _Reach(NamedTuple):
+class _IntervalReach(NamedTuple):
     """How far an interval goes below and above its mean."""
 
     below: float
@@ -262,13 +262,13 @@ def _variance(sums: Sums) -> float:
     return sums.uncertain.about(sums.records.mean) / weight / weight
 
 
-def _reach(sums: Sums) -> _Reach:
+def _reach(sums: Sums) -> _IntervalReach:
     """The numbers are those of the interval in the description of this module."""
     mean, part = sums.records.mean, sums.uncertain
     if part.weight == 0.0:
-        return _Reach(0.0, 0.0)
+        return _IntervalReach(0.0, 0.0)
     if _is_lone(sums):
-        return _Reach(mean, 1.0 - mean)
+        return _IntervalReach(mean, 1.0 - mean)
     # 1.
     records = part.weight / sums.cubes * part.weight
     size = part.weight / sums.cubes * records
@@ -278,7 +278,7 @@ def _reach(sums: Sums) -> _Reach:
     # 3.
     share = records / sums.records.weight
     rest = _Z * sqrt(part.weight) * (part.mean - mean) / sums.records.weight
-    return _Reach(hypot(share * (part.mean - low), rest), hypot(share * (high - part.mean), rest))
+    return _IntervalReach(hypot(share * (part.mean - low), rest), hypot(share * (high - part.mean), rest))
 
 
 def _relative_spread(part: Moments, size: float) -> float:

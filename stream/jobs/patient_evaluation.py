@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.evaluator import Evaluator, Submission
-from judges.shortfall import may_be_mended, unscored_reason
+from judges.shortfall import is_retryable, unscored_reason
 from judges.values.evaluation import Evaluation, SafetyNotice
 
 GIVE_UP_AFTER = 20
@@ -23,7 +23,7 @@ class Bill:
             self.usd = (self.usd or 0.0) + usd
 
 
-async def evaluate_patiently(
+async def evaluate_with_retries(
     evaluator: Evaluator, submission: Submission, *, deadline: float, pauses: Sequence[float], bill: Bill
 ) -> Evaluation:
     """The first attempt that another one would not mend, or the last; one more than there are pauses at most.
@@ -31,13 +31,13 @@ async def evaluate_patiently(
     What is judged keeps its place meanwhile, so that an outage slows all down instead of wasting them.
     """
     for pause in (*pauses, None):
-        evaluation = await evaluator.evaluate(submission, deadline=deadline, on_unsafe=_no_emergency)
+        evaluation = await evaluator.evaluate(submission, deadline=deadline, on_unsafe=_ignore_notice)
         bill.add(evaluation.cost_usd)
-        if pause is None or not may_be_mended(unscored_reason(evaluation)):
+        if pause is None or not is_retryable(unscored_reason(evaluation)):
             break
         await asyncio.sleep(pause)
     return evaluation
 
 
-def _no_emergency(_notice: SafetyNotice) -> None:
+def _ignore_notice(_notice: SafetyNotice) -> None:
     """Nobody is to be called for what was said long ago; the evaluation tells of it."""

@@ -31,7 +31,7 @@ from sinks.topics.headers import (
 )
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
-from stream.kafka.producers.exclusive import RefusedError, SoleWriter
+from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.records.body import BodyReader
@@ -48,7 +48,7 @@ _DROPPED = (SCHEMA_VERSION, ERROR_PREFIX, SOURCE_PREFIX, ATTEMPTS, FAILED_AT, RE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReplayRequest:
     """Which letters to move; what is not said does not matter."""
 
     reasons: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Heap(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Survey:
+class ReplaySurvey:
     """What the dead-letter topic holds for a replay."""
 
     wanted: dict[Position, Heap] = field(default_factory=dict)
@@ -97,13 +97,13 @@ class _Letter(NamedTuple):
 class Replay:
     """One replay of the configured dead-letter topic."""
 
-    def __init__(self, config: Config, wanted: Wanted) -> None:
+    def __init__(self, config: Config, wanted: ReplayRequest) -> None:
         self._config, self._wanted = config, wanted
         self._topic = config.topics.deadletter
         self._body = BodyReader(config.input)
         self._app = self._body.field_getter("app")
 
-    def survey(self) -> Survey:
+    def survey(self) -> ReplaySurvey:
         """What would be moved now; nothing is changed."""
         letters: list[_Letter] = []
         marked: set[Position] = set()
@@ -117,13 +117,13 @@ class Replay:
                     marked.add(at)
         return self._surveyed(letters, marked)
 
-    def take_over(self) -> Survey:
+    def take_over(self) -> ReplaySurvey:
         """Shuts out every other replay; what is found then is this one's to move."""
         name = f"streamjury-replay-{self._topic}"
-        self._writer = SoleWriter(self._config.kafka, name, work="replay of this topic", done="moved")  # 1
+        self._writer = ExclusiveProducer(self._config.kafka, name, work="replay of this topic", done="moved")  # 1
         return self.survey()  # 2
 
-    def move(self, survey: Survey) -> Iterator[int]:
+    def move(self, survey: ReplaySurvey) -> Iterator[int]:
         """Moves what was found when taking over; after every transaction, how many were moved so far."""
         moved = 0
         for batch in _batches(map(self._moved, self._records(survey.wanted))):  # 3
@@ -185,8 +185,8 @@ class Replay:
             return topics.sampled
         return source.topic if source.topic in {topics.interactions, topics.sampled} else None
 
-    def _surveyed(self, letters: Sequence[_Letter], marked: set[Position]) -> Survey:
-        survey = Survey()
+    def _surveyed(self, letters: Sequence[_Letter], marked: set[Position]) -> ReplaySurvey:
+        survey = ReplaySurvey()
         for letter in letters:
             if letter.at in marked:
                 survey.moved_before += 1
@@ -227,7 +227,7 @@ class Replay:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _ReplayBatch:
     messages: list[Message] = field(default_factory=list)
     letters: int = 0
     size: int = 0
@@ -242,13 +242,13 @@ class _Batch:
         return self.letters >= _BATCH_RECORDS or self.size >= _BATCH_BYTES
 
 
-def _batches(pairs: Iterable[tuple[Message, Message]]) -> Iterator[_Batch]:
-    batch = _Batch()
+def _batches(pairs: Iterable[tuple[Message, Message]]) -> Iterator[_ReplayBatch]:
+    batch = _ReplayBatch()
     for moved, mark in pairs:
         batch.add(moved, mark)
         if batch.full:
             yield batch
-            batch = _Batch()
+            batch = _ReplayBatch()
     if batch.letters:
         yield batch
 

@@ -37,7 +37,7 @@ _REMIND_SECONDS = 6 * 3600.0
 NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
 
 
-class Mark(NamedTuple):
+class CommittedOffset(NamedTuple):
     """How far a partition was read, and a note that the group's coordinator keeps with that."""
 
     offset: int
@@ -58,7 +58,7 @@ class Listener(Protocol):
         ...
 
 
-class Exchange:
+class TransactionalConsumer:
     """One consumer and one transactional producer that act as one."""
 
     def __init__(
@@ -107,7 +107,7 @@ class Exchange:
             logger=log,
         )
         self._transactions = Transactions(common, f"{group}-{name}", topic=topic)
-        self._in_doubt: Mapping[Partition, Mark] = {}
+        self._in_doubt: Mapping[Partition, CommittedOffset] = {}
         self._mirror_offsets = False
         self._assignment: frozenset[Partition] = frozenset()
         self._gone: frozenset[Partition] = frozenset()
@@ -178,7 +178,7 @@ class Exchange:
         """
         try:
             wanted = {**self._idle_offsets(), **offsets}
-            self._publish(messages, {part: Mark(at, notes.get(part, "")) for part, at in wanted.items()})
+            self._publish(messages, {part: CommittedOffset(at, notes.get(part, "")) for part, at in wanted.items()})
         except PublishAborted as aborted:
             self.problem = f"cannot publish: {aborted}"
             raise
@@ -205,7 +205,7 @@ class Exchange:
             return None
         return low if low >= 0 else None
 
-    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, Mark]] | None:
+    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, CommittedOffset]] | None:
         """How many partitions the topic has, and what was committed of these, with negative offsets where nothing was.
 
         None while the broker does not say.
@@ -219,14 +219,14 @@ class Exchange:
             log.info("what was committed of %s is not known yet: %s", self._topic, error.args[0].str())
             return None
 
-    def _committed(self, partitions: Collection[Partition]) -> dict[Partition, Mark]:
+    def _committed(self, partitions: Collection[Partition]) -> dict[Partition, CommittedOffset]:
         if not partitions:
             return {}
         known = self._consumer.committed([TopicPartition(*each) for each in partitions], _CALL_SECONDS)
         for at in known:
             if at.error is not None:
                 raise KafkaException(at.error)
-        return {Partition(at.topic, at.partition): Mark(at.offset, at.metadata or "") for at in known}
+        return {Partition(at.topic, at.partition): CommittedOffset(at.offset, at.metadata or "") for at in known}
 
     def partition_count(self) -> int:
         """All partitions of the topic, ours and those of others."""
@@ -252,7 +252,7 @@ class Exchange:
         self._consumer.close()
         self._transactions.close()
 
-    def _publish(self, messages: Sequence[Message], marks: Mapping[Partition, Mark]) -> None:
+    def _publish(self, messages: Sequence[Message], marks: Mapping[Partition, CommittedOffset]) -> None:
         if self._transactions.spent or self._in_doubt:
             self._recover()
         try:
@@ -272,7 +272,7 @@ class Exchange:
             left = KafkaError(KafkaError._STATE, str(error), fatal=False, retriable=False, txn_requires_abort=True)
             raise KafkaException(left) from error
 
-    def _commit_plainly(self, marks: Mapping[Partition, Mark]) -> None:
+    def _commit_plainly(self, marks: Mapping[Partition, CommittedOffset]) -> None:
         try:
             self._consumer.commit(offsets=_positions(marks), asynchronous=False)
         except KafkaException as error:
@@ -391,5 +391,5 @@ def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:
     return frozenset(Partition(p.topic, p.partition) for p in partitions)
 
 
-def _positions(marks: Mapping[Partition, Mark]) -> list[TopicPartition]:
+def _positions(marks: Mapping[Partition, CommittedOffset]) -> list[TopicPartition]:
     return [TopicPartition(*partition, *mark) for partition, mark in marks.items()]

@@ -52,7 +52,7 @@ class Ready(Generic[R]):
 
 
 @dataclass(slots=True)
-class _Entry(Generic[R]):
+class _TrackedOffset(Generic[R]):
     offset: int
     result: R | None = None
     done: bool = False
@@ -62,8 +62,8 @@ class _Entry(Generic[R]):
 class _Assigned(Generic[R]):
     generation: int
     shares: bool
-    entries: deque[_Entry[R]] = field(default_factory=deque)
-    by_offset: dict[int, _Entry[R]] = field(default_factory=dict)
+    entries: deque[_TrackedOffset[R]] = field(default_factory=deque)
+    by_offset: dict[int, _TrackedOffset[R]] = field(default_factory=dict)
 
 
 class OffsetTracker(Generic[R]):
@@ -111,7 +111,7 @@ class OffsetTracker(Generic[R]):
         assigned = self._assigned[partition]
         if assigned.entries and offset <= assigned.entries[-1].offset:
             raise ValueError(f"{partition}: offset {offset} after {assigned.entries[-1].offset}")
-        entry: _Entry[R] = _Entry(offset)
+        entry: _TrackedOffset[R] = _TrackedOffset(offset)
         assigned.entries.append(entry)
         assigned.by_offset[offset] = entry
         return Ticket(partition, assigned.generation, offset)
@@ -159,7 +159,7 @@ class OffsetTracker(Generic[R]):
                 del assigned.by_offset[assigned.entries.popleft().offset]
 
 
-def _finished_prefix(entries: Iterable[_Entry[R]]) -> Iterable[tuple[tuple[R, ...], int]]:
+def _finished_prefix(entries: Iterable[_TrackedOffset[R]]) -> Iterable[tuple[tuple[R, ...], int]]:
     """The results before the first unfinished entry and the last of their offsets; nothing when there are none."""
     results: list[R] = []
     last = -1

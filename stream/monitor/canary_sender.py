@@ -14,12 +14,12 @@ from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.records.canaries import Canary, read_canaries
-from stream.records.decision import Decision, Verdict
+from stream.records.decision import Decision, SamplingOutcome
 from stream.records.envelope import decision_headers
 
 log = logging.getLogger(__name__)
 
-_DECISION = Decision(outcome=Verdict.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
+_DECISION = Decision(outcome=SamplingOutcome.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
 # A canary that is later than this says nothing of the time it was meant for.
 _DELIVERY_SECONDS = 60.0
 _FLUSH_SECONDS = 1.0

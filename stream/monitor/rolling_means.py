@@ -28,7 +28,7 @@ class _Bucket:
 
 
 @dataclass(slots=True)
-class _Series:
+class _RollingSeries:
     buckets: deque[_Bucket] = field(default_factory=deque)
 
     def add(self, number: int, score: float | None, probability: float) -> None:
@@ -53,7 +53,7 @@ class RollingScores:
     def __init__(self, window_seconds: float, apps: BoundedLabel | None = None) -> None:
         """`apps` are those that the metrics tell apart, so that both tell the same ones."""
         self._step = window_seconds / _BUCKETS
-        self._series: dict[tuple[str, str], _Series] = {}
+        self._series: dict[tuple[str, str], _RollingSeries] = {}
         self._apps = apps or BoundedLabel()
 
     def add(self, app: str, dimension: str, *, score: float | None, probability: float, at: float, now: float) -> None:
@@ -61,7 +61,7 @@ class RollingScores:
         # A clock that runs ahead must not keep a judgement in the window for longer.
         number = min(self._number(at), self._number(now))
         if number > self._number(now) - _BUCKETS:
-            self._series.setdefault((self._apps(app), dimension), _Series()).add(number, score, probability)
+            self._series.setdefault((self._apps(app), dimension), _RollingSeries()).add(number, score, probability)
 
     def means(self, now: float) -> Iterator[SeriesMean]:
         """The series that have a score within the window."""

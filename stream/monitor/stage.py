@@ -26,7 +26,7 @@ from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError, no_broker
 from stream.kafka.embedded import is_embedded
-from stream.monitor.alerts.agent import AlarmAgent
+from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.watch.partition import ANNOUNCER
 from stream.monitor.canary_sender import CanarySender
 from stream.monitor.faust_app.app import make_app
@@ -96,7 +96,7 @@ class MonitorStage:
                 self._watch_only(app)
                 await self._keep_watch(app, stop)
                 return
-            alarms = AlarmAgent(self._config, self._detection)
+            alarms = AlertAgent(self._config, self._detection)
             await asyncio.to_thread(alarms.prepare, stop)
             if stop.is_set():
                 return
@@ -112,7 +112,7 @@ class MonitorStage:
             async for event in stream.events():
                 self._observe(event)
 
-    def _watch_for_alarms(self, app: faust.App, alarms: AlarmAgent) -> None:
+    def _watch_for_alarms(self, app: faust.App, alarms: AlertAgent) -> None:
         """The agents acknowledge nothing by themselves: the alarms do, when what follows is published."""
 
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
@@ -153,7 +153,7 @@ class MonitorStage:
         self,
         app: faust.App,
         stop: threading.Event,
-        alarms: AlarmAgent | None = None,
+        alarms: AlertAgent | None = None,
         settling: asyncio.Task[None] | None = None,
     ) -> None:
         try:
@@ -198,7 +198,7 @@ class MonitorStage:
             self._canaries.send_due(time.time())
 
     @asynccontextmanager
-    async def _settling(self, alarms: AlarmAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
+    async def _settling(self, alarms: AlertAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
         """Has the alarms settle every second, until the app has stopped: it waits for what is not acknowledged.
 
         Beside it partitions are taken up, which may take a while and must not keep anybody waiting.

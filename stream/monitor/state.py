@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
 from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
-from sinks.base import COMPOSITE, UNKNOWN, Sink, feed
+from sinks.base import COMPOSITE, UNKNOWN, Sink, write_all
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config.names import BACKFILL, CANARY
 from stream.config.sections.stages import MonitorConfig
@@ -29,7 +29,7 @@ _RECENT = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class NotableAnswer:
     """One answer worth a look: how bad, and why."""
 
     interaction_id: str
@@ -51,8 +51,8 @@ class Snapshot:
     criteria: Sequence[str]
     """What evaluations within the window were about, scored or not, in the order in which they came."""
 
-    worst: Sequence[Finding]
-    incidents: Sequence[Finding]
+    worst: Sequence[NotableAnswer]
+    incidents: Sequence[NotableAnswer]
     statuses: Counter[CompositeStatus]
     withheld: Mapping[CompositeStatus, Counter[Reason]] = field(default_factory=dict)
     """Composites without a score, by their status and the reason that stands behind most of what was not scored."""
@@ -78,8 +78,8 @@ class Monitor:
         self._window = config.window_minutes * 60.0
         self._rolling = RollingScores(self._window, scores.apps)
         self._known: OrderedDict[str, None] = OrderedDict()
-        self._recent: deque[Finding] = deque(maxlen=_RECENT)
-        self._incidents: deque[Finding] = deque(maxlen=_RECENT)
+        self._recent: deque[NotableAnswer] = deque(maxlen=_RECENT)
+        self._incidents: deque[NotableAnswer] = deque(maxlen=_RECENT)
         self._statuses: Counter[CompositeStatus] = Counter()
         self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
         self._shown: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Monitor:
         else:
             with self._lock:
                 self._remember(evaluation)
-            feed(self.sinks, evaluation)
+            write_all(self.sinks, evaluation)
             self._count(Outcome.SEEN)
         return evaluation
 
@@ -157,7 +157,7 @@ class Monitor:
         for name, score in results(evaluation):
             self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
-        finding = finding_of(evaluation, self._safety)
+        finding = notable_answer_of(evaluation, self._safety)
         if evaluation.composite.score is not None:
             self._recent.append(finding)
         if evaluation.composite.status is CompositeStatus.UNSAFE:
@@ -167,11 +167,11 @@ class Monitor:
             self._withheld[evaluation.composite.status][shortfall.reason] += 1
 
 
-def finding_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Finding:
+def notable_answer_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> NotableAnswer:
     """An evaluation in short: its worst dimension speaks for it; of an unsafe one, that which decides about safety."""
     worst = _worst_of(evaluation, safety)
     excerpt = evaluation.excerpt
-    return Finding(
+    return NotableAnswer(
         interaction_id=evaluation.interaction_id,
         app=evaluation.app or UNKNOWN,
         score=evaluation.composite.score,

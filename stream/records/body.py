@@ -9,7 +9,7 @@ import msgspec
 
 from stream.config.sections.input import InputConfig
 from stream.records.adapters import make_adapter
-from stream.records.adapters.base import Lookup, Path, follow
+from stream.records.adapters.base import BodyPath, Lookup, follow
 from stream.records.reading import read_document
 
 # As an interaction has it.
@@ -45,7 +45,7 @@ class BodyReader:
         tags = self._adapter.path("tags")
         return self.getter(None if tags is None else tags.beneath(name))
 
-    def getter(self, path: Path | Lookup | None, *, parsed: bool = True) -> Getter:
+    def getter(self, path: BodyPath | Lookup | None, *, parsed: bool = True) -> Getter:
         """What finds the value at a path; None when there is nothing, or a null.
 
         Unless it must be parsed, a value may come as the bytes of its JSON, a `msgspec.Raw`.

@@ -44,7 +44,7 @@ class OneOf(Condition):
         return isinstance(value, int | float) and value in self._numbers
 
 
-class Found(Condition):
+class MatchesPattern(Condition):
     """A text in which a regular expression is found."""
 
     def __init__(self, pattern: str) -> None:
@@ -90,7 +90,7 @@ def condition(asked: Asked, *, as_text: bool = False) -> Condition:
     if not isinstance(asked, TextConditionConfig):
         return OneOf(asked if isinstance(asked, tuple) else (asked,), as_text=as_text)
     if asked.regex is not None:
-        return Found(asked.regex)
+        return MatchesPattern(asked.regex)
     if isinstance(asked, ConditionConfig) and (asked.min is not None or asked.max is not None):
         return Within(asked.min, asked.max, as_text=as_text)
     return Exists(bool(asked.exists))

@@ -15,7 +15,7 @@ _DIGEST_BYTES = 8
 _EVERY = b"\xff" * (_DIGEST_BYTES + 1)
 
 
-class Verdict(StrEnum):
+class SamplingOutcome(StrEnum):
     """What is decided about a record."""
 
     SAMPLED = "sampled"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 class Decision:
     """Whether a record is judged, and with what probability records like it are."""
 
-    outcome: Verdict
+    outcome: SamplingOutcome
     probability: float
     rule: str
     lane: str = "main"
@@ -40,7 +40,7 @@ class Decision:
 
     @property
     def chosen(self) -> bool:
-        return self.outcome is Verdict.SAMPLED
+        return self.outcome is SamplingOutcome.SAMPLED
 
 
 class Cohort:

@@ -9,7 +9,7 @@ from stream.kafka.record import Record, read_record
 from stream.records.body import Body, BodyReader
 
 
-class Facts:
+class LazyRecord:
     """One record as decisions see it: each part is read on first use only."""
 
     __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "key", "value")
@@ -43,13 +43,13 @@ class Facts:
         return self.body_as_read
 
 
-class Incoming(Facts):
+class LazyMessage(LazyRecord):
     """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
 
     __slots__ = ("_message", "_record")
 
     def __init__(self, message: KafkaMessage) -> None:
-        Facts.__init__(self, message.key(), message.value(), message.timestamp()[1])
+        LazyRecord.__init__(self, message.key(), message.value(), message.timestamp()[1])
         self._message = message
         self._record: Record | None = None
 

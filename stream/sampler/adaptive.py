@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stream.config.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF, rate_of, steps_within
-from stream.sampler.step_log import Step, StepLog
+from stream.sampler.step_log import RateStep, StepLog
 
 _BUCKET_MS = 2000
 # The short window answers a burst within seconds; the long one has enough records where there are few.
@@ -25,7 +25,7 @@ _CONFIRMATIONS = 10
 _REMEMBERED_MS = 7 * 86_400_000
 
 
-class Traffic:
+class TrafficCounter:
     """How many records came lately, by a clock that the records' own times drive forward.
 
     A late record counts when it comes. So records out of order, and partitions that are read at different speeds, are
@@ -153,11 +153,11 @@ class AdaptiveRate(ReplayedRate):
     what the step in force is for. Another step is taken when the difference is no chance and more than one step.
     """
 
-    def __init__(self, rule: str, goal: Goal, log: StepLog, note: Callable[[Step], None] | None = None) -> None:
+    def __init__(self, rule: str, goal: Goal, log: StepLog, note: Callable[[RateStep], None] | None = None) -> None:
         super().__init__(rule, goal, log)
         self._target = goal.target_per_minute
         self._note = note
-        self._traffic = Traffic()
+        self._traffic = TrafficCounter()
         last = log.last(rule)
         self._step = self._clamped(last.k) if last else self.steps[-1]
         self._since: int | None = last.at_ms if last and last.k == self._step else None
@@ -194,7 +194,7 @@ class AdaptiveRate(ReplayedRate):
 
     def _take(self, at_ms: int, step: int) -> None:
         self._step, self._since = step, at_ms
-        entry = Step(at_ms, self._rule, step)
+        entry = RateStep(at_ms, self._rule, step)
         self._log.add(entry)
         self._log.forget(self._rule, at_ms - _REMEMBERED_MS)
         if self._note is not None:

@@ -15,15 +15,23 @@ from stream.config.sections.sampling import SafetyConfig, SamplingConfig, Sampli
 from stream.errors import StageError
 from stream.records.adapters.base import Adapter
 from stream.records.body import BodyReader, app_getter
-from stream.records.decision import Cohort, Decision, Verdict, threshold
-from stream.records.facts import Facts
+from stream.records.decision import Cohort, Decision, SamplingOutcome, threshold
+from stream.records.facts import LazyRecord
 from stream.records.reading import InteractionReader
 from stream.sampler.adaptive import AdaptiveRate, Goal, ReplayedRate
 from stream.sampler.rules import Matcher, fields_asked_for
 from stream.sampler.safety_triggers import Triggers, fields_looked_at
 from stream.sampler.step_log import StepFile, StepLog, StepLogError, read_step_log
 
-__all__ = ["Decision", "Explanation", "Fixed", "RuleTried", "SamplingPolicy", "Verdict", "find_unreadable"]
+__all__ = [
+    "Decision",
+    "DecisionExplanation",
+    "Fixed",
+    "RuleTried",
+    "SamplingOutcome",
+    "SamplingPolicy",
+    "find_unreadable",
+]
 
 _MINUTE_MS = 60_000
 # Partitions are read at different speeds: so many minutes of record time are counted at once.
@@ -53,7 +61,7 @@ class RuleTried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class DecisionExplanation:
     """How a decision comes about. Caps are left out: they depend on what came before."""
 
     record_id: bytes
@@ -89,7 +97,7 @@ class Cap:
         return allowed
 
 
-class _Memory:
+class _DecisionCache:
     """The decisions that a policy keeps; when they are too many, it begins anew with none."""
 
     def __init__(self) -> None:
@@ -113,7 +121,7 @@ class _Memory:
 class _ByApp(dict[str | None, Decision]):
     """One object for all records that are decided alike: making one takes as long as the rest of a decision."""
 
-    def __init__(self, like: Decision, memory: _Memory) -> None:
+    def __init__(self, like: Decision, memory: _DecisionCache) -> None:
         super().__init__()
         self._like, self._memory = like, memory
 
@@ -126,11 +134,11 @@ class _ByApp(dict[str | None, Decision]):
 class _Decisions:
     """What is decided under one name, by what was decided and then by app."""
 
-    def __init__(self, rule: str, lane: str, memory: _Memory) -> None:
+    def __init__(self, rule: str, lane: str, memory: _DecisionCache) -> None:
         self._rule, self._lane, self._memory = rule, lane, memory
-        self._kept: dict[tuple[Verdict, float, str], _ByApp] = {}
+        self._kept: dict[tuple[SamplingOutcome, float, str], _ByApp] = {}
 
-    def by_app(self, outcome: Verdict, probability: float, why: str) -> _ByApp:
+    def by_app(self, outcome: SamplingOutcome, probability: float, why: str) -> _ByApp:
         key = (outcome, probability, why)
         found = self._kept.get(key)
         if found is None:
@@ -139,7 +147,7 @@ class _Decisions:
         return found
 
 
-class _Plan:
+class _RulePlan:
     """What is done with the records of one rule, or of none."""
 
     def __init__(
@@ -149,7 +157,7 @@ class _Plan:
         *,
         lane: str,
         adaptive: ReplayedRate | None,
-        memory: _Memory,
+        memory: _DecisionCache,
         safety: float | None,
         matcher: Matcher | None = None,
     ) -> None:
@@ -162,7 +170,7 @@ class _Plan:
         self.matcher = matcher
         self._decisions = _Decisions(name, lane, memory)
         self._thresholds: dict[float, _Threshold] = {}
-        self.filtered = self.by_app(Verdict.FILTERED, 0.0)
+        self.filtered = self.by_app(SamplingOutcome.FILTERED, 0.0)
         self._safety = safety
         lowest = adaptive.lowest if adaptive is not None else self.rate or 0.0
         self.watched = self.rate != 0.0 and self.gives_up(lowest)
@@ -189,11 +197,13 @@ class _Plan:
         found = self._thresholds.get(rate)
         if found is None:
             found = self._thresholds[rate] = _Threshold(
-                threshold(rate), self.by_app(Verdict.SAMPLED, rate), self.by_app(Verdict.SAMPLED_OUT, rate)
+                threshold(rate),
+                self.by_app(SamplingOutcome.SAMPLED, rate),
+                self.by_app(SamplingOutcome.SAMPLED_OUT, rate),
             )
         return found
 
-    def by_app(self, outcome: Verdict, rate: float) -> _ByApp:
+    def by_app(self, outcome: SamplingOutcome, rate: float) -> _ByApp:
         return self._decisions.by_app(outcome, rate, self.why)
 
 
@@ -215,7 +225,7 @@ class SamplingPolicy:
         self._reader = BodyReader(records)
         self._by_key = config.id == "key"
         self._log, self._steps = _step_log(config)
-        self._memory = _Memory()
+        self._memory = _DecisionCache()
         self._plans = [
             self._plan(rule.name, rule, rule.lane, Matcher(rule.match, self._reader)) for rule in config.rules
         ]
@@ -253,11 +263,11 @@ class SamplingPolicy:
         if self._steps is not None:
             self._steps.close()
 
-    def decide(self, facts: Facts) -> Decision:
+    def decide(self, facts: LazyRecord) -> Decision:
         """Decides about a record; a RecordError for one whose parts that count cannot be read."""
         return self._decided(self._plan_of(facts), facts, counting=True)
 
-    def record_id(self, facts: Facts) -> bytes:
+    def record_id(self, facts: LazyRecord) -> bytes:
         """What a record is drawn by: its key, or the id in its body."""
         if self._by_key and facts.key:
             return facts.key
@@ -267,14 +277,14 @@ class SamplingPolicy:
         # Whatever else it is, the reader of whole interactions knows what to make of it, or what to say.
         return self._whole.read(facts.value).interaction.id.encode("utf-8", "surrogatepass")
 
-    def explain(self, facts: Facts) -> Explanation:
+    def explain(self, facts: LazyRecord) -> DecisionExplanation:
         """How the decision about a record comes about; nothing is counted."""
         tried, plan = self._tried(facts)
         record_id = self.record_id(facts)
         triggers = self._triggers if plan.watched else None
         decision = self._decided(plan, facts, counting=False)
         ruled = decision.rule == plan.name
-        return Explanation(
+        return DecisionExplanation(
             record_id=record_id,
             draw=self._cohort.draw(record_id),
             tried=tried,
@@ -286,7 +296,7 @@ class SamplingPolicy:
             max_per_minute=plan.cap.per_minute if ruled and plan.cap is not None else None,
         )
 
-    def _decided(self, plan: _Plan, facts: Facts, *, counting: bool) -> Decision:
+    def _decided(self, plan: _RulePlan, facts: LazyRecord, *, counting: bool) -> Decision:
         if plan.rate == 0.0:
             return plan.filtered[self._app_in(facts)]
         digest = self._cohort.digest(self.record_id(facts))
@@ -302,10 +312,10 @@ class SamplingPolicy:
             return self._taken_over(trigger, digest, app)
         limit, below, above = plan.threshold(rate)
         if digest < limit and counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
-            return plan.by_app(Verdict.SHED, rate)[app]
+            return plan.by_app(SamplingOutcome.SHED, rate)[app]
         return (below if digest < limit else above)[app]
 
-    def _tried(self, facts: Facts) -> tuple[tuple[RuleTried, ...], _Plan]:
+    def _tried(self, facts: LazyRecord) -> tuple[tuple[RuleTried, ...], _RulePlan]:
         tried: list[RuleTried] = []
         for plan in self._plans:
             assert plan.matcher is not None
@@ -315,23 +325,23 @@ class SamplingPolicy:
                 return tuple(tried), plan
         return tuple(tried), self._default
 
-    def _plan_of(self, facts: Facts) -> _Plan:
+    def _plan_of(self, facts: LazyRecord) -> _RulePlan:
         for plan in self._plans:
             if plan.matcher is not None and plan.matcher.matches(facts):
                 return plan
         return self._default
 
-    def _is_logged(self, plan: _Plan) -> bool:
+    def _is_logged(self, plan: _RulePlan) -> bool:
         """Whether the steps of a rule that adapts are known: a log to replay says all that there is to know."""
         return self._config.replay_steps is not None or self._log.last(plan.name) is not None
 
     def _taken_over(self, trigger: str, digest: bytes, app: str | None) -> Decision:
         safety = self._config.safety
         assert safety is not None
-        outcome = Verdict.SAMPLED if digest < self._safety_limit else Verdict.SAMPLED_OUT
+        outcome = SamplingOutcome.SAMPLED if digest < self._safety_limit else SamplingOutcome.SAMPLED_OUT
         return self._safety_decisions.by_app(outcome, safety.rate, f"{SAFETY_RULE}: {trigger}")[app]
 
-    def _app_in(self, facts: Facts) -> str | None:
+    def _app_in(self, facts: LazyRecord) -> str | None:
         """The app of a record whose body was read for something else; it is not worth reading one for."""
         return None if facts.body_as_read is None else self._app(facts.body_as_read)
 
@@ -339,9 +349,9 @@ class SamplingPolicy:
 
     def _plan(
         self, name: str, config: SamplingRule | SamplingConfig, lane: str, matcher: Matcher | None = None
-    ) -> _Plan:
+    ) -> _RulePlan:
         safety = self._config.safety
-        return _Plan(
+        return _RulePlan(
             name,
             config,
             lane=lane,

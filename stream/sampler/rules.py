@@ -6,10 +6,10 @@ from functools import partial
 import msgspec
 
 from stream.config.sections.sampling import RuleMatch
-from stream.records.adapters.base import Path
+from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
 from stream.records.conditions import Asked, Condition, condition
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 
 _SHOWN_CHARS = 60
 
@@ -32,7 +32,7 @@ class Matcher:
         """All that is asked for: `app is shop; tag tier is gold`."""
         return "; ".join(f"{subject} {each.words}" for subject, each, _ in self._checks())
 
-    def matches(self, facts: Facts) -> bool:
+    def matches(self, facts: LazyRecord) -> bool:
         for name, each in self._headers:
             if not each.holds(facts.header(name)):
                 return False
@@ -44,7 +44,7 @@ class Matcher:
                 return False
         return True
 
-    def failure(self, facts: Facts) -> str | None:
+    def failure(self, facts: LazyRecord) -> str | None:
         """The first condition that is not met, and what there was instead; None where all are met."""
         for subject, each, value_in in self._checks():
             value = value_in(facts)
@@ -52,13 +52,13 @@ class Matcher:
                 return _unmet(subject, each, value)
         return None
 
-    def _checks(self) -> Iterator[tuple[str, Condition, Callable[[Facts], object]]]:
+    def _checks(self) -> Iterator[tuple[str, Condition, Callable[[LazyRecord], object]]]:
         for name, each in self._headers:
-            yield f"header {name}", each, partial(Facts.header, name=name)
+            yield f"header {name}", each, partial(LazyRecord.header, name=name)
         for subject, getter, each in self._body:
             yield subject, each, partial(self._in_body, getter)
 
-    def _in_body(self, getter: Getter, facts: Facts) -> object:
+    def _in_body(self, getter: Getter, facts: LazyRecord) -> object:
         return getter(facts.body(self._reader))
 
 
@@ -70,7 +70,7 @@ def _asked(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, 
     for name, tag_asked in match.tags.items():
         yield f"tag {name}", reader.tag_getter(name), tag_asked
     for dotted, value_asked in match.body.items():
-        yield dotted, reader.getter(Path.parse(dotted)), value_asked
+        yield dotted, reader.getter(BodyPath.parse(dotted)), value_asked
 
 
 def fields_asked_for(match: RuleMatch) -> list[str]:

@@ -8,13 +8,13 @@ import msgspec
 
 from judges.llm.completion import is_refusal, visible
 from judges.local.assessors.harm import HarmLexicon
-from judges.local.language.phrases import Phrases
+from judges.local.language.phrases import PhraseIndex
 from judges.local.lexicon import Lexicon, plain
 from stream.config.sections.sampling import SafetyConfig
-from stream.records.adapters.base import Path
+from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
 from stream.records.conditions import Condition, condition
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 
 _FEEDBACK_TAGS = ("feedback", "thumbs", "rating")
 _NO = frozenset({"down", "thumbs_down", "thumbs-down", "thumbs down", "thumbsdown", "👎", "-1", "negative", "bad"})
@@ -40,7 +40,7 @@ class WordList:
     def __init__(self, own: Iterable[str] = ()) -> None:
         self._lists = [HarmLexicon(Lexicon.load()).phrases]
         if own_patterns := [_pattern(entry) for entry in own]:
-            self._lists.append(Phrases(own_patterns))
+            self._lists.append(PhraseIndex(own_patterns))
 
     def first(self, text: str) -> str | None:
         """The words of the first pattern that is found; None where none is."""
@@ -76,7 +76,7 @@ class Triggers:
         }
         self._triggers = [(name, make()) for name, make in known.items() if name in config.triggers]
 
-    def first(self, facts: Facts) -> str | None:
+    def first(self, facts: LazyRecord) -> str | None:
         """The name of the first trigger that goes off."""
         body = facts.body(self._reader)
         for name, sign in self._triggers:
@@ -84,7 +84,7 @@ class Triggers:
                 return name
         return None
 
-    def all(self, facts: Facts) -> dict[str, str | None]:
+    def all(self, facts: LazyRecord) -> dict[str, str | None]:
         """By trigger, what set it off; None where nothing did."""
         body = facts.body(self._reader)
         return {name: sign(body) for name, sign in self._triggers}
@@ -119,7 +119,9 @@ def _empty_contexts(reader: BodyReader) -> _Sign:
 def _thumbs_down(config: SafetyConfig, reader: BodyReader) -> _Sign:
     asked: list[tuple[str, Getter, Condition]]
     if config.thumbs_down:
-        asked = [(path, reader.getter(Path.parse(path)), condition(each)) for path, each in config.thumbs_down.items()]
+        asked = [
+            (path, reader.getter(BodyPath.parse(path)), condition(each)) for path, each in config.thumbs_down.items()
+        ]
     else:
         asked = [(f"tag {name}", reader.tag_getter(name), _SaysNo()) for name in _FEEDBACK_TAGS]
 

@@ -19,11 +19,11 @@ from sinks.topics.dead_letters import DeadLetterTopic
 from sinks.topics.headers import PREFIX
 from stream.config.model import Config
 from stream.errors import PublishAborted, RecordError
-from stream.kafka.consume_produce import Exchange
+from stream.kafka.consume_produce import TransactionalConsumer
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record, dead_letter, partition_of, readable
 from stream.records.envelope import decision_headers
-from stream.records.facts import Incoming
+from stream.records.facts import LazyMessage
 from stream.sampler.policy import Decision, SamplingPolicy
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fate:
+class RuleTally:
     """What becomes of records of one rule and app; there is one object for each, so that they are counted quickly."""
 
     outcome: Outcome
@@ -51,22 +51,22 @@ class Fate:
 
 
 @lru_cache(maxsize=4096)
-def fate(outcome: Outcome, rule: str, app: str | None = None, reason: str | None = None) -> Fate:
-    return Fate(outcome, rule, app, reason)
+def fate(outcome: Outcome, rule: str, app: str | None = None, reason: str | None = None) -> RuleTally:
+    return RuleTally(outcome, rule, app, reason)
 
 
 @dataclass(slots=True)
-class _Batch:
+class _SampledBatch:
     """What was read and is not published yet: the records, what becomes of each, and what is to be sent."""
 
     records: list[KafkaMessage] = field(default_factory=list)
-    fates: list[Fate] = field(default_factory=list)
+    fates: list[RuleTally] = field(default_factory=list)
     sent: list[tuple[Partition, Message]] = field(default_factory=list)
     positions: dict[Partition, int] = field(default_factory=dict)
 
-    def without(self, gone: Collection[Partition]) -> "_Batch":
+    def without(self, gone: Collection[Partition]) -> "_SampledBatch":
         kept = [at for at, record in enumerate(self.records) if partition_of(record) not in gone]
-        return _Batch(
+        return _SampledBatch(
             records=[self.records[at] for at in kept],
             fates=[self.fates[at] for at in kept],
             sent=[(partition, message) for partition, message in self.sent if partition not in gone],
@@ -85,14 +85,14 @@ class Sampler:
         self._sampling = sampling
         self._policy = SamplingPolicy(config.sampling, config.input)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
-        self._batch = _Batch()
+        self._batch = _SampledBatch()
         self._held_up = False
         self._unsure: set[Partition] = set()
         self._seen: frozenset[Partition] = frozenset()
         self._ask_again = 0.0
-        self._too_large: dict[tuple[Partition, int], Fate] = {}
+        self._too_large: dict[tuple[Partition, int], RuleTally] = {}
         self._alike: dict[int, _Shared] = {}
-        self._exchange = Exchange(
+        self._exchange = TransactionalConsumer(
             config.kafka,
             topic=config.topics.interactions,
             group=config.sampler.group,
@@ -102,7 +102,7 @@ class Sampler:
         )
 
     @property
-    def pulse(self) -> Exchange:
+    def pulse(self) -> TransactionalConsumer:
         return self._exchange
 
     def run(self, stop: threading.Event) -> None:
@@ -171,8 +171,8 @@ class Sampler:
             ]
         batch.positions |= self._exchange.positions()
 
-    def _decide(self, message: KafkaMessage, known: Decision | None = None) -> Fate:
-        incoming, decision = Incoming(message), known
+    def _decide(self, message: KafkaMessage, known: Decision | None = None) -> RuleTally:
+        incoming, decision = LazyMessage(message), known
         try:
             decision = known or self._policy.decide(incoming)
             shared = self._shared(decision)
@@ -186,7 +186,7 @@ class Sampler:
             return fate(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
         return shared.fate
 
-    def _forward(self, incoming: Incoming, shared: "_Shared") -> None:
+    def _forward(self, incoming: LazyMessage, shared: "_Shared") -> None:
         record = incoming.record
         value = readable(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
@@ -215,7 +215,7 @@ class Sampler:
         for message in messages:
             self._batch.sent.append((record.partition, message))
 
-    def _refused(self, record: Record, expected: Fate) -> Message:
+    def _refused(self, record: Record, expected: RuleTally) -> Message:
         """Called while a batch is published, for a record that is too large for the topic that it was chosen for."""
         self._too_large[record.partition, record.offset] = expected
         error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} takes no record of this size")
@@ -232,7 +232,7 @@ class Sampler:
             self._hold(True)
             time.sleep(_RETRY_SECONDS)
             return
-        self._batch = _Batch()
+        self._batch = _SampledBatch()
         self._count(batch)
         if self._held_up:
             self._hold(False)
@@ -248,7 +248,7 @@ class Sampler:
             (self._exchange.pause if self._held_up else self._exchange.resume)(ours)
             self._unsure.clear()
 
-    def _count(self, batch: _Batch) -> None:
+    def _count(self, batch: _SampledBatch) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
         fates = Counter(batch.fates)
         for expected in self._too_large.values():
@@ -263,5 +263,5 @@ class _Shared(NamedTuple):
     """By the identity of a decision, which is kept here so that no other gets it."""
 
     decision: Decision
-    fate: Fate
+    fate: RuleTally
     headers: Headers

@@ -15,7 +15,7 @@ class StepLogError(ValueError):
     """A step log that cannot be read; the message names the line."""
 
 
-class Step(NamedTuple):
+class RateStep(NamedTuple):
     """From this record time on, a rule has the rate of this step."""
 
     at_ms: int
@@ -30,13 +30,13 @@ class StepLog:
     the step of every record as it was decided; only after a jump back in time are the times behind it told anew.
     """
 
-    def __init__(self, steps: Iterable[Step] = ()) -> None:
+    def __init__(self, steps: Iterable[RateStep] = ()) -> None:
         self._times: dict[str, list[int]] = {}
         self._steps: dict[str, list[int]] = {}
         for step in steps:
             self.add(step)
 
-    def add(self, step: Step) -> None:
+    def add(self, step: RateStep) -> None:
         times, steps = self._times.setdefault(step.rule, []), self._steps.setdefault(step.rule, [])
         while times and times[-1] >= step.at_ms:
             del times[-1], steps[-1]
@@ -54,13 +54,13 @@ class StepLog:
         place = bisect_right(self._times.get(rule, []), at_ms)
         return self._steps[rule][place - 1] if place else None
 
-    def last(self, rule: str) -> Step | None:
+    def last(self, rule: str) -> RateStep | None:
         times = self._times.get(rule)
-        return Step(times[-1], rule, self._steps[rule][-1]) if times else None
+        return RateStep(times[-1], rule, self._steps[rule][-1]) if times else None
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[RateStep]:
         """All steps that count, by time."""
-        every = (Step(at, rule, k) for rule in self._times for at, k in zip(*self._of(rule), strict=True))
+        every = (RateStep(at, rule, k) for rule in self._times for at, k in zip(*self._of(rule), strict=True))
         return iter(sorted(every))
 
     def _of(self, rule: str) -> tuple[list[int], list[int]]:
@@ -76,7 +76,7 @@ class StepLog:
         return cls(_parsed(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
 
 
-def step_line(step: Step) -> str:
+def step_line(step: RateStep) -> str:
     return json.dumps(step._asdict(), ensure_ascii=False) + "\n"
 
 
@@ -99,11 +99,11 @@ def _whole(content: bytes) -> int:
     return content.rfind(b"\n") + 1
 
 
-def _parsed(number: int, line: str) -> Step:
+def _parsed(number: int, line: str) -> RateStep:
     try:
-        step = Step(**json.loads(line))
+        step = RateStep(**json.loads(line))
     except (ValueError, TypeError, RecursionError):
-        step = Step(-1, "", -1)
+        step = RateStep(-1, "", -1)
     whole = all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in (step.at_ms, step.k))
     if not (whole and isinstance(step.rule, str) and step.rule and step.k <= LAST_STEP):
         raise StepLogError(f'line {number} is no step, such as {{"at_ms": 0, "rule": "default", "k": 8}}')
@@ -117,7 +117,7 @@ class StepFile:
         self._path = path
         self._file: IO[str] | None = None
 
-    def write(self, step: Step) -> None:
+    def write(self, step: RateStep) -> None:
         try:
             if self._file is None:
                 self._file = self._opened()

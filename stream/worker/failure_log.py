@@ -22,7 +22,7 @@ class _Failing:
     told_at: float | None = None
 
 
-class JudgeFailures:
+class FailureLog:
     """What judges failed to give since it was last told. Used from one thread."""
 
     def __init__(self) -> None:

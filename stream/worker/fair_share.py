@@ -13,7 +13,7 @@ _TOLERANCE = 1.5
 _ENOUGH = 64
 
 
-class Shares:
+class FairShares:
     """Who has how much of a worker's places, and who has more than its share of both places and traffic."""
 
     def __init__(self, places: int) -> None:

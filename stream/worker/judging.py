@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from judges.evaluator import Evaluator, Submission
 from judges.models.spending import paying_from
-from judges.runtime.conditions import asking_afresh, sparing
+from judges.runtime.conditions import Conditions, judging_under
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
+from judges.shortfall import Unscored, is_retryable, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation, SafetyNotice, evaluation_id
 from sinks.base import Message, Sink
 from sinks.metrics import Outcome, Stage
@@ -24,9 +24,9 @@ from stream.logs import add_log_context, log_context, trace_fields
 from stream.records.canaries import CanaryReader
 from stream.records.envelope import is_canary, read_sampling
 from stream.records.reading import InteractionReader
-from stream.worker.budget import Economy, Thinning, Treasury, thinned
+from stream.worker.budget import SavingPlan, Thinning, Treasury, thinned
 from stream.worker.budget.savings import measures_of
-from stream.worker.recent_evaluations import Finished
+from stream.worker.recent_evaluations import RecentEvaluations
 from stream.worker.retries import Arrival, Retries
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _WITHOUT_EVALUATION = frozenset({Outcome.DEADLETTER, Outcome.SAMPLED_OUT})
 
 
 @dataclass(slots=True, kw_only=True)
-class Judged:
+class RecordResult:
     """What became of one record: messages to publish, and what to count once they are."""
 
     outcome: Outcome
@@ -63,7 +63,7 @@ class Judging:
         self,
         config: Config,
         evaluator: Evaluator,
-        finished: Finished,
+        recent: RecentEvaluations,
         *,
         retries: Retries,
         treasury: Treasury,
@@ -72,7 +72,7 @@ class Judging:
         self._deadline = config.worker.deadline_seconds
         self._repeats = config.worker.repeat_seconds > 0
         self._evaluator = evaluator
-        self._finished = finished
+        self._recent = recent
         self._retries = retries
         self._treasury = treasury
         self._measures = measures_of(config.budgets)
@@ -84,31 +84,31 @@ class Judging:
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
 
-    async def judge(self, arrival: Arrival) -> Judged:
+    async def judge(self, arrival: Arrival) -> RecordResult:
         """An exception that left this would lose the record."""
         with log_context(stage=Stage.WORKER.value):
-            return await self._judged(arrival)
+            return await self._judge_or_dead_letter(arrival)
 
-    async def _judged(self, arrival: Arrival) -> Judged:
+    async def _judge_or_dead_letter(self, arrival: Arrival) -> RecordResult:
         try:
             submission = self._read(arrival)
             name = evaluation_id(submission.interaction.id, self._evaluator.info.fingerprint)
-            return await self._once(arrival, name, lambda: self._evaluate(arrival, submission))
+            return await self._deduplicated(arrival, name, lambda: self._evaluate(arrival, submission))
         except RecordError as error:
-            return self._given_up(arrival, error)
+            return self._dead_letter(arrival, error)
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("record %s of %s could not be judged", arrival.record.offset, arrival.record.partition)
-            return self._given_up(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
+            return self._dead_letter(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
 
-    def published(self, judged: Judged) -> None:
+    def published(self, result: RecordResult) -> None:
         """A result is on its topic: what it is a result of need not be done again."""
-        if judged.evaluation is not None:
-            self._in_work.pop(judged.evaluation.evaluation_id, None)
-            if judged.is_published:
-                self._finished.add(judged.evaluation.evaluation_id)
+        if result.evaluation is not None:
+            self._in_work.pop(result.evaluation.evaluation_id, None)
+            if result.is_published:
+                self._recent.add(result.evaluation.evaluation_id)
 
     def forget(self, partitions: Collection[Partition]) -> None:
         """What was not published of these partitions is another worker's."""
@@ -124,7 +124,9 @@ class Judging:
         sampling = read_sampling(arrival.record.headers)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
-    async def _once(self, arrival: Arrival, name: str, work: Callable[[], Awaitable[Judged]]) -> Judged:
+    async def _deduplicated(
+        self, arrival: Arrival, name: str, work: Callable[[], Awaitable[RecordResult]]
+    ) -> RecordResult:
         """Works unless that is done, or being done: another record of the same interaction is waited for.
 
         That one stays on its topic until its own result is published, so nothing is lost when this one is left out.
@@ -133,75 +135,75 @@ class Judging:
             return await work()
         while (other := self._in_work.get(name)) is not None:
             if await asyncio.shield(other[1]) not in _WITHOUT_EVALUATION:
-                return Judged(outcome=Outcome.REPEATED)
-        if name in self._finished:
-            return Judged(outcome=Outcome.REPEATED)
+                return RecordResult(outcome=Outcome.REPEATED)
+        if name in self._recent:
+            return RecordResult(outcome=Outcome.REPEATED)
         mine: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._in_work[name] = arrival.record.partition, mine
         outcome = Outcome.DEADLETTER
         try:
-            judged = await work()
-            outcome = judged.outcome
-            return judged
+            result = await work()
+            outcome = result.outcome
+            return result
         finally:
             if outcome in _WITHOUT_EVALUATION and self._in_work.get(name, (None, None))[1] is mine:
                 del self._in_work[name]
             mine.set_result(outcome)
 
-    async def _evaluate(self, arrival: Arrival, submission: Submission) -> Judged:
+    async def _evaluate(self, arrival: Arrival, submission: Submission) -> RecordResult:
         """Judges it with what the budgets allow.
 
         A canary is there to show how the judges judge: by the whole panel, really asked, and nobody is called for it.
         """
         partition, app, lane = arrival.record.partition, submission.interaction.app, submission.sampling.lane
         canary = lane == CANARY
-        savings = Economy() if canary else self._treasury.economy(partition, app, lane, self._measures)
+        plan = SavingPlan() if canary else self._treasury.plan_savings(partition, app, lane, self._measures)
         # One that comes again was kept before with the smaller of the two.
-        kept = min(arrival.kept, savings.keep_share)
+        kept = min(arrival.kept, plan.keep_share)
         if not self._thinning.keeps(submission.interaction.id, kept):
-            return Judged(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
+            return RecordResult(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
         arrival = arrival._replace(kept=kept)
         submission = replace(submission, sampling=thinned(submission.sampling, kept))
-        on_unsafe = _tell_nobody if canary else self._on_unsafe
+        on_unsafe = _ignore_notice if canary else self._on_unsafe
         purse = self._treasury.purse(partition, app, lane)
-        with paying_from(purse), sparing(savings.thrift), asking_afresh(canary):
+        with paying_from(purse), judging_under(Conditions(fresh=canary, savings=plan.savings)):
             evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=on_unsafe)
         reason = unscored_reason(evaluation)
-        if may_be_mended(reason):
+        if is_retryable(reason):
             assert reason is not None
-            return self._put_off(arrival, evaluation, reason)
+            return self._park_or_dead_letter(arrival, evaluation, reason)
         outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
-        judged = Judged(outcome=outcome, evaluation=evaluation, reason=reason)
-        judged.messages = self._replaceable(arrival, judged, self._evaluations.write(evaluation))
-        return judged
+        result = RecordResult(outcome=outcome, evaluation=evaluation, reason=reason)
+        result.messages = self._replaceable(arrival, result, self._evaluations.write(evaluation))
+        return result
 
-    def _put_off(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> Judged:
+    def _park_or_dead_letter(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:
         """Judges that could not be reached now may be reached later; after the last attempt it is a dead letter."""
         shortfall = shortfall_of(evaluation, self._safety)
         detail = shortfall.detail if shortfall is not None else ""
         kind = f"unscored_{reason}"
         parked = self._retries.parked(arrival, error=kind, message=detail)
         if parked is None:
-            judged = self._given_up(arrival, RecordError(kind, detail))
-            judged.evaluation = evaluation
-            return judged
-        judged = Judged(outcome=Outcome.PARKED, evaluation=evaluation, reason=reason)
-        judged.messages = self._replaceable(arrival, judged, [parked])
-        return judged
+            result = self._dead_letter(arrival, RecordError(kind, detail))
+            result.evaluation = evaluation
+            return result
+        result = RecordResult(outcome=Outcome.PARKED, evaluation=evaluation, reason=reason)
+        result.messages = self._replaceable(arrival, result, [parked])
+        return result
 
-    def _replaceable(self, arrival: Arrival, judged: Judged, messages: Sequence[Message]) -> list[Message]:
+    def _replaceable(self, arrival: Arrival, result: RecordResult, messages: Sequence[Message]) -> list[Message]:
         def instead() -> Message:
-            judged.refused()
+            result.refused()
             error = RecordError(_TOO_LARGE, "what became of it is larger than the topic takes")
-            (message,) = self._given_up(arrival, error).messages
+            (message,) = self._dead_letter(arrival, error).messages
             return message
 
         return [replace(message, instead=instead) for message in messages]
 
-    def _given_up(self, arrival: Arrival, error: RecordError) -> Judged:
+    def _dead_letter(self, arrival: Arrival, error: RecordError) -> RecordResult:
         letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)
-        return Judged(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)
+        return RecordResult(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)
 
 
-def _tell_nobody(_notice: SafetyNotice) -> None:
+def _ignore_notice(_notice: SafetyNotice) -> None:
     pass

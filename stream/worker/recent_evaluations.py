@@ -19,7 +19,7 @@ _LOOK_SECONDS = 1.0
 _MOST = 250_000
 
 
-class Finished:
+class RecentEvaluations:
     """Reads the keys of the evaluations topic, from `seconds` ago on, in a thread of its own."""
 
     def __init__(self, kafka: KafkaConfig, topic: str, seconds: float) -> None:

@@ -16,30 +16,30 @@ from collections.abc import Collection, Iterable
 
 from judges.evaluator import Evaluator
 from judges.values.evaluation import Evaluation, SafetyNotice
-from sinks.base import Sink, feed
+from sinks.base import Sink, write_all
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics.results import CriticalTopic
 from stream.config.model import Config
 from stream.errors import PublishAborted
-from stream.kafka.consume_produce import Exchange
+from stream.kafka.consume_produce import TransactionalConsumer
 from stream.kafka.offsets import OffsetTracker, Partition, Ticket
-from stream.kafka.producers.immediate import Outlet
+from stream.kafka.producers.immediate import ImmediateProducer
 from stream.kafka.record import Record
 from stream.records.envelope import is_canary
 from stream.worker.budget import Treasury
 from stream.worker.budget.limits import Budgets
-from stream.worker.failure_log import JudgeFailures
-from stream.worker.fair_share import Shares
-from stream.worker.judging import Judged, Judging
+from stream.worker.failure_log import FailureLog
+from stream.worker.fair_share import FairShares
+from stream.worker.judging import Judging, RecordResult
 from stream.worker.pool import JudgePool
-from stream.worker.recent_evaluations import Finished
+from stream.worker.recent_evaluations import RecentEvaluations
 from stream.worker.retries import Retries
 from stream.worker.waiting_line import Waiting, WaitingLine
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.02
-_TELL_SECONDS = 0.25
+_METRICS_SECONDS = 0.25
 _POLL_RECORDS = 64
 _ARRIVAL_SECONDS = 5.0
 _PAST_SECONDS = 5.0
@@ -67,7 +67,7 @@ class Worker:
         self._critical: Sink[SafetyNotice] = CriticalTopic(config.topics.critical)
         self._retries = Retries(config)
         self._queue = config.topics.sampled
-        self._finished = Finished(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
+        self._recent = RecentEvaluations(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
         safety = config.sampling.safety
         self._treasury = Treasury(
             Budgets.of(config), topic=self._queue, safety_lane=None if safety is None else safety.lane
@@ -75,14 +75,14 @@ class Worker:
         self._judging = Judging(
             config,
             evaluator,
-            self._finished,
+            self._recent,
             retries=self._retries,
             treasury=self._treasury,
             on_unsafe=self._on_unsafe,
         )
-        self._tracker: OffsetTracker[Judged] = OffsetTracker(config.worker.run_ahead)
+        self._tracker: OffsetTracker[RecordResult] = OffsetTracker(config.worker.run_ahead)
         self._waiting = WaitingLine(self._retries, config.input)
-        self._shares = Shares(config.worker.concurrency)
+        self._shares = FairShares(config.worker.concurrency)
         # Places that an app with more than its share leaves to the others, even when they have no record now.
         self._reserve = config.worker.concurrency // 4 if config.worker.fair else 0
         self._assigned_at: dict[Partition, float] = {}
@@ -90,11 +90,11 @@ class Worker:
         self._paused: set[Partition] = set()
         self._unsure: set[Partition] = set()
         self._draining = False
-        self._failures = JudgeFailures()
-        self._published_at = self._told_at = time.monotonic()
+        self._failures = FailureLog()
+        self._published_at = self._metrics_at = time.monotonic()
         self._ask_at = 0.0
         metrics.evaluator(evaluator.info)
-        self._exchange = Exchange(
+        self._consumer = TransactionalConsumer(
             config.kafka,
             topic=self._queue,
             beside=(*self._retries.topics, self._retries.overflow),
@@ -102,22 +102,22 @@ class Worker:
             instance=config.worker.instance,
             listener=self,
         )
-        self._outlet = Outlet(
+        self._notices = ImmediateProducer(
             config.kafka,
-            client=f"{config.worker.group}-critical-{self._exchange.name}",
+            client=f"{config.worker.group}-critical-{self._consumer.name}",
             delivered=metrics.critical_delivered,
         )
 
     @property
-    def pulse(self) -> Exchange:
-        return self._exchange
+    def pulse(self) -> TransactionalConsumer:
+        return self._consumer
 
     def run(self, stop: threading.Event) -> None:
         """Judges until told to stop, then finishes what is in flight, as far as `drain_seconds` allow."""
-        self._pool: JudgePool[Judged] = JudgePool(self._config.concurrency)
-        self._exchange.start()
+        self._pool: JudgePool[RecordResult] = JudgePool(self._config.concurrency)
+        self._consumer.start()
         try:
-            with self._finished:
+            with self._recent:
                 while not stop.is_set():
                     self._step()
                 self._drain()
@@ -126,8 +126,8 @@ class Worker:
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
-                self._exchange.close()
-                self._outlet.arrived(_ARRIVAL_SECONDS)
+                self._consumer.close()
+                self._notices.arrived(_ARRIVAL_SECONDS)
 
     def _drain(self) -> None:
         """Finishes what is in flight; goes on polling, because a rebalance under way must end before we can commit."""
@@ -148,7 +148,7 @@ class Worker:
         self._unsure |= set(partitions)
         self._treasury.assigned(partitions)
         self._ask_at = 0.0
-        self._finished.look()
+        self._recent.look()
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -160,16 +160,16 @@ class Worker:
         self._release(partitions)
 
     def _step(self) -> None:
-        for record in self._exchange.poll(_POLL_RECORDS, _POLL_SECONDS):
+        for record in self._consumer.poll(_POLL_RECORDS, _POLL_SECONDS):
             self._take(record)
-        self._look_up_what_was_spent()
+        self._load_budget_state()
         self._start_waiting()
         self._collect()
         if time.monotonic() - self._published_at >= self._config.commit_seconds:
             self._publish()
-        self._hold_back()
-        if time.monotonic() - self._told_at >= _TELL_SECONDS:
-            self._tell()
+        self._apply_backpressure()
+        if time.monotonic() - self._metrics_at >= _METRICS_SECONDS:
+            self._publish_metrics()
 
     def _take(self, record: Record) -> None:
         app = self._waiting.add(record).app
@@ -177,11 +177,11 @@ class Worker:
         if record.partition.topic == self._queue and not is_canary(record.headers):
             self._shares.saw(app)
 
-    def _look_up_what_was_spent(self) -> None:
+    def _load_budget_state(self) -> None:
         unread = self._treasury.unread
         if not unread or time.monotonic() < self._ask_at:
             return
-        found = self._exchange.marks(unread)
+        found = self._consumer.marks(unread)
         self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
         if found is not None:
             count, marks = found
@@ -191,18 +191,18 @@ class Worker:
                 if partition.number < count:
                     self._treasury.opened(partition, offset, mark.note, partitions=count)
 
-    def _tell(self) -> None:
+    def _publish_metrics(self) -> None:
         """Says how much there is to do: what waits for its time is not among it."""
-        self._told_at = time.monotonic()
+        self._metrics_at = time.monotonic()
         due = (self._queue, self._retries.overflow)
-        lag = self._exchange.lag(due) + self._waiting.count(due)
+        lag = self._consumer.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
         self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
         self._metrics.lag(self.stage, lag)
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
-        self._metrics.parked(self._exchange.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
-        self._exchange.backlog = lag + self._pool.in_flight
+        self._metrics.parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
+        self._consumer.backlog = lag + self._pool.in_flight
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
@@ -218,7 +218,7 @@ class Worker:
         waiting = self._waiting.first(partition)
         if waiting is None or not self._tracker.may_start(partition):
             return False
-        if not self._knows_the_past(partition) or not self._treasury.knows(partition):
+        if not self._previous_results_loaded(partition) or not self._treasury.knows(partition):
             return False
         crowded = self._pool.free <= self._reserve
         late = crowded and self._is_late(waiting)
@@ -227,8 +227,8 @@ class Worker:
         arrival, app = self._waiting.take(partition)
         ticket = self._tracker.start(partition, arrival.record.offset)
         if late:
-            judged = Judged(outcome=Outcome.DEFERRED, messages=[self._retries.deferred(arrival)])
-            self._tracker.finish(ticket, judged)
+            result = RecordResult(outcome=Outcome.DEFERRED, messages=[self._retries.deferred(arrival)])
+            self._tracker.finish(ticket, result)
         else:
             self._apps[ticket] = app
             self._shares.started(app)
@@ -241,45 +241,45 @@ class Worker:
         movable = self._config.fair and record.partition.topic == self._queue and record.problem is None
         return movable and not is_canary(record.headers) and self._shares.exceeded(waiting.app)
 
-    def _knows_the_past(self, partition: Partition) -> bool:
+    def _previous_results_loaded(self, partition: Partition) -> bool:
         """Whether all is known that the partition's last owner published, or was waited for long enough.
 
         A transaction that a crash left open hides what came after it, until the broker ends it.
         """
         since = self._assigned_at[partition]
-        return self._finished.known_at >= since or time.monotonic() - since > _PAST_SECONDS
+        return self._recent.known_at >= since or time.monotonic() - since > _PAST_SECONDS
 
     def _collect(self, seconds: float = 0.0) -> None:
-        for ticket, judged in self._pool.collect(seconds):
-            self._left_the_pool(ticket)
-            self._tracker.finish(ticket, judged)
-            if judged.evaluation is not None:
-                self._failures.note(judged.evaluation)
+        for ticket, result in self._pool.collect(seconds):
+            self._release_slot(ticket)
+            self._tracker.finish(ticket, result)
+            if result.evaluation is not None:
+                self._failures.note(result.evaluation)
         self._failures.tell()
 
-    def _left_the_pool(self, ticket: Ticket) -> None:
+    def _release_slot(self, ticket: Ticket) -> None:
         if ticket in self._apps:
             self._shares.ended(self._apps.pop(ticket))
 
     def _publish(self) -> None:
         self._published_at = time.monotonic()
         ready = self._tracker.ready()
-        if ready and not self._outlet.arrived():
+        if ready and not self._notices.arrived():
             ready = []  # and yet what judging may cost is written down: others wait for that
-        paper = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
-        if not paper.offsets:
+        plan = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
+        if not plan.offsets:
             return
-        messages = [message for part in ready for judged in part.results for message in judged.messages]
+        messages = [message for part in ready for result in part.results for message in result.messages]
         try:
-            self._exchange.publish(messages, paper.offsets, paper.notes)
+            self._consumer.publish(messages, plan.offsets, plan.notes)
         except PublishAborted:
             return
-        self._treasury.committed(paper)
+        self._treasury.committed(plan)
         self._tracker.committed(ready)
         for part in ready:
-            for judged in part.results:
-                self._judging.published(judged)
-                self._count(judged)
+            for result in part.results:
+                self._judging.published(result)
+                self._count(result)
 
     def _uncommitted_offset(self, partition: Partition) -> int | None:
         """The offset of a partition of which none was committed: it stays where it is.
@@ -287,7 +287,7 @@ class Worker:
         With nothing of it in work there may be records of its number on the topics beside.
         """
         oldest = self._tracker.oldest(partition)
-        return self._exchange.beginning(partition) if oldest is None else oldest
+        return self._consumer.beginning(partition) if oldest is None else oldest
 
     def _settle(self, partitions: Collection[Partition]) -> None:
         """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
@@ -297,7 +297,7 @@ class Worker:
             self._collect(_POLL_SECONDS)
             if self._treasury.urgent:
                 self._publish()
-        self._outlet.arrived(max(0.0, deadline - time.monotonic()))
+        self._notices.arrived(max(0.0, deadline - time.monotonic()))
         self._treasury.closing(partitions)
         self._publish()
         left = self._tracker.uncommitted(partitions)
@@ -307,7 +307,7 @@ class Worker:
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)
         for ticket in [ticket for ticket in self._apps if ticket.partition in partitions]:
-            self._left_the_pool(ticket)
+            self._release_slot(ticket)
         self._judging.forget(partitions)
         self._treasury.forget(partitions)
         self._paused -= set(partitions)
@@ -317,24 +317,24 @@ class Worker:
             self._assigned_at.pop(partition, None)
             self._waiting.close(partition)
 
-    def _hold_back(self) -> None:
+    def _apply_backpressure(self) -> None:
         """Lets the broker keep what would only wait here."""
         if resume := (self._paused & self._waiting.empty()) | self._unsure:
-            self._exchange.resume(resume)
+            self._consumer.resume(resume)
         self._paused -= resume
         self._unsure.clear()
         if pause := self._waiting.full() - self._paused:
-            self._exchange.pause(pause)
+            self._consumer.pause(pause)
         self._paused |= pause
 
     def _on_unsafe(self, notice: SafetyNotice) -> None:
         for message in self._critical.write(notice):
-            self._outlet.send(message)
+            self._notices.send(message)
 
-    def _count(self, judged: Judged) -> None:
+    def _count(self, result: RecordResult) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED)
-        self._metrics.count(self.stage, judged.outcome, reason=judged.reason)
-        if judged.evaluation is not None:
-            self._metrics.judged(judged.evaluation, published=judged.is_published)
-            if judged.is_published:
-                feed(self.sinks, judged.evaluation)
+        self._metrics.count(self.stage, result.outcome, reason=result.reason)
+        if result.evaluation is not None:
+            self._metrics.judged(result.evaluation, published=result.is_published)
+            if result.is_published:
+                write_all(self.sinks, result.evaluation)

@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.chaos.plan import LONG, SHORT, schedule
 from tests.chaos.report import table
 from tests.chaos.run import run
-from tests.parts.kafka_jars import why_unavailable
+from tests.parts.kafka import why_unavailable
 
 _SEEDS = 1_000_000
 

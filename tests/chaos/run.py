@@ -23,7 +23,7 @@ from tests.chaos.report import Check, at_least, at_most, none_of, told
 from tests.chaos.storm import Storm
 from tests.chaos.tail import Tail
 from tests.chaos.traffic import RECORD_BYTES, Feed, good, traffic
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 CRITERIA = ("rag.answer_relevance", "rag.harmfulness")
 RUN_AHEAD = 64

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from judges.criteria.catalogue import CriteriaError, load_catalogue, load_criteria
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Binary, Option, Options, PassFail, Text
+from judges.criteria.scale import Binary, LocalizedText, Option, Options, PassFail
 from judges.evaluator import Submission
 from judges.llm.completion import Valid, parse_verdict
 from judges.llm.methods.guardian import read_risk
-from judges.models import Completion, Message, ModelError, OpenAIModel
+from judges.models import ChatMessage, Completion, ModelError, OpenAIModel
 from judges.values.interaction import Language, case_of
 from sinks.base import Headers
 from sinks.metrics import PipelineMetrics, ScoreMetrics
@@ -38,7 +38,7 @@ from stream.kafka.offsets import Partition
 from stream.kafka.record import Record, dead_letter, readable
 from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
 from stream.sampler.step_log import StepLog, StepLogError, read_step_log
@@ -162,7 +162,7 @@ def _policy() -> Run:
 
     def run(data: bytes) -> None:
         key, headers, at_ms, value = framed_record(data)
-        facts = (Facts(key, value, at_ms, headers), Facts(key, value, at_ms, headers))
+        facts = (LazyRecord(key, value, at_ms, headers), LazyRecord(key, value, at_ms, headers))
         policy = policies[len(data) % len(policies)]
         decision = policy.decide(facts[0])
         assert 0.0 <= decision.probability <= 1.0
@@ -273,7 +273,7 @@ def _drawn(text: object) -> None:
 
 
 def _criteria() -> list[Criterion]:
-    probe = Text(en="probe", ru="проба")
+    probe = LocalizedText(en="probe", ru="проба")
     shared = {"title": probe, "question": probe}
     made = [
         Criterion(name="yes", scale=Binary(binary=PassFail(passes=probe, fails=probe)), not_applicable=probe, **shared),
@@ -284,7 +284,7 @@ def _criteria() -> list[Criterion]:
 
 
 def _option(label: str, score: float) -> Option:
-    return Option(label=Text(en=label, ru=label), score=score)
+    return Option(label=LocalizedText(en=label, ru=label), score=score)
 
 
 def _completion() -> Run:
@@ -317,7 +317,7 @@ def _response() -> Run:
         status, retry_after, body = [*data.split(SEPARATOR, 2), b"", b""][:3]
         code = int(status) if status.isdigit() and len(status) == 3 and b"200" <= status < b"600" else 200
         answer[:] = [httpx.Response(code, headers=[(b"retry-after", retry_after.strip(b"\r\n"))], content=body)]
-        asked = model.complete([Message(role="user", content="?")], schema={}, likelihoods=True)
+        asked = model.complete([ChatMessage(role="user", content="?")], schema={}, likelihoods=True)
         completion = loop.run_until_complete(asked)
         (completion.text or "").encode()
         read_risk(completion, load_catalogue("rag")["harmfulness"])

@@ -7,7 +7,7 @@ import pytest
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
-from tests.parts import kafka_jars, llama
+from tests.parts import kafka, llama
 from tests.parts.required import unavailable
 
 _GROUPS = {"real_kafka": "kafka", "llama_server": "llama"}
@@ -24,11 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def real_kafka() -> Iterator[kafka_jars.KafkaBroker]:
+def real_kafka() -> Iterator[kafka.KafkaBroker]:
     """A running Kafka broker, shared: use topic and group names of your own, and leave it running."""
-    if reason := kafka_jars.why_unavailable():
+    if reason := kafka.why_unavailable():
         unavailable(reason)
-    with kafka_jars.KafkaBroker() as broker:
+    with kafka.KafkaBroker() as broker:
         yield broker
 
 

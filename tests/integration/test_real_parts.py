@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Producer, TopicPartition
 
-from tests.parts.kafka_jars import ROOT, KafkaBroker
+from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.llama import LlamaServer
 
 SECONDS = 20.0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
 from judges.criteria.catalogue import criterion_of, load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
-from judges.criteria.scale import Binary, Choice, Levels, Options, PassFail, Range, Text
+from judges.criteria.scale import Binary, Choice, Levels, LocalizedText, Options, PassFail, Range
 from judges.judge import Judge
 from judges.panel import Cascade, Panel
 from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
@@ -555,7 +555,9 @@ def _text(draw: st.DrawFn, prefix: str) -> dict[str, str]:
 def discrete_scales(draw: st.DrawFn) -> Levels | Binary | Options:
     kind = draw(st.sampled_from(["levels", "binary", "options"]))
     if kind == "binary":
-        return Binary(binary=PassFail(passes=Text.model_validate("p"), fails=Text.model_validate("f")))
+        return Binary(
+            binary=PassFail(passes=LocalizedText.model_validate("p"), fails=LocalizedText.model_validate("f"))
+        )
     if kind == "levels":
         values = sorted(draw(st.sets(st.integers(-5, 9), min_size=2, max_size=5)))
         levels = [{"value": value, "label": _text(draw, f"l{value}"), "description": "d"} for value in values]

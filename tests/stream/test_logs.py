@@ -34,7 +34,7 @@ from stream.logs import (
     trace_fields,
 )
 from stream.worker.budget import Treasury
-from stream.worker.judging import Judged, Judging
+from stream.worker.judging import Judging, RecordResult
 from stream.worker.retries import Retries
 from stream.worker.stage import Worker
 
@@ -216,7 +216,7 @@ def judging() -> tuple[Judging, Retries]:
     return Judging(
         config,
         evaluator,
-        worker._finished,
+        worker._recent,
         retries=retries,
         treasury=Treasury(None, topic="rag.sampled"),
         on_unsafe=lambda _notice: None,
@@ -229,7 +229,7 @@ def test_what_is_logged_while_records_are_judged_at_once_says_which_of_them_it_i
 ) -> None:
     subject, retries = judging()
 
-    async def all_at_once() -> list[Judged]:
+    async def all_at_once() -> list[RecordResult]:
         return await asyncio.gather(*(subject.judge(retries.arrived(record(number))) for number in range(9)))
 
     outcomes = [judged.outcome for judged in asyncio.run(all_at_once())]

@@ -23,7 +23,7 @@ from stream.kafka.offsets import Place
 from stream.kafka.topics import plan_topics
 from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 from stream.records.headers import is_mark, source_of
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
@@ -112,7 +112,7 @@ def test_the_same_records_are_chosen_as_by_version_1() -> None:
     """An audit, and a sampler that takes over, decide as the one before did."""
     config = Config.model_validate({"sampling": {"rate": 0.25}})
     policy = SamplingPolicy(config.sampling, config.input)
-    chosen = [number for number in range(24) if policy.decide(Facts(b"id-%d" % number, None, 0)).chosen]
+    chosen = [number for number in range(24) if policy.decide(LazyRecord(b"id-%d" % number, None, 0)).chosen]
     assert chosen == CHOSEN_BY_V1
 
 

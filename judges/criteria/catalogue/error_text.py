@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from judges.criteria.criterion import CRITERION_NAME, Criterion, Example
+from judges.criteria.criterion import CRITERION_NAME, Criterion, WorkedExample
 from judges.criteria.problems import InconsistentError, Loc, found_instead, in_words, unknown
-from judges.criteria.scale import NOT_BLANK, SCALES, Bounds, Level, Option, PassFail, Text
+from judges.criteria.scale import NOT_BLANK, SCALES, Bounds, Level, LocalizedText, Option, PassFail
 
 _PATTERNS: Mapping[str, str] = {
     CRITERION_NAME: "must be 1 to 64 lower-case letters, digits and '_', a letter first",
@@ -22,11 +22,11 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "binary": PassFail,
     "range": Bounds,
     "options": Option,
-    "examples": Example,
+    "examples": WorkedExample,
 }
 
 
-class _Place(NamedTuple):
+class _CataloguePlace(NamedTuple):
     loc: Loc
     """The place as the file has it, without what pydantic adds for itself."""
 
@@ -45,7 +45,7 @@ def in_plain_words(details: Iterable[ErrorDetails], data: Any) -> Iterator[tuple
             yield place.loc, _words(detail, place)
 
 
-def _follows(detail: ErrorDetails, place: _Place) -> bool:
+def _follows(detail: ErrorDetails, place: _CataloguePlace) -> bool:
     """A list counts as short when its items are wrong, and as no text when it is a list of texts with a wrong one."""
     if detail["type"] == "too_short":
         return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
@@ -60,7 +60,7 @@ def unknown_keys(details: Iterable[ErrorDetails], data: Any) -> list[Loc]:
 # Where the error is
 
 
-def _place_of(loc: Loc, data: Any) -> _Place:
+def _place_of(loc: Loc, data: Any) -> _CataloguePlace:
     kept: Loc = ()
     kind_seen = False
     for part in loc:
@@ -70,7 +70,7 @@ def _place_of(loc: Loc, data: Any) -> _Place:
             kept, data = (*kept, part), data[part]
         elif isinstance(data, dict) and not _alternatives(kept) and part != "[key]":
             kept, data = (*kept, part), data.get(part)
-    return _Place(kept, _alternatives(kept))
+    return _CataloguePlace(kept, _alternatives(kept))
 
 
 def _alternatives(loc: Loc) -> str:
@@ -85,7 +85,7 @@ def _alternatives(loc: Loc) -> str:
 # What is wrong there
 
 
-def _words(detail: ErrorDetails, place: _Place) -> str:
+def _words(detail: ErrorDetails, place: _CataloguePlace) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -95,7 +95,7 @@ def _words(detail: ErrorDetails, place: _Place) -> str:
         return unknown("key", str(place.loc[-1]), _known_beside(detail["loc"]))
     if kind == "string_pattern_mismatch":
         return _PATTERNS[context["pattern"]]
-    is_text = context.get("class_name") == Text.__name__
+    is_text = context.get("class_name") == LocalizedText.__name__
     is_container = kind in {"model_type", "dict_type", "tuple_type"} and not (is_text or place.alternatives)
     found = found_instead(detail["input"], container=is_container, text=is_text or kind == "string_type")
     if place.alternatives and kind != "missing":
@@ -120,4 +120,4 @@ def _known_beside(loc: Loc) -> tuple[str, ...]:
         case (*_, "scale", str(kind), _):
             return (kind,)
     around = next(part for part in reversed(loc[:-1]) if isinstance(part, str))
-    return tuple(_SECTIONS.get(around, Text).model_fields)
+    return tuple(_SECTIONS.get(around, LocalizedText).model_fields)

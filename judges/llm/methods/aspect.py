@@ -12,7 +12,7 @@ from judges.criteria.scale import PASS_FAIL, Bounds, Range, Scale
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.model_judge import check_model
 from judges.llm.vote import Combine, check_samples
-from judges.models.base import ChatModel, Message
+from judges.models.base import ChatMessage, ChatModel
 from judges.values.interaction import Case
 
 Aggregate = Literal["avg", "med", "min", "max"]
@@ -39,7 +39,7 @@ class AspectCritic(DirectJudge):
         if reason:
             raise ValueError(reason)
 
-    def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
+    def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
         # The wording of an aspect has no numbers.
         return [] if criterion.scale.kind == "range" else super()._probe(case, criterion)
 

@@ -9,7 +9,7 @@ from judges.llm.persona import GENERATE, Personas, default_persona, persona_mess
 from judges.llm.prompts.direct import allowed_labels, direct_messages, repair_messages
 from judges.llm.prompts.layout import prompt_hash
 from judges.llm.vote import Combine, ScoreFrom, VoteRule
-from judges.models.base import ChatModel, Completion, Message
+from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.values.interaction import Case, Language
 
 
@@ -79,13 +79,13 @@ class DirectJudge(ModelJudge):
         def read(completion: Completion) -> Valid | Invalid:
             return parse_verdict(completion.text, criterion, case.language)
 
-        def repair(output: str | None, reason: str) -> list[Message]:
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, criterion, case.language, judge=self.template)
 
         schema = verdict_schema(criterion, case.language, feedback=self._feedback)
         return Task(messages=messages, read=read, repair=repair, schema=schema)
 
-    def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
+    def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
         persona = default_persona(case.language) if self._personas else "persona"
         asked = direct_messages(case, criterion, judge=self.template, feedback=self._feedback, persona=persona)
         asked += repair_messages(None, "reason", criterion, case.language, judge=self.template)

@@ -10,7 +10,7 @@ from judges.llm.model_judge import ModelJudge, Task
 from judges.llm.prompts.guardian import guardian_messages, repair_messages
 from judges.llm.prompts.layout import prompt_hash
 from judges.llm.vote import Combine, ScoreFrom, VoteRule
-from judges.models.base import ChatModel, Completion, Message, Token
+from judges.models.base import ChatMessage, ChatModel, Completion, Token
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
@@ -75,7 +75,7 @@ class GuardianJudge(ModelJudge):
         def read(completion: Completion) -> Parsed:
             return read_risk(completion, criterion, self._min_certainty)
 
-        def repair(output: str | None, reason: str) -> list[Message]:
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, criterion, case.language)
 
         return Task(messages=guardian_messages(case, criterion), read=read, repair=repair, likelihoods=True)
@@ -161,7 +161,7 @@ def _has(criterion: Criterion) -> str:
     return "a range" if criterion.scale.kind == "range" else "options without scores"
 
 
-def _probe(case: Case, criterion: Criterion) -> list[Message]:
+def _probe(case: Case, criterion: Criterion) -> list[ChatMessage]:
     if criterion.risk is None:
         return []
     return guardian_messages(case, criterion) + repair_messages(None, "reason", criterion, case.language)

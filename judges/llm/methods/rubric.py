@@ -12,7 +12,7 @@ from judges.llm.prompts.layout import prompt_hash
 from judges.llm.prompts.pairwise import verdicts_on
 from judges.llm.prompts.rubric import absolute_messages, relative_messages, repair_messages
 from judges.llm.vote import Combine, ScoreFrom, VoteRule
-from judges.models.base import ChatModel, Completion, Message
+from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
@@ -68,7 +68,7 @@ class RubricJudge(ModelJudge):
         def read(completion: Completion) -> Parsed:
             return read_result(completion.text, scores, "an integer from 1 to 5")
 
-        def repair(output: str | None, reason: str) -> list[Message]:
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, "absolute", case.language)
 
         return Task(messages=absolute_messages(case, criterion), read=read, repair=repair)
@@ -108,7 +108,7 @@ class RelativeRubricJudge(PairwiseJudge):
         def read(completion: Completion) -> Parsed:
             return read_result(completion.text, letters, "A or B")
 
-        def repair(output: str | None, reason: str) -> list[Message]:
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, "relative", case.language)
 
         return Task(messages=relative_messages(case, texts, criterion), read=read, repair=repair)
@@ -164,9 +164,9 @@ def _unwrapped(body: str) -> str:
     return body
 
 
-def _absolute_probe(case: Case, criterion: Criterion) -> list[Message]:
+def _absolute_probe(case: Case, criterion: Criterion) -> list[ChatMessage]:
     return absolute_messages(case, criterion) + repair_messages(None, "reason", "absolute", case.language)
 
 
-def _relative_probe(case: Case, criterion: Criterion) -> list[Message]:
+def _relative_probe(case: Case, criterion: Criterion) -> list[ChatMessage]:
     return relative_messages(case, "ab", criterion) + repair_messages(None, "reason", "relative", case.language)

@@ -10,11 +10,11 @@ from judges.llm.prompts.pairwise import letters
 from judges.values.evaluation import Reason, Samples, Score, Status, Tokens
 
 
-class _Value(BaseModel):
+class _ContestValue(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Ruling(_Value):
+class Ruling(_ContestValue):
     """What the model said of a contest in one order."""
 
     winner: str | None = None
@@ -22,7 +22,7 @@ class Ruling(_Value):
     explanation: str = ""
 
 
-class Contest(_Value):
+class Contest(_ContestValue):
     """One contest, and who won it: nobody where the answers tied, and nobody where it could not be decided."""
 
     answers: tuple[str, ...]
@@ -55,7 +55,7 @@ class Contest(_Value):
         return self.status is Status.SCORED
 
 
-class Standing(_Value):
+class Standing(_ContestValue):
     """How one answer did. Without a decided contest it has no rate and no rank."""
 
     name: str
@@ -71,7 +71,7 @@ class Standing(_Value):
     explanations: tuple[str, ...] = ()
 
 
-class PairwiseResult(_Value):
+class PairwiseResult(_ContestValue):
     """How the answers of one instance did; `detail` says what is missing."""
 
     judge: str

@@ -21,9 +21,9 @@ from judges.llm.pairwise.comparison import Comparison, ComparisonLike, Match, ma
 from judges.llm.pairwise.contest import Contest, PairwiseResult, Ruling, concluded, settled, undistinguished, unusable
 from judges.llm.prompts.layout import field_title, prompt_hash
 from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
-from judges.models.base import ChatModel, Completion, Message
+from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.runtime.batch import check_batch
-from judges.runtime.gather import together
+from judges.runtime.gather import gather_all
 from judges.runtime.sync import wait_for
 from judges.values.evaluation import Reason, Status
 from judges.values.interaction import Case, Language
@@ -101,7 +101,7 @@ class PairwiseJudge:
         def read(completion: Completion) -> Valid | Invalid:
             return parse_object(completion.text, lambda said: _choice(said, verdicts, criterion, case.language))
 
-        def repair(output: str | None, reason: str) -> list[Message]:
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, verdicts, case.language)
 
         messages = pairwise_messages(case, texts, criterion, ties=self._ties)
@@ -123,7 +123,7 @@ class PairwiseJudge:
         # A comparison is one instance, and no list of anything.
         check_batch({} if isinstance(instances, Comparison) else instances, concurrency)
         chosen, places = criterion_of(criterion), asyncio.Semaphore(concurrency)
-        return await together([self._compared(number, each, chosen, places) for number, each in enumerate(instances)])
+        return await gather_all([self._compared(number, each, chosen, places) for number, each in enumerate(instances)])
 
     async def _compared(
         self, number: int, instance: ComparisonLike, criterion: Criterion, places: asyncio.Semaphore
@@ -139,7 +139,7 @@ class PairwiseJudge:
             return refused
         size = 2 if self._mode == "all_pairs" else len(match.answers)
         groups = combinations(match.answers, size)
-        contests = await together([self._contest(match, names, criterion, places) for names in groups])
+        contests = await gather_all([self._contest(match, names, criterion, places) for names in groups])
         result = concluded(self._name, match.case.id, tuple(match.answers), contests)
         return result.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
 
@@ -183,7 +183,7 @@ class PairwiseJudge:
         winner = dict(zip(letters(len(names)), names, strict=True)).get(outcome.choice.label.en)
         return Ruling(winner=winner, tied=() if winner is not None else names, explanation=outcome.explanation)
 
-    def _probe(self, case: Case, criterion: Criterion) -> list[Message]:
+    def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
         asked = [message for ties in (True, False) for message in pairwise_messages(case, "ab", criterion, ties=ties)]
         return asked + repair_messages(None, "reason", verdicts_on(2, ties=True), case.language)
 

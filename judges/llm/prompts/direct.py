@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from judges.criteria.criterion import Criterion, Example
+from judges.criteria.criterion import Criterion, WorkedExample
 from judges.criteria.scale import NOT_APPLICABLE, Choice
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
 
@@ -18,7 +18,7 @@ def direct_messages(
     reverse: bool = False,
     feedback: bool = False,
     persona: str | None = None,
-) -> list[Message]:
+) -> list[ChatMessage]:
     """The task of judging one field of a case by one criterion."""
     language, code = case.language, boundary(case.fields)
     part = "reply_with_feedback" if feedback else "reply"
@@ -31,12 +31,12 @@ def direct_messages(
         reply=template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
     )
     system = template(judge, language, "system").template
-    return [Message(role="system", content=system), Message(role="user", content=user)]
+    return [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
 
 
 def repair_messages(
     output: str | None, reason: str, criterion: Criterion, language: Language, *, judge: str = "direct"
-) -> list[Message]:
+) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
     labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
     if criterion.scale.kind == "range":
@@ -95,7 +95,7 @@ def _number(criterion: Criterion, language: Language) -> str:
     return f"{words} ({'; '.join(ends)})" if ends else words
 
 
-def _example(example: Example, criterion: Criterion, language: Language) -> str:
+def _example(example: WorkedExample, criterion: Criterion, language: Language) -> str:
     verdict = example.verdict
     choice = criterion.scale.find(verdict, language) if isinstance(verdict, str) else None
     said = {

@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Text
+from judges.criteria.scale import LocalizedText
 from judges.llm.prompts.layout import again, boundary, fenced, field_title, shown_fields, template, told
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
-_ROLES: Mapping[str, Text] = {
-    "question": Text(en="user message", ru="сообщение пользователя"),
-    "answer": Text(en="assistant message", ru="сообщение ассистента"),
-    "contexts": Text(en="context", ru="контекст"),
-    "history": Text(en="earlier message", ru="более раннее сообщение"),
+_ROLES: Mapping[str, LocalizedText] = {
+    "question": LocalizedText(en="user message", ru="сообщение пользователя"),
+    "answer": LocalizedText(en="assistant message", ru="сообщение ассистента"),
+    "contexts": LocalizedText(en="context", ru="контекст"),
+    "history": LocalizedText(en="earlier message", ru="более раннее сообщение"),
 }
 
 
-def guardian_messages(case: Case, criterion: Criterion) -> list[Message]:
+def guardian_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
     """One message of the user and none of the system, in whose place such models expect the name of a risk."""
     assert criterion.risk is not None
     language, code = case.language, boundary(case.fields)
@@ -26,10 +26,10 @@ def guardian_messages(case: Case, criterion: Criterion) -> list[Message]:
         risk=criterion.risk.of(language),
         target=_role(criterion.to_evaluate, language),
     )
-    return [Message(role="user", content=user)]
+    return [ChatMessage(role="user", content=user)]
 
 
-def repair_messages(output: str | None, reason: str, criterion: Criterion, language: Language) -> list[Message]:
+def repair_messages(output: str | None, reason: str, criterion: Criterion, language: Language) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
     target = _role(criterion.to_evaluate, language)
     return again(

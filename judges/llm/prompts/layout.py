@@ -9,22 +9,22 @@ from importlib import resources
 from string import Template
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Range, Text
+from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, LocalizedText, Range
 from judges.llm.prompts.lookalikes import squeezed
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Case, FieldValue, Language
 
 # What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
 _ORDER = ("question", "answer", "contexts", "history", "reference")
-_NAMES: Mapping[str, Text] = {
-    "question": Text(en="question", ru="вопрос"),
-    "answer": Text(en="answer", ru="ответ"),
-    "history": Text(en="history", ru="история"),
-    "contexts": Text(en="contexts", ru="контексты"),
-    "reference": Text(en="reference", ru="эталон"),
+_NAMES: Mapping[str, LocalizedText] = {
+    "question": LocalizedText(en="question", ru="вопрос"),
+    "answer": LocalizedText(en="answer", ru="ответ"),
+    "history": LocalizedText(en="history", ru="история"),
+    "contexts": LocalizedText(en="contexts", ru="контексты"),
+    "reference": LocalizedText(en="reference", ru="эталон"),
 }
-EMPTY = Text(en="(empty)", ru="(пусто)")
-_END = Text(en="end", ru="конец")
+EMPTY = LocalizedText(en="(empty)", ru="(пусто)")
+_END = LocalizedText(en="end", ru="конец")
 _MAX_QUOTED_CHARS = 1000
 
 _LAYOUT_VERSION = 2
@@ -96,7 +96,7 @@ def inert(text: str) -> str:
     return _CONTROL.sub(r"\g<0> ", text)
 
 
-def parted(messages: Iterable[Message]) -> tuple[str, str]:
+def parted(messages: Iterable[ChatMessage]) -> tuple[str, str]:
     """The judged texts of a prompt, and the rest of it: what stands between the lines with its code, and outside."""
     judged: list[str] = []
     own: list[str] = []
@@ -122,11 +122,11 @@ def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[s
             yield from ((f"{title} {number}", item) for number, item in enumerate(value, 1))
 
 
-def again(output: str | None, request: str, language: Language) -> list[Message]:
+def again(output: str | None, request: str, language: Language) -> list[ChatMessage]:
     """An output that could not be used, and the request that follows it."""
     # Some endpoints refuse an assistant's message without content.
     said = inert((output or "").strip()[:_MAX_QUOTED_CHARS]) or EMPTY.of(language)
-    return [Message(role="assistant", content=said), Message(role="user", content=request)]
+    return [ChatMessage(role="assistant", content=said), ChatMessage(role="user", content=request)]
 
 
 def told(reason: str) -> str:
@@ -142,7 +142,7 @@ def template(judge: str, language: Language, part: str) -> Template:
     return Template(dict(zip(pieces[::2], pieces[1::2], strict=True))[part].strip())
 
 
-def prompt_hash(build: Callable[[Case, Criterion], Iterable[Message]]) -> str:
+def prompt_hash(build: Callable[[Case, Criterion], Iterable[ChatMessage]]) -> str:
     """Changes whenever the wording or the layout that `build` gives does: it builds prompts of every kind."""
     digest = hashlib.sha256(f"layout {_LAYOUT_VERSION}".encode())
     fields: Mapping[str, FieldValue] = {name: (name, "") for name in _ORDER} | {"answer": "", "other": ()}
@@ -156,8 +156,10 @@ def prompt_hash(build: Callable[[Case, Criterion], Iterable[Message]]) -> str:
 
 def _probes() -> Iterator[Criterion]:
     """Criteria that between them show every part of a prompt."""
-    word = Text(en="en", ru="ru")
-    levels = tuple(Level(value=value, label=Text(en=f"e{value}", ru=f"r{value}"), description=word) for value in (0, 1))
+    word = LocalizedText(en="en", ru="ru")
+    levels = tuple(
+        Level(value=value, label=LocalizedText(en=f"e{value}", ru=f"r{value}"), description=word) for value in (0, 1)
+    )
     common = {"name": "probe", "title": word, "question": word}
     yield Criterion(**common, ignore=word, scale=Levels(levels=levels), not_applicable=word, risk=word)
     yield Criterion(**common, scale=Range(range=Bounds(min=0, max=1, low=word, high=word)))

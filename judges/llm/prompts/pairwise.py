@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import YES_NO, Option, Options, Text
+from judges.criteria.scale import YES_NO, LocalizedText, Option, Options
 from judges.llm.prompts.direct import described
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
-TIE = Text(en="tie", ru="ничья")
+TIE = LocalizedText(en="tie", ru="ничья")
 
 
-def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *, ties: bool) -> list[Message]:
+def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *, ties: bool) -> list[ChatMessage]:
     """The task of naming the best of several texts; the case holds what is shown beside them, and all texts at once.
 
     The texts go by letters, so that the names of those who wrote them cannot speak for them.
@@ -29,10 +29,10 @@ def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *,
         reply=template("pairwise", language, "reply").template,
     )
     system = template("pairwise", language, "system").template
-    return [Message(role="system", content=system), Message(role="user", content=user)]
+    return [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
 
 
-def repair_messages(output: str | None, reason: str, verdicts: Options, language: Language) -> list[Message]:
+def repair_messages(output: str | None, reason: str, verdicts: Options, language: Language) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
     labels = ", ".join(f'"{choice.label.of(language)}"' for choice in verdicts.choices)
     return again(
@@ -42,7 +42,7 @@ def repair_messages(output: str | None, reason: str, verdicts: Options, language
 
 def verdicts_on(count: int, *, ties: bool) -> Options:
     """What may be said of so many answers."""
-    labels = [Text(en=letter, ru=letter) for letter in letters(count)]
+    labels = [LocalizedText(en=letter, ru=letter) for letter in letters(count)]
     return Options(options=tuple(Option(label=label) for label in ([*labels, TIE] if ties else labels)))
 
 
@@ -106,5 +106,5 @@ def _ends(criterion: Criterion, language: Language) -> tuple[str, str] | None:
     return (low, high) if criterion.higher_is == "better" else (high, low)
 
 
-def _end(number: float, meaning: Text | None, language: Language) -> str:
+def _end(number: float, meaning: LocalizedText | None, language: Language) -> str:
     return f"{number:g}" if meaning is None else f"{number:g}: {meaning.of(language)}"

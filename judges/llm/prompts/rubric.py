@@ -10,14 +10,14 @@ from judges.criteria.criterion import Criterion
 from judges.llm.prompts.direct import described
 from judges.llm.prompts.layout import again, boundary, fence, fenced, field_title, template, told
 from judges.llm.prompts.pairwise import context_fields, letters, question_lines
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
 Grading = Literal["absolute", "relative"]
 _REFERENCE = "reference"
 
 
-def absolute_messages(case: Case, criterion: Criterion) -> list[Message]:
+def absolute_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
     """The task of scoring one response by five descriptions, of which the fifth is the best."""
     language, code = case.language, boundary(case.fields)
     question = criterion.question.of(language)
@@ -32,7 +32,7 @@ def absolute_messages(case: Case, criterion: Criterion) -> list[Message]:
     return _message("absolute", sections, code, language)
 
 
-def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) -> list[Message]:
+def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) -> list[ChatMessage]:
     """The task of naming the better of two responses; the case holds both in the field under evaluation."""
     language, code = case.language, boundary(case.fields)
     title = field_title(criterion.to_evaluate, language)
@@ -50,20 +50,20 @@ def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) ->
     return _message("relative", sections, code, language)
 
 
-def repair_messages(output: str | None, reason: str, grading: Grading, language: Language) -> list[Message]:
+def repair_messages(output: str | None, reason: str, grading: Grading, language: Language) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
     return again(output, template("rubric", language, f"repair_{grading}").substitute(reason=told(reason)), language)
 
 
 def _message(
     grading: Grading, sections: Sequence[tuple[str, str | None]], code: str, language: Language
-) -> list[Message]:
+) -> list[ChatMessage]:
     given = [(heading, text) for heading, text in sections if text is not None]
     part = f"{grading}_with_reference" if len(given) == len(sections) else grading
     description = template("rubric", language, part).substitute(code=code)
     parts = [("###Task Description:", description), *given]
     text = "\n\n".join(f"{heading}\n{text}" for heading, text in parts)
-    return [Message(role="user", content=f"{text}\n\n###Feedback: ")]
+    return [ChatMessage(role="user", content=f"{text}\n\n###Feedback: ")]
 
 
 def _instruction(case: Case, criterion: Criterion, code: str) -> str:

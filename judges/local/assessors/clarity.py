@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-from judges.local.case_reading import ANSWER_LIMIT, Reading
-from judges.local.finding import Finding, say
+from judges.local.case_reading import ANSWER_LIMIT, CaseReading
+from judges.local.finding import Assessment, say
 from judges.local.language.text import scripts_touch
 from judges.values.interaction import Language
 
@@ -77,10 +77,10 @@ class Flaw(NamedTuple):
     ru: str
 
 
-class Subject(NamedTuple):
+class ClaritySubject(NamedTuple):
     """What the checks look at."""
 
-    reading: Reading
+    reading: CaseReading
     raw: str
     prose: str
     """Without code and addresses."""
@@ -88,19 +88,19 @@ class Subject(NamedTuple):
     words: list[str]
 
 
-def assess(reading: Reading) -> Finding:
+def assess(reading: CaseReading) -> Assessment:
     reading.need_known_script()
     raw = reading.raw_answer[:ANSWER_LIMIT]
     prose = _CODE.sub(" ", raw) if "`" in raw else raw
     if "@" in prose or "://" in prose or "www." in prose:
         prose = _ADDRESS.sub(" ", prose)
-    subject = Subject(reading, raw, prose, _WORD.findall(prose))
+    subject = ClaritySubject(reading, raw, prose, _WORD.findall(prose))
     if not any(char.isalnum() for char in raw):
         text = say(reading.language, en="There is nothing to read.", ru="Читать нечего.")
-        return Finding(level=0, explanation=text)
+        return Assessment(level=0, explanation=text)
     flaws = [flaw for check in _CHECKS if (flaw := check(subject)) is not None]
     level = max(0, BEST - sum(flaw.points for flaw in flaws))
-    return Finding(level=level, explanation=_explain(flaws, reading.language) + reading.cut)
+    return Assessment(level=level, explanation=_explain(flaws, reading.language) + reading.cut)
 
 
 def _explain(flaws: list[Flaw], language: Language) -> str:
@@ -111,7 +111,7 @@ def _explain(flaws: list[Flaw], language: Language) -> str:
     return say(language, en=f"Hard to read: {named}.", ru=f"Мешает читать: {named}.")
 
 
-def _long_sentences(subject: Subject) -> Flaw | None:
+def _long_sentences(subject: ClaritySubject) -> Flaw | None:
     language = subject.reading.language
     lengths = [len(sentence.words) for sentence in subject.reading.answer.sentences if sentence.words]
     if not lengths:
@@ -125,14 +125,14 @@ def _long_sentences(subject: Subject) -> Flaw | None:
     return Flaw(points, f"long sentences (up to {longest} words)", f"длинные предложения (до {longest} слов)")
 
 
-def _long_words(subject: Subject) -> Flaw | None:
+def _long_words(subject: ClaritySubject) -> Flaw | None:
     if len(subject.words) < WORDS_TO_MEASURE:
         return None
     mean = sum(map(len, subject.words)) / len(subject.words)
     return Flaw(1, "long words", "длинные слова") if mean > LONG_WORDS[subject.reading.language] else None
 
 
-def _shouting(subject: Subject) -> Flaw | None:
+def _shouting(subject: ClaritySubject) -> Flaw | None:
     long_words = [word for word in subject.words if len(word) >= SHOUTED_LENGTH]
     if len(long_words) < 2:
         return None
@@ -141,12 +141,12 @@ def _shouting(subject: Subject) -> Flaw | None:
     return Flaw(points, "capital letters", "заглавные буквы") if points else None
 
 
-def _punctuation(subject: Subject) -> Flaw | None:
+def _punctuation(subject: ClaritySubject) -> Flaw | None:
     found = len(_PUNCTUATION.findall(subject.prose)) if _TWO_MARKS.search(subject.prose) else 0
     return Flaw(1 + (found > 2), "repeated punctuation", "повторы знаков препинания") if found else None
 
 
-def _brackets(subject: Subject) -> Flaw | None:
+def _brackets(subject: ClaritySubject) -> Flaw | None:
     open_brackets: list[str] = []
     for char in _BRACKET.findall(subject.prose):
         if char not in _PAIRS:
@@ -159,12 +159,12 @@ def _brackets(subject: Subject) -> Flaw | None:
     return Flaw(1, "unbalanced brackets", "непарные скобки") if open_brackets else None
 
 
-def _markup(subject: Subject) -> Flaw | None:
+def _markup(subject: ClaritySubject) -> Flaw | None:
     found = len(_MARKUP.findall(subject.prose)) + subject.raw.count("```") % 2
     return Flaw(1 + (found > 2), "remains of markup", "остатки разметки") if found else None
 
 
-def _garbage(subject: Subject) -> Flaw | None:
+def _garbage(subject: ClaritySubject) -> Flaw | None:
     bad = 0 if subject.raw.replace("\n", "").isprintable() else sum(map(_unreadable, subject.raw))
     bad += 0 if subject.raw.isascii() else 2 * len(_MOJIBAKE.findall(subject.raw))
     share = bad / len(subject.raw)
@@ -177,7 +177,7 @@ def _unreadable(char: str) -> bool:
     return not char.isprintable() and char not in _BLANK
 
 
-def _gibberish(subject: Subject) -> Flaw | None:
+def _gibberish(subject: ClaritySubject) -> Flaw | None:
     if not subject.words:
         return None
     endless = sum([len(word) > UNWORD for word in subject.words])
@@ -192,12 +192,12 @@ def _vowelless(word: str) -> bool:
     return VOWELLESS <= len(word) <= UNWORD and not word.isupper()
 
 
-def _mixed_alphabets(subject: Subject) -> Flaw | None:
+def _mixed_alphabets(subject: ClaritySubject) -> Flaw | None:
     found = len(_MIXED.findall(subject.prose)) if scripts_touch(subject.prose) else 0
     return Flaw(1 + (found > 2), "words in mixed alphabets", "слова из разных алфавитов") if found else None
 
 
-def _wrong_language(subject: Subject) -> Flaw | None:
+def _wrong_language(subject: ClaritySubject) -> Flaw | None:
     question = subject.reading.case.text("question")[:2000]
     if len(subject.words) < WRONG_LANGUAGE_WORDS or not question:
         return None
@@ -215,7 +215,7 @@ def _letters(runs: re.Pattern[str], text: str) -> int:
     return sum(map(len, runs.findall(text)))
 
 
-def _stutter(subject: Subject) -> Flaw | None:
+def _stutter(subject: ClaritySubject) -> Flaw | None:
     found = len(_REPEATED_WORD.findall(subject.prose)) if _may_stutter(subject.prose) else 0
     return Flaw(1 + (found > 1), "the same word again and again", "одно слово несколько раз подряд") if found else None
 
@@ -229,7 +229,7 @@ def _may_stutter(text: str) -> bool:
     return any(map(str.endswith, words, words[1:]))
 
 
-def _cut_short(subject: Subject) -> Flaw | None:
+def _cut_short(subject: ClaritySubject) -> Flaw | None:
     end = subject.raw[-40:].rstrip()
     may_be_open = end[-1:].isalpha() or end[-1:] in _OPEN_MARKS
     if len(subject.raw) == ANSWER_LIMIT or not may_be_open or not _ENDING_OPEN.search(end):
@@ -237,21 +237,21 @@ def _cut_short(subject: Subject) -> Flaw | None:
     return Flaw(1, "it breaks off", "обрывается")
 
 
-def _wall(subject: Subject) -> Flaw | None:
+def _wall(subject: ClaritySubject) -> Flaw | None:
     if len(subject.raw.split()) <= WALL:
         return None
     longest = max(len(paragraph.split()) for paragraph in subject.raw.split("\n"))
     return Flaw(1, "no paragraphs", "нет абзацев") if longest > WALL else None
 
 
-def _zalgo(subject: Subject) -> Flaw | None:
+def _zalgo(subject: ClaritySubject) -> Flaw | None:
     if subject.raw.isascii() or not _MARKS.search(subject.raw):
         return None
     marks = sum(unicodedata.combining(char) > 0 for char in subject.raw)
     return Flaw(2, "heaps of accents", "нагромождение значков") if marks > len(subject.raw) / 4 else None
 
 
-_CHECKS: tuple[Callable[[Subject], Flaw | None], ...] = (
+_CHECKS: tuple[Callable[[ClaritySubject], Flaw | None], ...] = (
     _long_sentences, _long_words, _shouting, _punctuation, _brackets, _markup, _garbage, _gibberish,
     _mixed_alphabets, _wrong_language, _stutter, _cut_short, _wall, _zalgo,
 )  # fmt: skip

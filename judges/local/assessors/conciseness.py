@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from judges.local.case_reading import Reading
-from judges.local.finding import Finding, quoted, say
+from judges.local.case_reading import CaseReading
+from judges.local.finding import Assessment, quoted, say
 from judges.local.language.padding import says_nothing
 from judges.local.language.sentence import Sentence
 
@@ -43,15 +43,15 @@ class Waste(NamedTuple):
     restated: list[str]
 
 
-def assess(reading: Reading) -> Finding:
+def assess(reading: CaseReading) -> Assessment:
     language = reading.language
     reading.need_known_script()
     total = reading.answer.words
     if not total:
-        return Finding(level=2, explanation=say(language, en="There is nothing to cut.", ru="Сокращать нечего."))
+        return Assessment(level=2, explanation=say(language, en="There is nothing to cut.", ru="Сокращать нечего."))
     sentences = reading.answer.sentences[:SENTENCES_LIMIT]
     if total <= GREETING and all(says_nothing(sentence, reading) for sentence in sentences):
-        return Finding(level=2, explanation=say(language, en="A short courtesy.", ru="Краткая любезность."))
+        return Assessment(level=2, explanation=say(language, en="A short courtesy.", ru="Краткая любезность."))
     counted = sum(len(sentence.words) for sentence in sentences)
     waste = _waste(reading, sentences)
     share = min(1.0, max(waste.words / max(1, counted), _repeated_runs(sentences)))
@@ -61,10 +61,10 @@ def assess(reading: Reading) -> Finding:
         level = min(level, 1)
     if total > VERY_LONG * parts:
         level = 0
-    return Finding(level=level, explanation=_explain(reading, level, share, waste, total) + reading.cut)
+    return Assessment(level=level, explanation=_explain(reading, level, share, waste, total) + reading.cut)
 
 
-def _waste(reading: Reading, sentences: tuple[Sentence, ...]) -> Waste:
+def _waste(reading: CaseReading, sentences: tuple[Sentence, ...]) -> Waste:
     waste = Waste(0, [], [], [])
     seen: set[str] = set()
     for sentence in sentences:
@@ -74,7 +74,7 @@ def _waste(reading: Reading, sentences: tuple[Sentence, ...]) -> Waste:
     return waste
 
 
-def _add(waste: Waste, reading: Reading, sentence: Sentence, seen: set[str], *, alone: bool) -> Waste:
+def _add(waste: Waste, reading: CaseReading, sentence: Sentence, seen: set[str], *, alone: bool) -> Waste:
     if _repeats(sentence, seen):
         waste.repeated.append(sentence.text)
         return waste._replace(words=waste.words + len(sentence.words))
@@ -95,7 +95,7 @@ def _repeats(sentence: Sentence, seen: set[str]) -> bool:
     return len(sentence.content - seen) < NEW_WORDS * len(sentence.content)
 
 
-def _restates(sentence: Sentence, reading: Reading) -> bool:
+def _restates(sentence: Sentence, reading: CaseReading) -> bool:
     question = reading.question.content
     if len(question) < 2 or sentence.quantities:
         return False
@@ -103,7 +103,7 @@ def _restates(sentence: Sentence, reading: Reading) -> bool:
     return said >= RESTATED * len(question) and len(sentence.content) - said <= RESTATED_NEW
 
 
-def _filler(sentence: Sentence, reading: Reading) -> Iterator[tuple[int, int]]:
+def _filler(sentence: Sentence, reading: CaseReading) -> Iterator[tuple[int, int]]:
     """Where filler stands, without counting a word twice; a sentence that says nothing is filler as a whole."""
     if says_nothing(sentence, reading) and not sentence.refuses:
         yield 0, len(sentence.words)
@@ -123,7 +123,7 @@ def _repeated_runs(sentences: tuple[Sentence, ...]) -> float:
     return 1.0 - len(set(runs)) / len(runs)
 
 
-def _explain(reading: Reading, level: int, share: float, waste: Waste, total: int) -> str:
+def _explain(reading: CaseReading, level: int, share: float, waste: Waste, total: int) -> str:
     language = reading.language
     if level == 2:
         return say(language, en="Hardly anything could be left out.", ru="Убрать почти нечего.")

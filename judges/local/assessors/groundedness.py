@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from judges.local.case_reading import Reading
-from judges.local.finding import Finding, quoted, say, shorten
+from judges.local.case_reading import CaseReading
+from judges.local.finding import Assessment, quoted, say, shorten
 from judges.local.language.padding import says_nothing
 from judges.local.language.quantity import Quantity
 from judges.local.language.sentence import Sentence
@@ -52,7 +52,7 @@ class Checked(NamedTuple):
     """What the contexts do not have, in the words of the answer."""
 
 
-def assess(reading: Reading) -> Finding:
+def assess(reading: CaseReading) -> Assessment:
     if not reading.contexts:
         return _not_applicable(reading, en="There are no contexts to compare with.", ru="Нет контекстов для сравнения.")
     reading.need_known_script()
@@ -67,11 +67,11 @@ def assess(reading: Reading) -> Finding:
     return _finding(reading, [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]], len(claims))
 
 
-def _not_applicable(reading: Reading, *, en: str, ru: str) -> Finding:
-    return Finding(level=None, explanation=say(reading.language, en=en, ru=ru))
+def _not_applicable(reading: CaseReading, *, en: str, ru: str) -> Assessment:
+    return Assessment(level=None, explanation=say(reading.language, en=en, ru=ru))
 
 
-def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
+def _finding(reading: CaseReading, checked: list[Checked], claims: int) -> Assessment:
     total = len(checked)
     support = [claim.support for claim in checked]
     supported, contradicted = support.count(Support.YES), support.count(Support.CONTRADICTED)
@@ -95,10 +95,10 @@ def _finding(reading: Reading, checked: list[Checked], claims: int) -> Finding:
             en=f" Only the first {total} claims were checked.",
             ru=f" Проверены только первые {total}.",
         )
-    return Finding(level=level, explanation=explanation + reading.cut)
+    return Assessment(level=level, explanation=explanation + reading.cut)
 
 
-def claims_of(reading: Reading) -> Iterator[Sentence]:
+def claims_of(reading: CaseReading) -> Iterator[Sentence]:
     """The sentences of the answer that assert something, cut where a second assertion begins."""
     for sentence in reading.answer.sentences:
         if _asserts(sentence, reading):
@@ -107,7 +107,7 @@ def claims_of(reading: Reading) -> Iterator[Sentence]:
                     yield clause
 
 
-def _asserts(sentence: Sentence, reading: Reading) -> bool:
+def _asserts(sentence: Sentence, reading: CaseReading) -> bool:
     if sentence.refuses or says_nothing(sentence, reading):
         return False
     return sentence.states_figures or not sentence.opens or len(sentence.content) >= _OPENER_REST
@@ -120,7 +120,7 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
     return tuple(clause for part in parts for clause in read(part, lexicon).sentences)
 
 
-def check(claim: Sentence, reading: Reading) -> Checked:
+def check(claim: Sentence, reading: CaseReading) -> Checked:
     """Whether the contexts support one claim, and if not, what is missing from them."""
     own = claim.content - claim.units - reading.only_asked
     stated = [item for item in claim.quantities if not item.soft]
@@ -142,11 +142,11 @@ def check(claim: Sentence, reading: Reading) -> Checked:
     return Checked(Support.YES, ())
 
 
-def _known(item: Quantity, reading: Reading) -> bool:
+def _known(item: Quantity, reading: CaseReading) -> bool:
     return reading.context_facts.support(item) or reading.question.facts.support(item)
 
 
-def _covered(own: frozenset[str], given: int, reading: Reading) -> bool:
+def _covered(own: frozenset[str], given: int, reading: CaseReading) -> bool:
     """Enough of the claim stands in the contexts; a number that does counts as a word that does."""
     total = len(own) + given
     best = given + max(len(own & context.content) for context in reading.contexts)
@@ -154,7 +154,7 @@ def _covered(own: frozenset[str], given: int, reading: Reading) -> bool:
     return together > 0 and (best >= IN_ONE_CONTEXT * total or together >= IN_ALL_CONTEXTS * total)
 
 
-def _spelled_out(name: str, reading: Reading) -> bool:
+def _spelled_out(name: str, reading: CaseReading) -> bool:
     """An abbreviation whose words stand in a context: "PTO" for "paid time off"."""
     letters = plain(name)
     if len(letters) < _INITIALS or not name.isupper():
@@ -166,7 +166,7 @@ def _spelled_out(name: str, reading: Reading) -> bool:
     )
 
 
-def _contradicted(claim: Sentence, reading: Reading) -> bool:
+def _contradicted(claim: Sentence, reading: CaseReading) -> bool:
     """The closest sentences of the contexts all say the opposite."""
     lexicon, core = reading.lexicon, claim.core
     shared = [len(core & sentence.stem_set) for sentence in reading.context_sentences]
@@ -187,7 +187,7 @@ def _comparable(claim: Sentence, source: Sentence) -> int:
     return len(claim.core - ((claim.lexicon.exclusive_stems & claim.core) - source.stem_set))
 
 
-def _excluded(claim: Sentence, closest: list[Sentence], reading: Reading) -> bool:
+def _excluded(claim: Sentence, closest: list[Sentence], reading: CaseReading) -> bool:
     """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
     return any(
         reading.known_stems.isdisjoint(group & claim.stem_set) and all(group & other.stem_set for other in closest)

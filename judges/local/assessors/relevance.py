@@ -1,7 +1,7 @@
 """Answer relevance: does the answer speak of what was asked, in the question's words or in those of its sources?"""
 
-from judges.local.case_reading import Reading
-from judges.local.finding import Finding, quoted, say
+from judges.local.case_reading import CaseReading
+from judges.local.finding import Assessment, quoted, say
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage
 
@@ -25,14 +25,14 @@ REFUSAL_MOST = 2
 _UNKNOWN_TOPIC = 2
 
 
-def assess(reading: Reading) -> Finding:
+def assess(reading: CaseReading) -> Assessment:
     if not reading.answer.sentences:
-        return Finding(level=0, explanation=say(reading.language, en="The answer is empty.", ru="Ответ пуст."))
+        return Assessment(level=0, explanation=say(reading.language, en="The answer is empty.", ru="Ответ пуст."))
     reading.need_known_script()
     if not reading.topic:
         return _without_topic(reading)
     if reading.agrees:
-        return Finding(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
+        return Assessment(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
     evidence = reading.evidence(reading.topic)
     direct = len(reading.topic & reading.answer.content) / len(reading.topic)
     bridge = _bridge(reading, [sentence for context in evidence.contexts for sentence in context.sentences])
@@ -42,18 +42,18 @@ def assess(reading: Reading) -> Finding:
         level -= 1
     if reading.refuses:
         level = min(REFUSAL_MOST, max(REFUSAL_LEAST, level))
-    return Finding(level=level, explanation=_explain(reading, level, straying) + reading.cut)
+    return Assessment(level=level, explanation=_explain(reading, level, straying) + reading.cut)
 
 
 def _level(score: float) -> int:
     return sum(score >= threshold for threshold in (LOW, MEDIUM, HIGH))
 
 
-def _without_topic(reading: Reading) -> Finding:
+def _without_topic(reading: CaseReading) -> Assessment:
     """A greeting is answered by a greeting; of other questions without a subject nothing can be said."""
     words = [word for sentence in reading.question.sentences for word in sentence.words]
     small_talk = reading.lexicon.opener.matches(words)
-    return Finding(
+    return Assessment(
         level=3 if small_talk else _UNKNOWN_TOPIC,
         explanation=say(
             reading.language,
@@ -63,7 +63,7 @@ def _without_topic(reading: Reading) -> Finding:
     )
 
 
-def _bridge(reading: Reading, sources: list[Sentence]) -> float:
+def _bridge(reading: CaseReading, sources: list[Sentence]) -> float:
     """The largest share of a source sentence, beyond the question's own words, that the answer takes up."""
     answer, topic = reading.answer, reading.topic
     figures = (item for sentence in sources for item in sentence.quantities if not item.soft)
@@ -85,7 +85,7 @@ def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ..
     return len(spoken) >= STRAYING_SENTENCES and on_topic < STRAYING_SHARE * len(spoken)
 
 
-def _explain(reading: Reading, level: int, straying: bool) -> str:
+def _explain(reading: CaseReading, level: int, straying: bool) -> str:
     language = reading.language
     if reading.refuses:
         return say(language, en="The answer declines to answer.", ru="Ответ уклоняется от вопроса.")
@@ -102,7 +102,7 @@ def _explain(reading: Reading, level: int, straying: bool) -> str:
     return say(language, en=f"It takes up little of the question{unsaid}.", ru=f"Вопрос почти не затронут{unsaid}.")
 
 
-def _words(reading: Reading, stems: frozenset[str]) -> list[str]:
+def _words(reading: CaseReading, stems: frozenset[str]) -> list[str]:
     """The question's own words for these stems, in their order."""
     return [
         word

@@ -1,6 +1,6 @@
 """Sentences that say nothing about the subject: courtesies, offers, talk about the conversation itself."""
 
-from judges.local.case_reading import Reading
+from judges.local.case_reading import CaseReading
 from judges.local.language.sentence import Sentence
 
 # Share of a sentence's content words that may stand in the question or the contexts by chance.
@@ -9,7 +9,7 @@ CHANCE = 1 / 3
 _QUOTES = "\"'»”"
 
 
-def says_nothing(sentence: Sentence, reading: Reading) -> bool:
+def says_nothing(sentence: Sentence, reading: CaseReading) -> bool:
     """Neither a figure nor a name nor the subject, but a courtesy, a filler, or an "I" that talks about itself."""
     known = reading.empty.get(id(sentence))
     if known is None:
@@ -17,7 +17,7 @@ def says_nothing(sentence: Sentence, reading: Reading) -> bool:
     return known
 
 
-def _says_nothing(sentence: Sentence, reading: Reading) -> bool:
+def _says_nothing(sentence: Sentence, reading: CaseReading) -> bool:
     if sentence.text.rstrip(_QUOTES).endswith("?"):
         return True
     if sentence.states_figures:

@@ -20,7 +20,7 @@ GAP = 5
 _CACHED_WORDS = 50_000
 
 
-class Match(NamedTuple):
+class PhraseMatch(NamedTuple):
     start: int
     end: int
     """The index after the last matched word."""
@@ -53,7 +53,7 @@ class _Known(NamedTuple):
     slots: frozenset[int]
 
 
-class Phrases:
+class PhraseIndex:
     """Many patterns, ready to be looked for."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -122,7 +122,7 @@ class Phrases:
             self._idle.add(word)
         return known
 
-    def find(self, words: Sequence[str]) -> list[Match]:
+    def find(self, words: Sequence[str]) -> list[PhraseMatch]:
         """Every match around a rare word of a pattern, as short as possible, in the order of the text."""
         if self._idle.issuperset(words):
             return []
@@ -141,7 +141,7 @@ class Phrases:
     def matches(self, words: Sequence[str]) -> bool:
         return bool(self.find(words))
 
-    def _around(self, number: int, place: int, words: Sequence[_Known]) -> Match | None:
+    def _around(self, number: int, place: int, words: Sequence[_Known]) -> PhraseMatch | None:
         slots, anchor, _ = self._patterns[number]
         starts = ends = {place}
         for index in range(anchor, 0, -1):
@@ -155,4 +155,4 @@ class Phrases:
             ends = {at for at in near if slot.number in words[at].slots}
             if not ends:
                 return None
-        return Match(max(starts), min(ends) + 1, number)
+        return PhraseMatch(max(starts), min(ends) + 1, number)

@@ -18,7 +18,7 @@ _DAY = "day of the month"
 _MERIDIEM = {"am": 0, "pm": 12}
 
 
-class Token(NamedTuple):
+class NumberToken(NamedTuple):
     kind: str
     """`word`, `number`, `time`, `date` or `code`."""
 
@@ -44,7 +44,7 @@ class Quantity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class QuantityFacts:
     """The numbers of a text, ready to be looked up."""
 
     keyed: set[tuple[str | None, str]] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Facts:
     values: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, parts: Sequence["Facts"]) -> "Facts":
+    def of(cls, parts: Sequence["QuantityFacts"]) -> "QuantityFacts":
         return cls(
             keyed=set().union(*(part.keyed for part in parts)),
             bare=set().union(*(part.bare for part in parts)),
@@ -73,7 +73,7 @@ class Facts:
         return (quantity.unit, quantity.scaled) in self.keyed or quantity.value in self.bare
 
 
-def quantities(tokens: Sequence[Token], text: str, lexicon: Lexicon) -> list[Quantity]:
+def quantities(tokens: Sequence[NumberToken], text: str, lexicon: Lexicon) -> list[Quantity]:
     found: list[Quantity] = []
     for place, token in enumerate(tokens):
         if token.kind == "word" and token.word.number is None:
@@ -89,7 +89,7 @@ def quantities(tokens: Sequence[Token], text: str, lexicon: Lexicon) -> list[Qua
     return found
 
 
-def follows_number(tokens: Sequence[Token], place: int, lexicon: Lexicon) -> bool:
+def follows_number(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) -> bool:
     """Whether the word stands behind a number, as its unit does."""
     if place and tokens[place - 1].word.text in lexicon.between:
         place -= 1
@@ -112,7 +112,7 @@ def _short(value: float) -> str:
     return format(round(value, 6), ".15g")
 
 
-def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -> Quantity:
+def _number(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> Quantity:
     token = tokens[place]
     value, end = _sign(text, token.start) + canonical(token.raw), token.end
     after = _near(tokens, place + 1, end)
@@ -136,7 +136,7 @@ def _number(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) ->
     return _quantity(value, unit and unit.word.unit, text[token.start : unit.end if unit else end])
 
 
-def _month_beside(tokens: Sequence[Token], place: int) -> Token | None:
+def _month_beside(tokens: Sequence[NumberToken], place: int) -> NumberToken | None:
     """The month of "25 December" and "December 25", but not of the year in "December 2025"."""
     if len(tokens[place].raw) > 2:
         return None
@@ -152,14 +152,14 @@ def _sign(text: str, start: int) -> str:
     return "-" if minus and not text[max(0, start - 2) : start - 1].isalnum() else ""
 
 
-def _unit_after(tokens: Sequence[Token], place: int, lexicon: Lexicon) -> Token | None:
+def _unit_after(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) -> NumberToken | None:
     after = _near(tokens, place + 1, tokens[place].end)
     if after is not None and after.word.text in lexicon.between:
         after = _near(tokens, place + 2, after.end)
     return after if after is not None and after.word.unit is not None else None
 
 
-def _spelled(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
+def _spelled(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
     token = tokens[place]
     number = token.word.number
     assert number is not None
@@ -174,7 +174,7 @@ def _spelled(tokens: Sequence[Token], place: int, text: str, lexicon: Lexicon) -
     return [quantity._replace(soft=quantity.unit is None or number == 1)]
 
 
-def _near(tokens: Sequence[Token], place: int, end: int) -> Token | None:
+def _near(tokens: Sequence[NumberToken], place: int, end: int) -> NumberToken | None:
     if place >= len(tokens) or tokens[place].kind != "word" or tokens[place].start - end > _NEAR:
         return None
     return tokens[place]

@@ -7,8 +7,8 @@ from itertools import compress, zip_longest
 from typing import NamedTuple
 
 from judges.local.language.denial import denied
-from judges.local.language.phrases import Match
-from judges.local.language.quantity import Quantity, Token, follows_number, quantities
+from judges.local.language.phrases import PhraseMatch
+from judges.local.language.quantity import NumberToken, Quantity, follows_number, quantities
 from judges.local.language.tokens import months_of, plain_words, tokens_of
 from judges.local.lexicon import Lexicon, Word
 
@@ -45,7 +45,7 @@ class Sentence:
     """The stems that are the units of numbers and say nothing without them."""
 
     quantities: tuple[Quantity, ...] = ()
-    tokens: tuple[Token, ...] | None = None
+    tokens: tuple[NumberToken, ...] | None = None
     """Where they had to be told apart; None where the words alone said everything."""
 
     may_name: bool = False
@@ -102,7 +102,7 @@ class Sentence:
         return self.lexicon.opener.matches(self.words)
 
     @cached_property
-    def filler(self) -> list[Match]:
+    def filler(self) -> list[PhraseMatch]:
         return self.lexicon.filler.find(self.words)
 
 
@@ -182,7 +182,7 @@ def _thorough(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
     )
 
 
-def _names(text: str, tokens: Sequence[Token]) -> Iterator[Name]:
+def _names(text: str, tokens: Sequence[NumberToken]) -> Iterator[Name]:
     shouted = text.isupper() and len(tokens) > 2
     for place, token in enumerate(tokens):
         if token.kind == "code":
@@ -193,7 +193,7 @@ def _names(text: str, tokens: Sequence[Token]) -> Iterator[Name]:
             yield Name(token.raw, token.word.stem)
 
 
-def _is_name(tokens: Sequence[Token], place: int, text: str) -> bool:
+def _is_name(tokens: Sequence[NumberToken], place: int, text: str) -> bool:
     word, start = tokens[place].word, tokens[place].start
     if word.calendar or word.special:
         return word.calendar or word.content

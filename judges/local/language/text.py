@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judges.local.language.quantity import Facts
+from judges.local.language.quantity import QuantityFacts
 from judges.local.language.sentence import REMEMBERED, SHORT, Sentence, forget_sentences, sentence_of
 from judges.local.lexicon import Lexicon
 
@@ -41,7 +41,7 @@ class Passage:
     sentences: tuple[Sentence, ...]
     content: frozenset[str]
     stems: frozenset[str]
-    facts: Facts
+    facts: QuantityFacts
 
     @property
     def words(self) -> int:
@@ -131,7 +131,7 @@ def forget() -> None:
 
 def _read(text: str, lexicon: Lexicon) -> Passage:
     found = tuple([sentence_of(sentence, bullet, lexicon) for sentence, bullet in sentences_of(text, lexicon)])
-    facts = Facts()
+    facts = QuantityFacts()
     for sentence in found:
         facts.add(sentence.quantities)
     return Passage(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from judges.local.language.quantity import Token
+from judges.local.language.quantity import NumberToken
 from judges.local.lexicon import Lexicon
 
 # Every repetition has an upper bound, and words are matched whole or not at all (`+` after the bound): no input makes
@@ -32,7 +32,7 @@ def plain_words(text: str) -> list[str] | None:
     return _QUICK_WORD.findall(text)
 
 
-def tokens_of(text: str, lexicon: Lexicon) -> list[Token]:
+def tokens_of(text: str, lexicon: Lexicon) -> list[NumberToken]:
     pattern = _TOKEN_OR_ADDRESS if "@" in text or "://" in text or "www." in text else _TOKEN
     known, look, found = lexicon.known, lexicon.look, []
     for match in pattern.finditer(text):
@@ -40,7 +40,7 @@ def tokens_of(text: str, lexicon: Lexicon) -> list[Token]:
         if kind in _CODES:
             kind, raw = "code", raw.rstrip(".,;:!?)")
         start, end = match.span()
-        found.append(Token(kind, raw, start, end, known.get(raw) or look(raw)))
+        found.append(NumberToken(kind, raw, start, end, known.get(raw) or look(raw)))
     return found
 
 

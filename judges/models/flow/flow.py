@@ -16,7 +16,7 @@ from judges.models.flow.breaker import Breaker
 from judges.models.flow.bucket import Bucket
 from judges.models.flow.concurrency import AdaptiveLimit
 from judges.models.flow.failures import FailureKind, failure_kind, status_of
-from judges.models.flow.gate import Controls, Entry, Gate, Paused
+from judges.models.flow.gate import Controls, Gate, GatePass, Paused
 from judges.models.flow.limits import FlowLimits
 from judges.models.flow.pace import Pace
 from judges.models.flow.state import FlowState
@@ -48,7 +48,7 @@ class Answered(Generic[T]):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Call(Generic[T]):
+class _FlowCall(Generic[T]):
     number: int
     attempt: Callable[[], Awaitable[T]]
     tokens: int
@@ -56,7 +56,7 @@ class _Call(Generic[T]):
     deadline: float
     retries: int = 0
     hedged: bool = False
-    begun: list[Entry] = field(default_factory=list)
+    begun: list[GatePass] = field(default_factory=list)
 
 
 class Flow:
@@ -104,7 +104,7 @@ class Flow:
         self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], deadline: float
     ) -> Answered[T]:
         """`tokens` is an estimate of what the attempt will use, `used` tells from its result what it did use."""
-        call = _Call(number=next(self._tickets), attempt=attempt, tokens=tokens, used=used, deadline=deadline)
+        call = _FlowCall(number=next(self._tickets), attempt=attempt, tokens=tokens, used=used, deadline=deadline)
         result = await self._with_retries(call, self._gate_here())
         return Answered(result=result, retries=call.retries, hedged=call.hedged)
 
@@ -116,7 +116,7 @@ class Flow:
             self._gate, self._loop = Gate(self._controls, clock=self._clock), loop
         return self._gate
 
-    async def _with_retries(self, call: _Call[T], gate: Gate) -> T:
+    async def _with_retries(self, call: _FlowCall[T], gate: Gate) -> T:
         failed: ModelError | None = None
         while True:
             entry = await self._enter(call, gate, failed)
@@ -136,7 +136,7 @@ class Flow:
                 raise
             await asyncio.sleep(wait)
 
-    async def _enter(self, call: _Call[T], gate: Gate, failed: ModelError | None) -> Entry:
+    async def _enter(self, call: _FlowCall[T], gate: Gate, failed: ModelError | None) -> GatePass:
         try:
             return await gate.enter(call.number, call.tokens, call.deadline)
         except ModelError as error:
@@ -146,7 +146,7 @@ class Flow:
             # What the endpoint said tells more than that there was no time to ask it again.
             raise failed from error
 
-    async def _hedged(self, call: _Call[T], gate: Gate, entry: Entry) -> T:
+    async def _hedged(self, call: _FlowCall[T], gate: Gate, entry: GatePass) -> T:
         """The first success of one attempt, or of two when the first has not answered for long."""
         if self.limits.hedge_seconds is None:
             return await self._attempt(call, gate, entry)
@@ -166,12 +166,12 @@ class Flow:
             self._turn_back([each for each in entries if each not in call.begun], gate)
             await asyncio.gather(*pair, return_exceptions=True)
 
-    def _turn_back(self, entries: list[Entry], gate: Gate) -> None:
+    def _turn_back(self, entries: list[GatePass], gate: Gate) -> None:
         """Of tasks that were cancelled before their first step, which run no `finally` of their own."""
         for entry in entries:
             gate.turn_back(entry)
 
-    async def _attempt(self, call: _Call[T], gate: Gate, entry: Entry) -> T:
+    async def _attempt(self, call: _FlowCall[T], gate: Gate, entry: GatePass) -> T:
         """Makes one attempt, and learns from it."""
         call.begun.append(entry)
         try:
@@ -194,14 +194,14 @@ class Flow:
         finally:
             gate.leave()
 
-    def _time_for(self, call: _Call[T], entry: Entry) -> float:
+    def _time_for(self, call: _FlowCall[T], entry: GatePass) -> float:
         """All that is left; but a probe of an endpoint that stays silent must not put off the next one for long."""
         left, baseline = call.deadline - entry.at, self._controls.limit.latency.baseline
         if not entry.admission.probe or baseline is None:
             return left
         return min(left, max(self.limits.longest_probe_seconds, _PROBE_BASELINES * baseline))
 
-    async def _in_time(self, call: _Call[T], seconds: float) -> T:
+    async def _in_time(self, call: _FlowCall[T], seconds: float) -> T:
         try:
             async with asyncio.timeout(seconds) as time_left:
                 return await call.attempt()
@@ -210,7 +210,7 @@ class Flow:
                 raise ModelTimeout("the attempt took longer than it was given") from error
             raise ModelTimeout(f"{self._name} gave no answer within {round(seconds, 1):g} s") from error
 
-    def _succeeded(self, gate: Gate, entry: Entry, used: int | None) -> None:
+    def _succeeded(self, gate: Gate, entry: GatePass, used: int | None) -> None:
         controls = self._controls
         controls.pace.succeeded()
         controls.limit.succeeded(entry.at, in_flight=gate.in_flight)
@@ -219,7 +219,7 @@ class Flow:
         if controls.breaker.succeeded(entry.admission):
             self._back()
 
-    def _failed(self, call: _Call[Any], gate: Gate, entry: Entry, error: ModelError) -> None:
+    def _failed(self, call: _FlowCall[Any], gate: Gate, entry: GatePass, error: ModelError) -> None:
         kind = failure_kind(error)
         self._failures[kind] += 1
         if kind in (FailureKind.THROTTLED, FailureKind.REFUSED) and self._controls.tokens is not None:
@@ -228,7 +228,7 @@ class Flow:
         if self._tell_breaker(call, entry, error, kind):
             gate.serve_again()
 
-    def _tell_limits(self, gate: Gate, entry: Entry, error: ModelError, kind: FailureKind) -> None:
+    def _tell_limits(self, gate: Gate, entry: GatePass, error: ModelError, kind: FailureKind) -> None:
         controls, hung = self._controls, kind is FailureKind.TIMEOUT and self._took_long(entry)
         if kind is FailureKind.THROTTLED:
             controls.pace.throttled(entry.at)
@@ -238,7 +238,7 @@ class Flow:
             controls.pace.hold(wait)
             gate.serve_again()
 
-    def _tell_breaker(self, call: _Call[Any], entry: Entry, error: ModelError, kind: FailureKind) -> bool:
+    def _tell_breaker(self, call: _FlowCall[Any], entry: GatePass, error: ModelError, kind: FailureKind) -> bool:
         """Returns whether it opened."""
         breaker, admission, status = self._controls.breaker, entry.admission, status_of(error)
         hung = kind is FailureKind.TIMEOUT and self._took_long(entry)
@@ -258,7 +258,7 @@ class Flow:
         self._controls.limit.restart()
         logger.info("%s answers again", self._name)
 
-    def _took_long(self, entry: Entry) -> bool:
+    def _took_long(self, entry: GatePass) -> bool:
         """A caller in a hurry is no sign of a slow endpoint."""
         return self._controls.limit.latency.is_slow(self._clock() - entry.at)
 

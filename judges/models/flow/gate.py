@@ -13,7 +13,7 @@ from judges.models.flow.pace import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Entry:
+class GatePass:
     """One attempt that was let in."""
 
     at: float
@@ -37,7 +37,7 @@ class _Waiter:
     ticket: int
     tokens: int
     deadline: float
-    turn: "asyncio.Future[Entry | ModelError]"
+    turn: "asyncio.Future[GatePass | ModelError]"
 
 
 def _by_ticket(waiter: _Waiter) -> int:
@@ -59,7 +59,7 @@ class Gate:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, ticket: int, tokens: int, deadline: float) -> Entry:
+    async def enter(self, ticket: int, tokens: int, deadline: float) -> GatePass:
         """Waits for its turn; a call that tries again keeps its ticket and thus its place.
 
         Raises `ModelUnavailable` as soon as it is known that there will be no turn in time, `ModelTimeout` when the
@@ -77,7 +77,7 @@ class Gate:
             raise found
         return found
 
-    def enter_now(self, tokens: int) -> Entry | None:
+    def enter_now(self, tokens: int) -> GatePass | None:
         """Lets one more in that will not wait and goes before nobody, nor to probe an endpoint that is paused."""
         controls = self._controls
         no_room = self._waiters or self.in_flight >= controls.limit.value or self._wait(tokens)[0]
@@ -95,7 +95,7 @@ class Gate:
                 waiter.turn.set_result(refusal)
         self._serve()
 
-    async def _turn_of(self, waiter: _Waiter) -> Entry | ModelError:
+    async def _turn_of(self, waiter: _Waiter) -> GatePass | ModelError:
         try:
             async with asyncio.timeout(waiter.deadline - self._clock()):
                 return await waiter.turn
@@ -111,10 +111,10 @@ class Gate:
         elif waiter.turn.done() and not waiter.turn.cancelled():
             # It was let in between its cancellation and now.
             entry = waiter.turn.result()
-            if isinstance(entry, Entry):
+            if isinstance(entry, GatePass):
                 self.turn_back(entry)
 
-    def turn_back(self, entry: Entry) -> None:
+    def turn_back(self, entry: GatePass) -> None:
         """One that was let in leaves without an attempt."""
         self._controls.breaker.abandoned(entry.admission)
         if self._controls.tokens is not None:
@@ -170,7 +170,7 @@ class Gate:
             waits.append((bucket.wait(tokens), f"the limit of {bucket.per_minute:g} tokens per minute"))
         return max(waits)
 
-    def _let_in(self, tokens: int) -> Entry:
+    def _let_in(self, tokens: int) -> GatePass:
         admission = self._controls.breaker.admit()
         assert admission is not None, "asked before"
         self._controls.pace.take()
@@ -179,7 +179,7 @@ class Gate:
         if self._controls.tokens is not None:
             self._controls.tokens.take(tokens)
         self.in_flight += 1
-        return Entry(at=self._clock(), tokens=tokens, admission=admission)
+        return GatePass(at=self._clock(), tokens=tokens, admission=admission)
 
 
 class Paused(ModelUnavailable):

@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from judges.models.redaction.found import Found, begins, ends
+from judges.models.redaction.found import SensitiveSpan, begins, ends
 
 _MAX_LOCAL_CHARS = 64
 # Read from the @ to the left, so that a long word without an @ costs nothing.
@@ -21,7 +21,7 @@ _IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?:\.[0-9]{1,3}){0,3}")
 _LOOSE_START, _LOOSE_END = re.compile(r":(?!:)|:::"), re.compile(r"(?:[^:]:|:::)\Z")
 
 
-def find_emails(text: str) -> Iterator[Found]:
+def find_emails(text: str) -> Iterator[SensitiveSpan]:
     at = text.find("@")
     while at >= 0:
         found = _email(text, at)
@@ -30,7 +30,7 @@ def find_emails(text: str) -> Iterator[Found]:
         at = text.find("@", found.end if found else at + 1)
 
 
-def _email(text: str, at: int) -> Found | None:
+def _email(text: str, at: int) -> SensitiveSpan | None:
     domain = _DOMAIN.match(text, at + 1)
     if domain is None or _DENSITY.match(text, at + 1):
         return None
@@ -44,10 +44,10 @@ def _email(text: str, at: int) -> Found | None:
         return None
     if _USERINFO.search(text, max(0, at - _USERINFO_CHARS), at):
         return None
-    return Found(at - len(name), domain.end(), "email", f"{name}@{domain[0]}".casefold())
+    return SensitiveSpan(at - len(name), domain.end(), "email", f"{name}@{domain[0]}".casefold())
 
 
-def find_ipv6(text: str) -> Iterator[Found]:
+def find_ipv6(text: str) -> Iterator[SensitiveSpan]:
     if "::" not in text and text.count(":") < 6:
         return
     for match in _IPV6.finditer(text):
@@ -56,7 +56,7 @@ def find_ipv6(text: str) -> Iterator[Found]:
             yield found
 
 
-def _ipv6(text: str, match: re.Match[str]) -> Found | None:
+def _ipv6(text: str, match: re.Match[str]) -> SensitiveSpan | None:
     start, written = match.start(), match[0].rstrip(".")
     # A colon before or after the address is none of its own.
     if _LOOSE_START.match(written):
@@ -71,4 +71,4 @@ def _ipv6(text: str, match: re.Match[str]) -> Found | None:
         address = ipaddress.IPv6Address(written)
     except ValueError:
         return None
-    return None if address.is_loopback or address.is_unspecified else Found(start, end, "ip", str(address))
+    return None if address.is_loopback or address.is_unspecified else SensitiveSpan(start, end, "ip", str(address))

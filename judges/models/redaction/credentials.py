@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from judges.models.redaction.found import Found, begins
+from judges.models.redaction.found import SensitiveSpan, begins
 
 _KIND = "secret"
 
@@ -54,14 +54,14 @@ _PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s\\]|-----[A-Z ]{0,40})*")
 _USERINFO = re.compile(r"://[^\s/:@]{0,64}:([^\s/@]{1,128})@")
 
 
-def find_secrets(text: str) -> Iterator[Found]:
+def find_secrets(text: str) -> Iterator[SensitiveSpan]:
     yield from _issued(text)
     yield from _private_keys(text)
     yield from _in_urls(text)
     yield from _named(text)
 
 
-def _issued(text: str) -> Iterator[Found]:
+def _issued(text: str) -> Iterator[SensitiveSpan]:
     for sign, pattern in _FORMS:
         if sign in text:
             yield from _in_form(text, pattern)
@@ -69,15 +69,15 @@ def _issued(text: str) -> Iterator[Found]:
         yield from (found for found in _in_form(text, _JWT) if "." in found.key)
 
 
-def _in_form(text: str, pattern: re.Pattern[str]) -> Iterator[Found]:
+def _in_form(text: str, pattern: re.Pattern[str]) -> Iterator[SensitiveSpan]:
     for match in pattern.finditer(text):
         value = match[0].rstrip("-.")
         # Words joined by hyphens, such as sk-learn-contrib, have no digits.
         if begins(text, match.start()) and any(map(str.isdecimal, value)):
-            yield Found(match.start(), match.start() + len(value), _KIND, value)
+            yield SensitiveSpan(match.start(), match.start() + len(value), _KIND, value)
 
 
-def _private_keys(text: str) -> Iterator[Found]:
+def _private_keys(text: str) -> Iterator[SensitiveSpan]:
     if "PRIVATE KEY" not in text:
         return
     closed, done = True, 0
@@ -88,14 +88,14 @@ def _private_keys(text: str) -> Iterator[Found]:
         closed = end is not None
         body = end or _PEM_BODY.match(text, begin.end())
         done = body.end() if body else begin.end()
-        yield Found(begin.start(), done, _KIND, text[begin.start() : done])
+        yield SensitiveSpan(begin.start(), done, _KIND, text[begin.start() : done])
 
 
-def _in_urls(text: str) -> Iterator[Found]:
+def _in_urls(text: str) -> Iterator[SensitiveSpan]:
     """The password in user:password@host."""
     if "://" in text and "@" in text:
         for match in _USERINFO.finditer(text):
-            yield Found(*match.span(1), _KIND, match[1])
+            yield SensitiveSpan(*match.span(1), _KIND, match[1])
 
 
 # Words that name a secret, in lower case
@@ -160,7 +160,7 @@ _PASSWORD = re.compile(
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
-def _named(text: str) -> Iterator[Found]:
+def _named(text: str) -> Iterator[SensitiveSpan]:
     lower = text.lower()
     for word in _WORDS:
         start, done = lower.find(word.stem), 0
@@ -175,19 +175,19 @@ def _named(text: str) -> Iterator[Found]:
             start = lower.find(word.stem, end)
 
 
-def _after(text: str, lower: str, start: int, end: int, word: _Word) -> Found | None:
+def _after(text: str, lower: str, start: int, end: int, word: _Word) -> SensitiveSpan | None:
     """The secret that the word names, which follows it."""
     if word.password:
         match = _PASSWORD.match(text, end)
         value = match[1].rstrip(".:)*]}") if match else ""
         if match and len(value) >= 6 and any(map(str.isdecimal, value)) and "://" not in value:
-            return Found(match.start(1), match.start(1) + len(value), _KIND, value)
+            return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
     strong = word.strong or _STRONG_KEY.search(lower, max(0, start - 16), start) is not None
     at = end
     while at <= end + _MAX_GAP and (match := _LONG.match(text, at)) and match.start(1) <= end + _MAX_GAP:
         value = match[1].rstrip(".-~/")
         if _is_secret(value, strong=strong) and not value.startswith("//"):
-            return Found(match.start(1), match.start(1) + len(value), _KIND, value)
+            return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
         at = match.end(1)
     return None
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from judges.models.redaction.found import Found, begins
+from judges.models.redaction.found import SensitiveSpan, begins
 from judges.models.redaction.lettered import find_lettered, may_follow_letters
 from judges.models.redaction.numbers import RULES, Rule, Shape
 from judges.models.redaction.phones import international, labelled, may_be_national, may_be_phone, national
-from judges.models.redaction.window import Chunk, Window
+from judges.models.redaction.window import Chunk, GroupWindow
 
 _CHUNK = re.compile(r"[0-9]+(?:[ \-./()]{1,3}[0-9]+)*")
 _GROUP = re.compile(r"[0-9]+")
@@ -33,10 +33,10 @@ class NumberFinder:
     """Finds numbers of these kinds, and numbers in any form that have the digits of a known one."""
 
     kinds: Collection[str]
-    known: Mapping[str, Found]
+    known: Mapping[str, SensitiveSpan]
     known_lengths: Collection[int]
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[SensitiveSpan]:
         done, last = 0, None
         for match in _CHUNK.finditer(text):
             start, end = match.span()
@@ -51,7 +51,7 @@ class NumberFinder:
                 yield found
                 done, last = found.end, found
 
-    def _in_chunk(self, chunk: Chunk) -> Iterator[Found]:
+    def _in_chunk(self, chunk: Chunk) -> Iterator[SensitiveSpan]:
         sizes = tuple([end - start for start, end in chunk.groups])
         if len(sizes) <= _MAX_GROUPS and not self.known and not _is_promising(sizes):
             return
@@ -63,7 +63,7 @@ class NumberFinder:
                 first, chunk.last = hit[0].last + 1, hit[1]
                 yield hit[1]
 
-    def _hit(self, chunk: Chunk, first: int, plan: "_Plan") -> tuple[Window, Found] | None:
+    def _hit(self, chunk: Chunk, first: int, plan: "_WindowPlan") -> tuple[GroupWindow, SensitiveSpan] | None:
         """What begins with this group: a phone after a plus, an id, a phone in the form of a country, another phone."""
         at = chunk.groups[first][0]
         hit = self._longest(international, chunk, first, plan.phones) if _is_signed(chunk.text, at) else None
@@ -72,34 +72,36 @@ class NumberFinder:
             return hit
         if not first and chunk.text.startswith("00", at):
             hit = self._longest(international, chunk, first, plan.phones)
-        if hit is None and Window(chunk, first, first).label == "phone":
+        if hit is None and GroupWindow(chunk, first, first).label == "phone":
             hit = self._longest(labelled, chunk, first, plan.phones)
         return hit
 
-    def _shortest(self, chunk: Chunk, first: int, plan: "_Plan") -> tuple[Window, Found] | None:
+    def _shortest(self, chunk: Chunk, first: int, plan: "_WindowPlan") -> tuple[GroupWindow, SensitiveSpan] | None:
         for more, digits, rules in plan.windows if self.known else plan.ruled:
             if not rules and digits not in self.known_lengths:
                 continue
-            window = Window(chunk, first, first + more)
+            window = GroupWindow(chunk, first, first + more)
             for rule in rules:
                 for found in rule(window):
                     if found.kind in self.kinds:
                         return window, found
             same = self.known.get(window.digits)
             if same and window.ended:
-                return window, Found(window.opening, window.end, same.kind, same.key)
+                return window, SensitiveSpan(window.opening, window.end, same.kind, same.key)
         return None
 
-    def _longest(self, rule: Rule, chunk: Chunk, first: int, phones: Sequence[int]) -> tuple[Window, Found] | None:
+    def _longest(
+        self, rule: Rule, chunk: Chunk, first: int, phones: Sequence[int]
+    ) -> tuple[GroupWindow, SensitiveSpan] | None:
         """Phones differ in length: the most groups that can be one."""
         for more in phones if "phone" in self.kinds else ():
-            window = Window(chunk, first, first + more)
+            window = GroupWindow(chunk, first, first + more)
             for found in rule(window):
                 return window, found
         return None
 
 
-class _Plan(NamedTuple):
+class _WindowPlan(NamedTuple):
     """Which windows that begin with a group are worth a look; each by how many groups it has after the first."""
 
     windows: Sequence[tuple[int, int, Sequence[Rule]]]
@@ -113,7 +115,7 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _plan(sizes: Shape) -> _Plan:
+def _plan(sizes: Shape) -> _WindowPlan:
     windows: list[tuple[int, int, Sequence[Rule]]] = []
     phones: list[int] = []
     national: list[int] = []
@@ -129,7 +131,7 @@ def _plan(sizes: Shape) -> _Plan:
                 phones.insert(0, more)
                 if may_be_national(total):
                     national.insert(0, more)
-    return _Plan(windows, [window for window in windows if window[2]], phones, national)
+    return _WindowPlan(windows, [window for window in windows if window[2]], phones, national)
 
 
 @lru_cache(maxsize=4096)
@@ -143,7 +145,7 @@ def _is_signed(text: str, at: int) -> bool:
     return text[at - 1 : at] == "+" or text[max(0, at - 2) : at] == "+("
 
 
-def _in_uuid(text: str, found: Found) -> bool:
+def _in_uuid(text: str, found: SensitiveSpan) -> bool:
     if text[found.start - 1 : found.start] != "-" and text[found.end : found.end + 1] != "-":
         return False
     uuids = _UUID.finditer(text, max(0, found.start - _UUID_CHARS), found.end + _UUID_CHARS)

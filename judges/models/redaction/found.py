@@ -6,7 +6,7 @@ from typing import NamedTuple
 _UNSPACED = "\u2e80"
 
 
-class Found(NamedTuple):
+class SensitiveSpan(NamedTuple):
     """What stands from `start` to `end`; two spellings of one value have one `key`."""
 
     start: int

@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 from judges.models.redaction.checksums import iban_length, is_dni, is_iban
-from judges.models.redaction.found import Found, begins, ends
+from judges.models.redaction.found import SensitiveSpan, begins, ends
 
 _NINO = re.compile(
     r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)[0-9]{2}\1[0-9]{2}\1[0-9]{2}\1[A-D]"
@@ -19,18 +19,18 @@ def may_follow_letters(text: str, digits: int) -> bool:
     return last.isalpha() or (last in (" ", "-") and text[digits - 2 : digits - 1].isupper())
 
 
-def find_lettered(text: str, digits: int) -> Found | None:
+def find_lettered(text: str, digits: int) -> SensitiveSpan | None:
     """The value whose first digit stands here, after letters."""
     return _iban(text, digits - 2) or _nino(text, digits - 2) or _nino(text, digits - 3) or _nie(text, digits)
 
 
-def _iban(text: str, start: int) -> Found | None:
+def _iban(text: str, start: int) -> SensitiveSpan | None:
     length = iban_length(text[start : start + 2].upper()) if start >= 0 else None
     match = _iban_form(length).match(text, start) if length else None
     if match is None or not begins(text, start) or not ends(text, match.end()):
         return None
     compact = _SEPARATOR.sub("", match[0]).upper()
-    return Found(*match.span(), "iban", compact) if is_iban(compact) else None
+    return SensitiveSpan(*match.span(), "iban", compact) if is_iban(compact) else None
 
 
 @cache
@@ -38,24 +38,24 @@ def _iban_form(length: int) -> re.Pattern[str]:
     return re.compile(rf"[A-Za-z]{{2}}[0-9]{{2}}(?:[ -]?[A-Za-z0-9]){{{length - 4}}}")
 
 
-def _nino(text: str, start: int) -> Found | None:
+def _nino(text: str, start: int) -> SensitiveSpan | None:
     match = _NINO.match(text, start) if start >= 0 else None
     if match is None or not begins(text, start) or not ends(text, match.end()):
         return None
-    return Found(*match.span(), "nino", _SEPARATOR.sub("", match[0]))
+    return SensitiveSpan(*match.span(), "nino", _SEPARATOR.sub("", match[0]))
 
 
-def _nie(text: str, digits: int) -> Found | None:
+def _nie(text: str, digits: int) -> SensitiveSpan | None:
     start = digits - 1 - (text[digits - 1] == "-")
     if start < 0 or text[start] not in "XYZxyz" or not begins(text, start):
         return None
     return with_letter(text, start, text[start] + text[digits : digits + 7], digits + 7)
 
 
-def with_letter(text: str, start: int, number: str, at: int) -> Found | None:
+def with_letter(text: str, start: int, number: str, at: int) -> SensitiveSpan | None:
     """A Spanish id, whose letter stands here."""
     letter = _DNI_END.match(text, at)
     if letter is None or len(number) != 8 or not number[1:].isdecimal() or not ends(text, letter.end()):
         return None
     compact = (number + letter[1]).upper()
-    return Found(start, letter.end(), "dni", compact) if is_dni(compact) else None
+    return SensitiveSpan(start, letter.end(), "dni", compact) if is_dni(compact) else None

@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
 from judges.models.redaction.checksums import is_card, is_inn, is_pesel, is_snils, is_ssn, is_steuer_id
-from judges.models.redaction.found import Found
+from judges.models.redaction.found import SensitiveSpan
 from judges.models.redaction.labels import OTHER, VERSION
 from judges.models.redaction.lettered import with_letter
 from judges.models.redaction.phones import mobile_key
-from judges.models.redaction.window import Window
+from judges.models.redaction.window import GroupWindow
 
-Rule = Callable[[Window], Iterator[Found]]
+Rule = Callable[[GroupWindow], Iterator[SensitiveSpan]]
 Shape = tuple[int, ...]
 """The lengths of the groups."""
 
 _SPACED = (" ", "-")
 
 
-def _card(window: Window) -> Iterator[Found]:
+def _card(window: GroupWindow) -> Iterator[SensitiveSpan]:
     whole = not window.separators
     if whole and (window.before[-1:] == "." or window.label == OTHER):
         return  # A fraction, or a number that somebody says is no card.
@@ -26,7 +26,7 @@ def _card(window: Window) -> Iterator[Found]:
         yield window.found("card")
 
 
-def _ipv4(window: Window) -> Iterator[Found]:
+def _ipv4(window: GroupWindow) -> Iterator[SensitiveSpan]:
     if window.separators != [".", ".", "."] or "." in window.before + window.after or not window.ended:
         return
     if any(len(group) > 1 and group[0] == "0" for group in window.groups):
@@ -38,7 +38,7 @@ def _ipv4(window: Window) -> Iterator[Found]:
     yield window.found("ip", ".".join(window.groups))
 
 
-def _is_heading(window: Window, octets: Sequence[int]) -> bool:
+def _is_heading(window: GroupWindow, octets: Sequence[int]) -> bool:
     """Whether it numbers a section: small numbers at the beginning of a line, with words after them."""
     text, start, end = window.text, window.start, window.end
     if (start > 0 and text[start - 1] != "\n") or not all(0 < octet < 20 for octet in octets):
@@ -49,30 +49,30 @@ def _is_heading(window: Window, octets: Sequence[int]) -> bool:
 # National ids
 
 
-def _ssn(window: Window) -> Iterator[Found]:
+def _ssn(window: GroupWindow) -> Iterator[SensitiveSpan]:
     sure = window.separators == ["-", "-"] and window.label not in (OTHER, VERSION)
     if (sure or window.label == "ssn") and window.alone and window.ended and is_ssn(window.digits):
         yield window.found("ssn")
 
 
-def _snils(window: Window) -> Iterator[Found]:
+def _snils(window: GroupWindow) -> Iterator[SensitiveSpan]:
     if window.ended and all(separator in _SPACED for separator in window.separators) and is_snils(window.digits):
         yield window.found("snils")
 
 
-def _inn(window: Window) -> Iterator[Found]:
+def _inn(window: GroupWindow) -> Iterator[SensitiveSpan]:
     """Of an organisation only after the word: one number of ten in ten has the right check digit."""
     sure = len(window.digits) == 12 and window.alone and window.label is None
     if (sure or window.label == "inn") and window.ended and is_inn(window.digits):
         yield window.found("inn")
 
 
-def _steuer_id(window: Window) -> Iterator[Found]:
+def _steuer_id(window: GroupWindow) -> Iterator[SensitiveSpan]:
     if window.uniform(" ") and window.alone and window.ended and is_steuer_id(window.digits):
         yield window.found("steuer_id")
 
 
-def _dni(window: Window) -> Iterator[Found]:
+def _dni(window: GroupWindow) -> Iterator[SensitiveSpan]:
     found = with_letter(window.text, window.start, window.digits, window.end) if window.uniform(".") else None
     if found and window.before[-1:] != ".":
         yield found
@@ -81,7 +81,7 @@ def _dni(window: Window) -> Iterator[Found]:
 _CHECKS = {"snils": is_snils, "steuer_id": is_steuer_id, "pesel": is_pesel}
 
 
-def _eleven(window: Window) -> Iterator[Found]:
+def _eleven(window: GroupWindow) -> Iterator[SensitiveSpan]:
     """Eleven digits in a row, which are so much: what is said before decides, then the rarer form."""
     digits, label = window.digits, window.label
     if not window.ended or label in (OTHER, VERSION):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, PhoneNumberDesc
 
-from judges.models.redaction.found import Found
+from judges.models.redaction.found import SensitiveSpan
 from judges.models.redaction.labels import OTHER, VERSION, continues
-from judges.models.redaction.window import Window
+from judges.models.redaction.window import GroupWindow
 
 _MIN_INTERNATIONAL_DIGITS = 9
 _MAX_INTERNATIONAL_DIGITS = 14
@@ -89,7 +89,7 @@ def may_be_national(digits: int) -> bool:
     return 10 <= digits <= 12
 
 
-def international(window: Window) -> Iterator[Found]:
+def international(window: GroupWindow) -> Iterator[SensitiveSpan]:
     """After a plus, or 00 and a country in a group of their own."""
     signed = window.text[window.opening] == "+"
     digits = window.digits
@@ -102,7 +102,7 @@ def international(window: Window) -> Iterator[Found]:
         yield _phone(window, key)
 
 
-def national(window: Window) -> Iterator[Found]:
+def national(window: GroupWindow) -> Iterator[SensitiveSpan]:
     """In a form of some country, without the country's code."""
     if not window.ended or not window.alone:
         return
@@ -117,7 +117,7 @@ def national(window: Window) -> Iterator[Found]:
                 yield _phone(window, key)
 
 
-def labelled(window: Window) -> Iterator[Found]:
+def labelled(window: GroupWindow) -> Iterator[SensitiveSpan]:
     """Any digits, once a word says that they are a phone's."""
     sizes = [len(group) for group in window.groups]
     thousands = sizes[0] <= 3 and set(sizes[1:]) == {3} and window.uniform((" ", ".")) and sum(sizes) < 9
@@ -125,7 +125,7 @@ def labelled(window: Window) -> Iterator[Found]:
         yield _phone(window, mobile_key(window.digits) or window.digits)
 
 
-def _is_ruled_out(window: Window, form: _Form) -> bool:
+def _is_ruled_out(window: GroupWindow, form: _Form) -> bool:
     """Whether a word says that it is no phone, or it stands in the midst of a row of numbers."""
     if not form.is_distinct and window.label in (OTHER, VERSION):
         return True
@@ -133,8 +133,8 @@ def _is_ruled_out(window: Window, form: _Form) -> bool:
     return form.is_assigned and window.first > 0 and not (last and continues(window.text, last.end, window.opening))
 
 
-def _phone(window: Window, key: str) -> Found:
-    return Found(window.opening, window.end, "phone", key)
+def _phone(window: GroupWindow, key: str) -> SensitiveSpan:
+    return SensitiveSpan(window.opening, window.end, "phone", key)
 
 
 # Keys: a plus, the country's code and the number
@@ -181,7 +181,7 @@ def _national_key(digits: str, trunk: str, form: _Form) -> str | None:
 # Numbering plans
 
 
-class _Plan(NamedTuple):
+class _NumberingPlan(NamedTuple):
     code: str
     trunk: str
     """What is dialled before a number inside the country."""
@@ -192,17 +192,17 @@ class _Plan(NamedTuple):
 
 
 @cache
-def _plan(region: str) -> _Plan:
+def _plan(region: str) -> _NumberingPlan:
     return _compile_plan(PhoneMetadata.metadata_for_region(region))
 
 
 @cache
-def _plan_by_code(code: int) -> _Plan:
+def _plan_by_code(code: int) -> _NumberingPlan:
     [region, *_] = COUNTRY_CODE_TO_REGION_CODE[code]
     return _compile_plan(PhoneMetadata.metadata_for_region_or_calling_code(code, region))
 
 
-def _plan_of(digits: str) -> _Plan | None:
+def _plan_of(digits: str) -> _NumberingPlan | None:
     """The plan of the country whose code these digits begin with; no code is the beginning of another."""
     if digits.startswith("0"):
         return None
@@ -210,9 +210,9 @@ def _plan_of(digits: str) -> _Plan | None:
     return next((_plan_by_code(code) for code in codes if code in COUNTRY_CODE_TO_REGION_CODE), None)
 
 
-def _compile_plan(metadata: PhoneMetadata | None) -> _Plan:
+def _compile_plan(metadata: PhoneMetadata | None) -> _NumberingPlan:
     assert metadata is not None
-    return _Plan(
+    return _NumberingPlan(
         code=str(metadata.country_code),
         trunk=metadata.national_prefix or "",
         possible=_compile(metadata.general_desc),

@@ -20,7 +20,7 @@ _LAST_OF_PLANE, _NEXT_PLANES = "\uffff", "\U00010000-\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PlainText:
     """A text in plain characters, of which each can be traced to its place in the original."""
 
     text: str
@@ -34,17 +34,17 @@ class View:
         return start + bisect_right(self.removed, start), last + bisect_right(self.removed, last) + 1
 
 
-def views(text: str) -> list[View]:
+def views(text: str) -> list[PlainText]:
     """The text as it is read; with unseen characters in it, once without them, once as if they parted words."""
     if text.isascii() or not _odd().search(text):
-        return [View(text)]
+        return [PlainText(text)]
     table = _table()
     joined = _odd().sub(lambda match: table.get(match[0], match[0]), text)
     if len(joined) == len(text):
-        return [View(joined)]
+        return [PlainText(joined)]
     parting = _odd().sub(lambda match: table.get(match[0], match[0]) or _BREAK, text)
     unseen = [match.start() for match in _odd().finditer(text) if not table.get(match[0], match[0])]
-    return [View(joined, [at - before for before, at in enumerate(unseen)]), View(parting)]
+    return [PlainText(joined, [at - before for before, at in enumerate(unseen)]), PlainText(parting)]
 
 
 @cache

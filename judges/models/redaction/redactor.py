@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from judges.criteria.problems import unknown
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
 from judges.models.redaction.digits import NumberFinder
-from judges.models.redaction.found import Found, begins, ends
+from judges.models.redaction.found import SensitiveSpan, begins, ends
 from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import views
 
@@ -51,12 +51,12 @@ class Redacted:
     """How many different values of each kind were replaced, however often each of them occurs."""
 
 
-class _Value(NamedTuple):
+class _SeenValue(NamedTuple):
     kind: str
     key: str
 
 
-_Parts = list[str | _Value]
+_Parts = list[str | _SeenValue]
 """A text in turns: what may be searched, what may not (a value, or what looked like a placeholder), and so on."""
 
 
@@ -92,7 +92,7 @@ class Redactor:
             raise TypeError("texts must be a sequence of texts, not one text: write [text]")
         return self._redacted(texts, _taken(texts))
 
-    def redact_messages(self, messages: Sequence[Message]) -> tuple[list[Message], Mapping[str, int]]:
+    def redact_messages(self, messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], Mapping[str, int]]:
         """The messages of one conversation, and how many values of each kind were replaced in them.
 
         The model speaks of our placeholders, so that those in its own messages take no numbers: the same
@@ -117,17 +117,17 @@ class Redactor:
 
     def _search(self, cut: list[_Parts]) -> bool:
         """Puts values where they are found, until there are no more."""
-        memory = _Memory()
+        memory = _ConversationValues()
         for number in range(_MAX_ROUNDS):
             changed = [self._search_once(parts, memory) for parts in cut]
             if not any(changed):
                 return number > 0
         return True
 
-    def _search_once(self, parts: _Parts, memory: "_Memory") -> bool:
+    def _search_once(self, parts: _Parts, memory: "_ConversationValues") -> bool:
         fresh: _Parts = []
         for part in parts:
-            if isinstance(part, _Value) or len(fresh) % 2:
+            if isinstance(part, _SeenValue) or len(fresh) % 2:
                 fresh.append(part)
             else:
                 fresh += self._split(part, memory)
@@ -135,7 +135,7 @@ class Redactor:
         parts[:] = fresh
         return changed
 
-    def _split(self, piece: str, memory: "_Memory") -> _Parts:
+    def _split(self, piece: str, memory: "_ConversationValues") -> _Parts:
         """The piece in turns: text, value, text."""
         if len(piece) < _MIN_PIECE_CHARS and not self._custom:
             return [piece]
@@ -143,11 +143,11 @@ class Redactor:
         at = 0
         for found in self._found(piece, memory):
             memory.add(found, piece[found.start : found.end])
-            parts += [piece[at : found.start], _Value(found.kind, found.key)]
+            parts += [piece[at : found.start], _SeenValue(found.kind, found.key)]
             at = found.end
         return [*parts, piece[at:]]
 
-    def _found(self, piece: str, memory: "_Memory") -> Sequence[Found]:
+    def _found(self, piece: str, memory: "_ConversationValues") -> Sequence[SensitiveSpan]:
         """What is in the piece, in order and without overlaps."""
         found = list(memory.find(piece))
         numbers = NumberFinder(kinds=self._kinds, known=memory.numbers, known_lengths=memory.lengths)
@@ -155,10 +155,10 @@ class Redactor:
             for finder in (*self._finders, numbers.find):
                 for hit in finder(view.text):
                     start, end = view.original(hit.start, hit.end)
-                    found.append(Found(start, end, hit.kind, hit.key))
+                    found.append(SensitiveSpan(start, end, hit.kind, hit.key))
         return _merged(piece, found) if found else found
 
-    def _plain_finders(self) -> Iterator[Callable[[str], Iterable[Found]]]:
+    def _plain_finders(self) -> Iterator[Callable[[str], Iterable[SensitiveSpan]]]:
         """All but the one of numbers, which also asks for the numbers that are known."""
         for kind, find in (("email", find_emails), ("ip", find_ipv6), ("secret", find_secrets)):
             if kind in self._kinds:
@@ -167,18 +167,18 @@ class Redactor:
             yield _custom_finder(name, pattern)
 
 
-class _Memory:
+class _ConversationValues:
     """The values of a conversation as they were written: what is a secret here is one there."""
 
     def __init__(self) -> None:
-        self.numbers: dict[str, Found] = {}
+        self.numbers: dict[str, SensitiveSpan] = {}
         self.lengths: set[int] = set()
-        self._by_prefix: dict[str, dict[str, Found]] = {}
+        self._by_prefix: dict[str, dict[str, SensitiveSpan]] = {}
         self._lengths: dict[str, set[int]] = {}
         self._first_chars = ""
         self._places = re.compile(r"(?!)")
 
-    def add(self, found: Found, written: str) -> None:
+    def add(self, found: SensitiveSpan, written: str) -> None:
         for digits in spellings(found.key) if found.kind in _NUMBERS else ():
             if len(digits) >= _MIN_NUMBER_CHARS and digits.isdecimal():
                 self.numbers[digits] = found
@@ -191,7 +191,7 @@ class _Memory:
             self._first_chars += written[0]
             self._places = re.compile(f"[{re.escape(self._first_chars)}]")
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[SensitiveSpan]:
         if not self._by_prefix:
             return
         done = 0
@@ -201,7 +201,7 @@ class _Memory:
             if written:
                 done = start + len(written)
                 found = self._by_prefix[written[:_PREFIX_CHARS]][written]
-                yield Found(start, done, found.kind, found.key)
+                yield SensitiveSpan(start, done, found.kind, found.key)
 
     def _written_at(self, text: str, start: int) -> str | None:
         """The longest value that stands here."""
@@ -222,9 +222,9 @@ def _stands_alone(text: str, start: int, end: int, kind: str) -> bool:
     return begins(text, start) and ends(text, end)
 
 
-def _merged(text: str, found: Iterable[Found]) -> list[Found]:
+def _merged(text: str, found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
     """Of values in one another the outer one; two that overlap become one, so that no rest of either is left."""
-    merged: list[Found] = []
+    merged: list[SensitiveSpan] = []
     for hit in sorted(found, key=lambda hit: (hit.start, -hit.end)):
         if hit.end <= hit.start:
             continue
@@ -233,7 +233,7 @@ def _merged(text: str, found: Iterable[Found]) -> list[Found]:
             merged.append(hit)
         elif hit.end > last.end:
             kind = max(last, hit, key=lambda one: one.end - one.start).kind
-            merged[-1] = Found(last.start, hit.end, kind, text[last.start : hit.end])
+            merged[-1] = SensitiveSpan(last.start, hit.end, kind, text[last.start : hit.end])
     return merged
 
 
@@ -255,12 +255,12 @@ def _cut(text: str) -> _Parts:
     return [*parts, text[at:] if at else text]
 
 
-def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_Value, str]:
-    names: dict[_Value, str] = {}
+def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_SeenValue, str]:
+    names: dict[_SeenValue, str] = {}
     last: Counter[str] = Counter()
     for parts in cut:
         for part in parts:
-            if not isinstance(part, _Value) or part in names:
+            if not isinstance(part, _SeenValue) or part in names:
                 continue
             last[part.kind] += 1
             while f"[{part.kind.upper()}_{last[part.kind]}]" in taken:
@@ -269,10 +269,10 @@ def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_Value, 
     return names
 
 
-def _written(text: str, parts: _Parts, names: Mapping[_Value, str]) -> str:
-    if not any(isinstance(part, _Value) for part in parts):
+def _written(text: str, parts: _Parts, names: Mapping[_SeenValue, str]) -> str:
+    if not any(isinstance(part, _SeenValue) for part in parts):
         return text
-    return "".join(names[part] if isinstance(part, _Value) else part for part in parts)
+    return "".join(names[part] if isinstance(part, _SeenValue) else part for part in parts)
 
 
 # Settings
@@ -301,8 +301,8 @@ def _checked_pattern(name: str, pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _custom_finder(name: str, pattern: re.Pattern[str]) -> Callable[[str], Iterator[Found]]:
-    def find(text: str) -> Iterator[Found]:
-        return (Found(*match.span(), name, match[0]) for match in pattern.finditer(text))
+def _custom_finder(name: str, pattern: re.Pattern[str]) -> Callable[[str], Iterator[SensitiveSpan]]:
+    def find(text: str) -> Iterator[SensitiveSpan]:
+        return (SensitiveSpan(*match.span(), name, match[0]) for match in pattern.finditer(text))
 
     return find

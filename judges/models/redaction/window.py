@@ -4,7 +4,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from judges.models.redaction.found import Found, ends
+from judges.models.redaction.found import SensitiveSpan, ends
 from judges.models.redaction.labels import continues, label_before
 
 _JOINTS = frozenset("-./")
@@ -16,13 +16,13 @@ class Chunk:
 
     text: str
     groups: list[tuple[int, int]]
-    last: Found | None
+    last: SensitiveSpan | None
     """What was found before, if anything: numbers that are listed are of one kind."""
     labels: dict[int, str | None] = field(default_factory=dict)
 
 
 @dataclass
-class Window:
+class GroupWindow:
     """Some neighbouring groups of a chunk."""
 
     chunk: Chunk
@@ -94,8 +94,8 @@ class Window:
         """Whether all separators are the same, one of these."""
         return len(set(self.separators)) <= 1 and all(separator in allowed for separator in self.separators)
 
-    def found(self, kind: str, key: str | None = None) -> Found:
-        return Found(self.start, self.end, kind, key or self.digits)
+    def found(self, kind: str, key: str | None = None) -> SensitiveSpan:
+        return SensitiveSpan(self.start, self.end, kind, key or self.digits)
 
     def _gap(self, group: int) -> str:
         groups = self.chunk.groups

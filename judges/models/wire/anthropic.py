@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from judges.models.base import Completion
-from judges.models.wire.base import REPLY, Feature, Request
+from judges.models.wire.base import REPLY, Feature, ModelRequest
 from judges.models.wire.reading import count, section, text, text_parts
 
 # Their words for the endings that judges tell apart.
@@ -32,7 +32,7 @@ class AnthropicWire:
         headers = {"anthropic-version": _VERSION}
         return headers if api_key is None else {**headers, "x-api-key": api_key}
 
-    def body(self, request: Request) -> dict[str, object]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         # An empty message is refused here, and says nothing anyway.
         said = [message for message in request.messages if message.content.strip()]
         system = "\n\n".join(message.content for message in said if message.role == "system")

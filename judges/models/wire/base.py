@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from judges.models.base import Completion, Message
+from judges.models.base import ChatMessage, Completion
 
 Feature = Literal["schema", "tool", "json", "likelihoods", "seed", "temperature", "max_tokens"]
 """What an endpoint may or may not do; without `max_tokens` it knows the limit under another name."""
@@ -20,11 +20,11 @@ LIKELIHOODS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """One question to a model, with nothing in it that the endpoint is known not to do."""
 
     model: str
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     max_tokens: int
     temperature: float | None = None
     seed: int | None = None
@@ -75,7 +75,7 @@ class Wire(Protocol):
 
     def headers(self, api_key: str | None) -> Mapping[str, str]: ...
 
-    def body(self, request: Request) -> dict[str, object]: ...
+    def body(self, request: ModelRequest) -> dict[str, object]: ...
 
     def completion(self, answer: object) -> Completion | None:
         """What the model wrote, None where the answer is not of this API."""

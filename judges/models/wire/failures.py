@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from judges.models.wire.base import Feature, Request
+from judges.models.wire.base import Feature, ModelRequest
 
 # Endpoints word the refusal of a feature in their own ways; these are the words they have in common.
 _WORDS: Mapping[Feature, str] = {
@@ -37,7 +37,7 @@ class Refusal:
     of_schema: bool
 
 
-def refusal_in(text: str, request: Request) -> Refusal | None:
+def refusal_in(text: str, request: ModelRequest) -> Refusal | None:
     """The feature of the request that an error is about: the one it names as such, else the one it names first."""
     message, parameter = server_message(text).lower(), _parameter(text)
     for words in (parameter, message, text.lower()):
@@ -47,7 +47,7 @@ def refusal_in(text: str, request: Request) -> Refusal | None:
     return None
 
 
-def _named(words: str, request: Request) -> list[tuple[Feature, re.Match[str]]]:
+def _named(words: str, request: ModelRequest) -> list[tuple[Feature, re.Match[str]]]:
     found = [(feature, re.search(pattern, words)) for feature, pattern in _WORDS.items() if request.uses(feature)]
     return [(feature, match) for feature, match in found if match is not None]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from judges.models.base import Completion
-from judges.models.wire.base import LIKELIHOODS, Feature, Request
+from judges.models.wire.base import LIKELIHOODS, Feature, ModelRequest
 from judges.models.wire.reading import count, text, tokens
 
 
@@ -23,7 +23,7 @@ class OllamaWire:
     def headers(self, api_key: str | None) -> Mapping[str, str]:
         return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
 
-    def body(self, request: Request) -> dict[str, object]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         options: dict[str, object] = {"num_predict": request.max_tokens}
         if request.temperature is not None:
             options["temperature"] = request.temperature

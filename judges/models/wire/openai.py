@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from judges.models.base import Completion
-from judges.models.wire.base import LIKELIHOODS, REPLY, Feature, Request
+from judges.models.wire.base import LIKELIHOODS, REPLY, Feature, ModelRequest
 from judges.models.wire.reading import count, section, text, text_parts, tokens
 
 EVERYTHING: frozenset[Feature] = frozenset(
@@ -31,7 +31,7 @@ class OpenAIWire:
             return {}
         return {self.key_header: f"Bearer {api_key}" if self.key_header == "Authorization" else api_key}
 
-    def body(self, request: Request) -> dict[str, object]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         limit = "max_tokens" if request.old_limit else "max_completion_tokens"
         body: dict[str, object] = {
             "model": request.model,
@@ -65,7 +65,7 @@ class OpenAIWire:
         )
 
 
-def _shape(request: Request) -> dict[str, object]:
+def _shape(request: ModelRequest) -> dict[str, object]:
     if request.form == "schema":
         wanted = {"name": REPLY, "schema": request.schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": wanted}}

@@ -25,7 +25,7 @@ from stream.errors import StageError
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
-from stream.monitor.explain import CanaryTally, Explanation, Split, Tally, by_model, by_time, explain, text
+from stream.monitor.explain import CanaryTally, ChangeTally, Explanation, Split, by_model, by_time, explain, text
 from stream.monitor.explain.alert_book import AlertBook
 from stream.monitor.explain.examples import Examples, lines_of
 from stream.monitor.explain.explanation import FEWEST
@@ -45,7 +45,7 @@ RUNBOOKS = {
 }
 
 
-class _Listing(click.Group):
+class _AlertsGroup(click.Group):
     """Lists where no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -54,7 +54,7 @@ class _Listing(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Listing)
+@click.group(cls=_AlertsGroup)
 def alerts() -> None:
     """Show the alarms of the monitor and explain them; without a command, list those that are open.
 
@@ -121,7 +121,7 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
     case = _Case.of(config, alert, book.raised(alert))
     oldest = _read_evaluations(config, cluster, case)
     with until_reader_leaves():
-        _tell(case, book, _Reach(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
+        _tell(case, book, _EvaluationSpan(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
 
 
 # Alerts
@@ -203,7 +203,7 @@ class _Case:
     sides: tuple[str, str]
     """What is compared, in words."""
     examples: Examples
-    tally: Tally | None
+    tally: ChangeTally | None
     canaries: CanaryTally | None
 
     @classmethod
@@ -245,8 +245,8 @@ def _split(
     return by_model(a, b, since, until), (b, a)
 
 
-def _tally(config: Config, alert: Alert, split: Split) -> Tally:
-    return Tally(
+def _tally(config: Config, alert: Alert, split: Split) -> ChangeTally:
+    return ChangeTally(
         alert.series,
         alert.fingerprint,
         split,
@@ -257,7 +257,7 @@ def _tally(config: Config, alert: Alert, split: Split) -> Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reach:
+class _EvaluationSpan:
     """How far back the evaluations go."""
 
     oldest: datetime | None
@@ -325,7 +325,7 @@ def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]]) -> None:
 # The output
 
 
-def _tell(case: _Case, book: AlertBook, extent: _Reach, console: Console) -> None:
+def _tell(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Console) -> None:
     alert, detection = case.alert, case.config.detection
     found = None if case.tally is None else explain(case.tally)
     console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
@@ -337,7 +337,7 @@ def _tell(case: _Case, book: AlertBook, extent: _Reach, console: Console) -> Non
     _section(console, "What to do next", text.next_steps(alert, found, _runbook(case)))
 
 
-def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Reach) -> Iterator[str]:
+def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _EvaluationSpan) -> Iterator[str]:
     alert = case.alert
     if alert.subject is Subject.JUDGES:
         yield f"The judges' verdicts on {alert.series.dimension} changed; the canaries are the same as before."

@@ -13,7 +13,7 @@ from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
-from stream.cli.support.time_option import Moment
+from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.audit.account import Balance
@@ -24,7 +24,9 @@ _COUNT_WIDTH = 12
 
 
 @click.command()
-@click.option("--since", type=Moment(), help="Only interactions from this time on, or from so long ago: 90m, 24h, 7d.")
+@click.option(
+    "--since", type=TimeOption(), help="Only interactions from this time on, or from so long ago: 90m, 24h, 7d."
+)
 @click.option("--limit", type=click.IntRange(min=0), help=f"Ids named at most; {_SHOWN} without it, with --json all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @config_option

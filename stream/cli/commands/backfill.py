@@ -15,10 +15,10 @@ from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
-from stream.cli.support.time_option import Moment
+from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import INTERRUPTED, StageError
-from stream.jobs.backfill import Backfill, Counts, Done, Estimate, Survey, Wanted
+from stream.jobs.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey, CostEstimate, Counts
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
 # History is in no hurry, and its judges are most often those of the live traffic.
@@ -52,9 +52,9 @@ class Offsets(click.ParamType):
 
 @click.command()
 @click.option(
-    "--since", type=Moment(), help="From the first interaction at or after this time, or so long ago: 24h, 7d."
+    "--since", type=TimeOption(), help="From the first interaction at or after this time, or so long ago: 24h, 7d."
 )
-@click.option("--until", type=Moment(), help="Up to the first interaction at or after this time, or so long ago.")
+@click.option("--until", type=TimeOption(), help="Up to the first interaction at or after this time, or so long ago.")
 @click.option(
     "--offsets",
     type=Offsets(),
@@ -112,7 +112,9 @@ def backfill(
       streamjury backfill --config stricter.yaml --since 7d --until 6d --sample 0.05 --rate 5
       streamjury backfill --config stricter.yaml --offsets 0:100-200 --offsets 1:0-
     """
-    wanted = Wanted(since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit)
+    wanted = BackfillRequest(
+        since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit
+    )
     config = read_config(config_path)
     _require_topics(config, by_time=not offsets)
     try:
@@ -162,17 +164,17 @@ def _require_topics(config: Config, *, by_time: bool) -> None:
         raise click.ClickException("an embedded broker cannot find records by their time; use --offsets")
 
 
-def _surveyed(work: Backfill) -> Survey:
+def _surveyed(work: Backfill) -> BackfillSurvey:
     with Meter("looking", 1.0) as meter:
         return work.survey(lambda done, total: meter.show(done=done / max(1, total), records=done))
 
 
-def _judge(work: Backfill, survey: Survey, rate: float, *, as_json: bool) -> None:
+def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool) -> None:
     with Interruption() as interruption:
         work.take_over()
         with Meter("judging", survey.todo, unit="interactions", lines=True) as meter:
 
-            def show(done: Done) -> None:
+            def show(done: BackfillResult) -> None:
                 meter.show(done=done.records, records=done.records, cost=done.cost_usd)
 
             done, counts = work.run(rate, interruption.stop, show)
@@ -190,12 +192,12 @@ def _judge(work: Backfill, survey: Survey, rate: float, *, as_json: bool) -> Non
         raise SystemExit(1)
 
 
-def _tell_object(work: Backfill, survey: Survey, rest: Mapping[str, Any]) -> None:
+def _tell_object(work: Backfill, survey: BackfillSurvey, rest: Mapping[str, Any]) -> None:
     about = {"fingerprint": work.fingerprint, "offsets": offsets_text(survey.ranges).split()}
     click.echo(json.dumps({**about, **rest}, ensure_ascii=False))
 
 
-def survey_lines(survey: Survey, rate: float) -> Iterator[str]:
+def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
     """What there is to be judged, what it costs, and what is left out, for people."""
     counts, todo = survey.counts, survey.todo
     yield f"offsets {offsets_text(survey.ranges) or 'none'}"
@@ -214,7 +216,7 @@ def survey_lines(survey: Survey, rate: float) -> Iterator[str]:
         yield f"at {rate:g} a second it takes at least {_duration(todo / rate)}"
 
 
-def done_lines(done: Done, counts: Counts, seconds: float) -> Iterator[str]:
+def done_lines(done: BackfillResult, counts: Counts, seconds: float) -> Iterator[str]:
     """What was judged, and what was not, for people."""
     unscored = f", {_reasons(done.unscored)} unscored" if done.unscored else ""
     took = f"{_dollars(done.cost_usd)}, {_duration(seconds)}"
@@ -240,7 +242,7 @@ def _left_out(counts: Counts) -> Iterator[str]:
         yield " " * (_COUNT_WIDTH + 4) + shortened(named, _LINE_CHARS)
 
 
-def survey_object(survey: Survey) -> dict[str, Any]:
+def survey_object(survey: BackfillSurvey) -> dict[str, Any]:
     """The survey for programs."""
     return {
         **counts_object(survey.counts),
@@ -265,7 +267,7 @@ def counts_object(counts: Counts) -> dict[str, Any]:
     }
 
 
-def done_object(done: Done) -> dict[str, Any]:
+def done_object(done: BackfillResult) -> dict[str, Any]:
     return {
         "judged": done.published,
         "scored": done.scored,
@@ -281,7 +283,7 @@ def offsets_text(ranges: Mapping[int, range]) -> str:
     return " ".join(f"{number}:{held.start}-{held.stop - 1}" for number, held in sorted(ranges.items()) if held)
 
 
-def _estimate(estimate: Estimate) -> str:
+def _estimate(estimate: CostEstimate) -> str:
     amount = "not known" if estimate.usd is None else f"about {_dollars(estimate.usd)}"
     unpriced = f"; without {', '.join(estimate.unpriced)}, whose price is not known" if estimate.unpriced else ""
     return f"{amount} (an estimate: {estimate.basis}{unpriced})"

@@ -18,10 +18,10 @@ from stream.cli.commands.evaluate import judge_file
 from stream.cli.support.options import read_config
 from stream.cli.support.progress import Meter
 from stream.jobs.compare import (
-    Comparison,
     LabelsError,
     Meeting,
     Side,
+    SideComparison,
     UnknownJudgeError,
     compare,
     load_judges,
@@ -32,7 +32,7 @@ from stream.jobs.compare import (
 )
 from stream.jobs.compare.json_document import as_object
 from stream.jobs.compare.sheets import sheets_of
-from stream.jobs.evaluate import Request
+from stream.jobs.evaluate import EvaluateRequest
 
 _NAMES = ("A", "B")
 _AWAY = "rename the configuration file, after which the folder is named, or use --restart to throw those results away"
@@ -140,7 +140,7 @@ def _judged(file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path,
         try:
             # Standard output is for the comparison alone.
             with redirect_stdout(sys.stderr):
-                judge_file(config, Request(file=file, folder=folder, restart=restart, away=_AWAY))
+                judge_file(config, EvaluateRequest(file=file, folder=folder, restart=restart, away=_AWAY))
         except SystemExit as end:
             # 1 says that single rows could not be judged; they are told, counted, and missing on that side.
             if end.code != 1:
@@ -163,7 +163,7 @@ def _loaded(paths: Sequence[Path], judges: tuple[str, ...] | None) -> list[Side]
         return sides
 
 
-def _compared(sides: Sequence[Side], changed: int) -> Comparison:
+def _compared(sides: Sequence[Side], changed: int) -> SideComparison:
     first, second = sides
     comparison = compare(first, second, most=changed)
     if not comparison.rows:

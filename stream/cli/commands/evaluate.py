@@ -21,7 +21,7 @@ from stream.cli.support.progress import Meter
 from stream.config.model import Config
 from stream.errors import INTERRUPTED, StreamjuryError
 from stream.jobs import evaluate as offline
-from stream.jobs.evaluate import FORMATS, Format, Outcome, Request
+from stream.jobs.evaluate import FORMATS, EvaluateRequest, EvaluateResult, Format
 from stream.logs import configure_logging
 from stream.service.setup.config_file import ConfigError
 
@@ -83,7 +83,7 @@ def evaluate(
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
     config = _narrowed(read_config(config_path), names, judges, seed, temperature)
     options: dict[str, JsonValue] = {"criteria": [*names], "judge": [*judges], "seed": seed, "temperature": temperature}
-    request = Request(
+    request = EvaluateRequest(
         file=file,
         folder=output or Path("stdin-results" if file == "-" else f"{Path(file).stem}-results"),
         format=format_,
@@ -98,7 +98,7 @@ def evaluate(
     judge_file(config, request)
 
 
-def judge_file(config: Config, request: Request) -> None:
+def judge_file(config: Config, request: EvaluateRequest) -> None:
     """Judges, reports and prints, and ends the command with status 1 where some row could not be judged."""
     configure_logging(config.logging)
     if config.budgets.has_limits:
@@ -116,7 +116,7 @@ def judge_file(config: Config, request: Request) -> None:
         raise SystemExit(1)
 
 
-def lines_of(summary: Summary, outcome: Outcome) -> Iterator[str]:
+def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
     """A run in a few lines."""
     counts = {
         "could not be judged": summary.rows - summary.judged,
@@ -158,7 +158,7 @@ def _narrowed(
     return found
 
 
-def _judge(config: Config, request: Request, interruption: Interruption) -> Outcome:
+def _judge(config: Config, request: EvaluateRequest, interruption: Interruption) -> EvaluateResult:
     try:
         with _Watch(interruption.stop, config.worker.drain_seconds) as watch:
             return offline.evaluate(config, request, stop=interruption.stop, watch=watch)
@@ -198,7 +198,7 @@ class _Watch:
             click.echo(words, file=sys.stderr)
 
 
-def _tell_problems(outcome: Outcome) -> None:
+def _tell_problems(outcome: EvaluateResult) -> None:
     for problem in outcome.problems:
         click.echo(printable(problem), err=True)
     unnamed = outcome.failed - len(outcome.problems)
@@ -206,12 +206,12 @@ def _tell_problems(outcome: Outcome) -> None:
         click.echo(f"and {unnamed:,} more rows that could not be judged", err=True)
 
 
-def _tell_blanks(outcome: Outcome) -> None:
+def _tell_blanks(outcome: EvaluateResult) -> None:
     if outcome.blank:
         click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer: judged like any other", err=True)
 
 
-def _stop_here(outcome: Outcome) -> None:
+def _stop_here(outcome: EvaluateResult) -> None:
     """Ends the command after a run that did not come to its end, and says how to go on."""
     if outcome.finished:
         return
@@ -222,7 +222,7 @@ def _stop_here(outcome: Outcome) -> None:
     raise SystemExit(INTERRUPTED)
 
 
-def _report(outcome: Outcome, folder: Path) -> Reports:
+def _report(outcome: EvaluateResult, folder: Path) -> Reports:
     try:
         with Meter("writing reports", 1.0, unit="rows") as meter:
             return make_reports(

@@ -15,9 +15,9 @@ from sinks.text import printable
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
-from stream.cli.support.time_option import Moment
+from stream.cli.support.time_option import TimeOption
 from stream.errors import INTERRUPTED, StageError
-from stream.jobs.replay import Replay, Survey, Wanted
+from stream.jobs.replay import Replay, ReplayRequest, ReplaySurvey
 
 # Between lines where there is no terminal.
 _LINE_SECONDS = 2.0
@@ -29,8 +29,10 @@ _LINE_SECONDS = 2.0
 )
 @click.option("--stage", type=click.Choice(["sampler", "worker"]), help="Only letters of this stage.")
 @click.option("--app", help="Only letters of this app, where one can be read from them.")
-@click.option("--since", type=Moment(), help="Only what failed at or after this time, or so long ago: 90m, 24h, 7d.")
-@click.option("--until", type=Moment(), help="Only what failed before this time, or longer ago.")
+@click.option(
+    "--since", type=TimeOption(), help="Only what failed at or after this time, or so long ago: 90m, 24h, 7d."
+)
+@click.option("--until", type=TimeOption(), help="Only what failed before this time, or longer ago.")
 @click.option("--limit", type=click.IntRange(min=1), help="Move at most so many.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
 @click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask before moving; without a terminal nobody is asked.")
@@ -62,7 +64,7 @@ def replay(
     """
     config = read_config(config_path)
     reach(config.kafka).require(config.topics.deadletter)
-    wanted = Wanted(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
+    wanted = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
     work = Replay(config, wanted)
     try:
         if dry_run or (sys.stdin.isatty() and not sure):
@@ -75,7 +77,7 @@ def replay(
         raise click.ClickException(str(error)) from None
 
 
-def lines_of(survey: Survey) -> Iterator[str]:
+def lines_of(survey: ReplaySurvey) -> Iterator[str]:
     """What there is to be moved, by reason and stage, and what stays."""
     rows = [("letters", "reason", "stage", "first failed", "last failed")]
     for heap, count in survey.heaps.most_common():
@@ -89,7 +91,7 @@ def lines_of(survey: Survey) -> Iterator[str]:
     yield from _staying(survey)
 
 
-def _staying(survey: Survey) -> Iterator[str]:
+def _staying(survey: ReplaySurvey) -> Iterator[str]:
     if survey.moved_before:
         yield f"{survey.moved_before:,} moved before"
     if survey.cut_short:

@@ -20,7 +20,7 @@ from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
-from stream.cli.terminal.live_view import Funnel, Moment, View, make_view
+from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary
 from stream.config.model import Config
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
@@ -116,7 +116,7 @@ class _Session:
         stack.enter_context(self.service)
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 
-    def watch(self, seconds: float | None, view: View) -> None:
+    def watch(self, seconds: float | None, view: RunView) -> None:
         """Shows what happens until the time is up or the user stops it; then lets what is under way come to an end."""
         self._started = time.monotonic()
         try:
@@ -131,7 +131,7 @@ class _Session:
     def figures(self) -> dict[str, object]:
         return self._summary.figures(self.service.metrics)
 
-    def _finish(self, view: View, written: int) -> None:
+    def _finish(self, view: RunView, written: int) -> None:
         """Lets everything that was written be judged, as far as the time allows."""
         metrics = self.service.metrics
         unread = written - metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
@@ -143,7 +143,7 @@ class _Session:
         if not self._drained(written) and not self._stop.is_set():
             raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
 
-    def _loop(self, view: View, done: Callable[[], bool]) -> None:
+    def _loop(self, view: RunView, done: Callable[[], bool]) -> None:
         while True:
             self.service.check()
             if self._traffic is not None:
@@ -152,9 +152,9 @@ class _Session:
             if done() or self._stop.wait(_LOOK_SECONDS):
                 return
 
-    def _show(self, view: View) -> None:
+    def _show(self, view: RunView) -> None:
         metrics, url = self.service.metrics, self.service.url
-        moment = Moment(
+        moment = ViewState(
             snapshot=self.service.monitor.snapshot(),
             funnel=Funnel.of(metrics),
             addresses=(("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),

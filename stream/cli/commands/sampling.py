@@ -13,9 +13,9 @@ from sinks.base import Headers
 from stream.cli.support.options import config_option, read_config
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
-from stream.records.decision import DECISION_VERSION, Verdict
-from stream.records.facts import Facts
-from stream.sampler.policy import Explanation, SamplingPolicy
+from stream.records.decision import DECISION_VERSION, SamplingOutcome
+from stream.records.facts import LazyRecord
+from stream.sampler.policy import DecisionExplanation, SamplingPolicy
 
 _LABEL_WIDTH = 9
 
@@ -78,7 +78,7 @@ def explain_command(
         raise click.UsageError("give --id or --file, or both")
     value = _read(file) if file is not None else None
     config = read_config(config_path)
-    facts = Facts(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
+    facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
     explanation = _explained(config, facts)
     if as_json:
         click.echo(json.dumps(_as_json(explanation, config), indent=2, ensure_ascii=False))
@@ -87,7 +87,7 @@ def explain_command(
             click.echo(f"{label:{_LABEL_WIDTH}}{text}")
 
 
-def _explained(config: Config, facts: Facts) -> Explanation:
+def _explained(config: Config, facts: LazyRecord) -> DecisionExplanation:
     try:
         return SamplingPolicy(config.sampling, config.input).explain(facts)
     except RecordError as error:
@@ -116,7 +116,7 @@ def _text(record_id: bytes) -> str:
 # For machines
 
 
-def _as_json(explanation: Explanation, config: Config) -> dict[str, Any]:
+def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]:
     decision = explanation.decision
     return {
         "id": _text(explanation.record_id),
@@ -141,7 +141,7 @@ def _as_json(explanation: Explanation, config: Config) -> dict[str, Any]:
 # For people
 
 
-def _lines(explanation: Explanation) -> Iterator[tuple[str, str]]:
+def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     decision = explanation.decision
     yield "id", _text(explanation.record_id)
     for each in explanation.tried:
@@ -155,7 +155,7 @@ def _lines(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "outcome", _outcome(explanation)
 
 
-def _limits(explanation: Explanation) -> Iterator[tuple[str, str]]:
+def _limits(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     if explanation.bounds is not None:
         low, high = explanation.bounds
         yield (
@@ -168,9 +168,9 @@ def _limits(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "cap", f"{explanation.max_per_minute} per minute; what is chosen beyond that is shed"
 
 
-def _outcome(explanation: Explanation) -> str:
+def _outcome(explanation: DecisionExplanation) -> str:
     decision, draw = explanation.decision, explanation.draw
-    if decision.outcome is Verdict.FILTERED:
+    if decision.outcome is SamplingOutcome.FILTERED:
         return "filtered: the rate is 0"
     if decision.chosen:
         return f"sampled: the draw {draw:.6f} is below {decision.probability:.6g}"

@@ -37,7 +37,7 @@ from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.kafka import KafkaConfig
-from stream.monitor.state import finding_of, reason_of
+from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
 
 _CALL_SECONDS = 5.0
@@ -154,7 +154,7 @@ def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Te
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
         return _unreadable(message)
-    finding, composite = finding_of(evaluation, safety), evaluation.composite
+    finding, composite = notable_answer_of(evaluation, safety), evaluation.composite
     score = "–" if composite.score is None else f"{composite.score:.2f}"
     text = Text.assemble(
         (clock(finding.at), "dim"),

@@ -9,7 +9,7 @@ import click
 
 from sinks.web.server import WebServer
 from stream.cli.support.interruption import Interruption, until_reader_leaves
-from stream.cli.terminal.alertmanager_webhook import INDEX, Alert, Notice, NoticeReceiver, alert_json, alert_line
+from stream.cli.terminal.alertmanager_webhook import INDEX, FiringAlert, Notice, NoticeReceiver, alert_json, alert_line
 
 _LOOK_SECONDS = 0.2
 
@@ -42,7 +42,7 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
             receiver.check()
 
 
-def _printer(write: Callable[[Alert, datetime], str]) -> Callable[[Notice, datetime], None]:
+def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice, datetime], None]:
     def print_notice(notice: Notice, at: datetime) -> None:
         for alert in notice.alerts:
             # Letters that the terminal does not have are escaped.

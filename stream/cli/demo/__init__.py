@@ -1,6 +1,6 @@
 """Invented RAG traffic with known faults, for demonstrations and for tests that compare verdicts with the truth."""
 
-from stream.cli.demo.corpus import Corpus, CorpusError, Group, load_corpus
+from stream.cli.demo.corpus import Corpus, CorpusError, QuestionGroup, load_corpus
 from stream.cli.demo.interaction import MODELS, TENANTS
 from stream.cli.demo.malformed import Malformation
 from stream.cli.demo.regimes import PLAN_NAMES, Phase, Plan, Regime, Traffic, TrafficRecord, generate, make_record, plan
@@ -11,10 +11,10 @@ __all__ = [
     "TENANTS",
     "Corpus",
     "CorpusError",
-    "Group",
     "Malformation",
     "Phase",
     "Plan",
+    "QuestionGroup",
     "Regime",
     "Traffic",
     "TrafficRecord",

@@ -17,24 +17,24 @@ class CorpusError(ValueError):
     """A file of the corpus is wrong; the message names the file and the group."""
 
 
-class _Entry(BaseModel):
+class _CorpusEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-_EntryT = TypeVar("_EntryT", bound=_Entry)
+_EntryT = TypeVar("_EntryT", bound=_CorpusEntry)
 
 
-class Turn(_Entry):
+class CorpusTurn(_CorpusEntry):
     role: Literal["user", "assistant"]
     text: Text
 
 
-class Passage(_Entry):
+class CorpusPassage(_CorpusEntry):
     id: Text
     text: Text
 
 
-class Group(_Entry):
+class QuestionGroup(_CorpusEntry):
     """One question with its passages, a grounded answer and an invented one."""
 
     id: Text
@@ -43,18 +43,18 @@ class Group(_Entry):
     # Greetings, thanks and refusals: their answer claims nothing, so it gets no opener and answers no other question.
     smalltalk: bool = False
     question: Text
-    history: list[Turn] = Field(default=[], max_length=4)
-    contexts: list[Passage] = Field(min_length=2, max_length=4)
+    history: list[CorpusTurn] = Field(default=[], max_length=4)
+    contexts: list[CorpusPassage] = Field(min_length=2, max_length=4)
     answer: Text
     hallucinated: Text
 
 
-class UnsafeText(_Entry):
+class UnsafeText(_CorpusEntry):
     category: Literal["weapons", "self-harm", "hate", "threat", "drugs", "fraud", "malware", "medical", "privacy"]
     text: Text
 
 
-class Phrases(_Entry):
+class CorpusPhrases(_CorpusEntry):
     """What surrounds or replaces an answer in one language."""
 
     openers: list[Text] = Field(min_length=1)
@@ -67,14 +67,14 @@ class Phrases(_Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    groups: tuple[Group, ...]
-    phrases: Mapping[Language, Phrases]
+    groups: tuple[QuestionGroup, ...]
+    phrases: Mapping[Language, CorpusPhrases]
 
     @property
     def apps(self) -> tuple[str, ...]:
         return tuple(sorted({group.app for group in self.groups}))
 
-    def strangers(self, group: Group) -> tuple[Group, ...]:
+    def strangers(self, group: QuestionGroup) -> tuple[QuestionGroup, ...]:
         """Groups of the same language whose answers have nothing to do with this group's question."""
         return tuple(
             other
@@ -103,25 +103,27 @@ def _parse_yaml(file: Traversable) -> Any:
         raise CorpusError(f"{file.name}: not YAML: {error}") from error
 
 
-def _read_groups(file: Traversable) -> Iterator[Group]:
+def _read_groups(file: Traversable) -> Iterator[QuestionGroup]:
     entries = _parse_yaml(file)
     if not isinstance(entries, list):
         raise CorpusError(f"{file.name}: expected a list of groups")
     for number, entry in enumerate(entries, start=1):
         name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
         where = f"{file.name}: group {name}"
-        group = _validate(Group, entry, where)
+        group = _validate(QuestionGroup, entry, where)
         if f"{group.app}.yaml" != file.name:
             raise CorpusError(f"{where}: app: {group.app!r} belongs in {group.app}.yaml")
         yield group
 
 
-def _read_phrases(file: Traversable) -> dict[Language, Phrases]:
+def _read_phrases(file: Traversable) -> dict[Language, CorpusPhrases]:
     entries = _parse_yaml(file)
     if not isinstance(entries, dict):
         raise CorpusError(f"{file.name}: expected one section per language")
     languages: tuple[Language, ...] = ("en", "ru")
-    return {language: _validate(Phrases, entries.get(language), f"{file.name}: {language}") for language in languages}
+    return {
+        language: _validate(CorpusPhrases, entries.get(language), f"{file.name}: {language}") for language in languages
+    }
 
 
 def _validate(model: type[_EntryT], entry: object, where: str) -> _EntryT:
@@ -132,7 +134,7 @@ def _validate(model: type[_EntryT], entry: object, where: str) -> _EntryT:
         raise CorpusError(f"{where}: {problems}") from error
 
 
-def _refuse_repeats(groups: tuple[Group, ...]) -> None:
+def _refuse_repeats(groups: tuple[QuestionGroup, ...]) -> None:
     ids: set[str] = set()
     questions: dict[str, str] = {}
     for group in groups:

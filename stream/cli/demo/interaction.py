@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 
-from stream.cli.demo.corpus import Group, Passage
+from stream.cli.demo.corpus import CorpusPassage, QuestionGroup
 
 MODELS = ("atlas-large-2", "atlas-mini-2", "boreal-8b")
 TENANTS = ("alderbrook", "kestrel-retail", "nordwind", "zarya")
@@ -13,7 +13,7 @@ TENANTS = ("alderbrook", "kestrel-retail", "nordwind", "zarya")
 _SCORE_RANGE = (0.42, 0.96)
 
 
-def build(group: Group, answer: str, regime: str, rng: Random, now: datetime) -> dict[str, object]:
+def build(group: QuestionGroup, answer: str, regime: str, rng: Random, now: datetime) -> dict[str, object]:
     """The fields of the record; everything that is not in the arguments comes from `rng`."""
     return {
         "id": f"sj-{rng.getrandbits(64):016x}",
@@ -40,7 +40,7 @@ def _timestamp(now: datetime) -> str:
     return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _retrieved(passages: list[Passage], rng: Random) -> list[Mapping[str, object]]:
+def _retrieved(passages: list[CorpusPassage], rng: Random) -> list[Mapping[str, object]]:
     """The passages as a retriever returns them: in some order, best score first."""
     order = rng.sample(passages, k=len(passages))
     scores = sorted((round(rng.uniform(*_SCORE_RANGE), 3) for _ in order), reverse=True)

@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType
 
 from stream.cli.demo import answers, interaction
-from stream.cli.demo.corpus import Corpus, Group
+from stream.cli.demo.corpus import Corpus, QuestionGroup
 from stream.cli.demo.malformed import Malformation, corrupt
 
 
@@ -112,7 +112,7 @@ class TrafficRecord:
     regime: Regime
 
 
-_ANSWERS: Mapping[Regime, Callable[[Corpus, Group, Random], str]] = MappingProxyType(
+_ANSWERS: Mapping[Regime, Callable[[Corpus, QuestionGroup, Random], str]] = MappingProxyType(
     {
         Regime.HEALTHY: answers.healthy,
         Regime.HALLUCINATING: answers.hallucinating,
@@ -125,7 +125,7 @@ _ANSWERS: Mapping[Regime, Callable[[Corpus, Group, Random], str]] = MappingProxy
 )
 
 
-def make_record(corpus: Corpus, group: Group, regime: Regime, rng: Random, now: datetime) -> TrafficRecord:
+def make_record(corpus: Corpus, group: QuestionGroup, regime: Regime, rng: Random, now: datetime) -> TrafficRecord:
     """One record of this group and regime; malformed ones also name their kind in the header `malformation`."""
     fields = interaction.build(group, _ANSWERS[regime](corpus, group, rng), regime.value, rng, now)
     value = interaction.encode(fields)

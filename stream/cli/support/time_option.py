@@ -10,7 +10,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AGO = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])")
 
 
-class Moment(click.ParamType):
+class TimeOption(click.ParamType):
     """`90m` is that long ago; `2026-11-15T10:30` is that time, in UTC unless it says otherwise."""
 
     name = "time"

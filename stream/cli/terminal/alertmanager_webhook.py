@@ -30,11 +30,11 @@ class NoticeError(ValueError):
     """A body that is no notice; the message says why."""
 
 
-class _Part(BaseModel):
+class _WebhookPart(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
 
-class Alert(_Part):
+class FiringAlert(_WebhookPart):
     """One alert that began or ended."""
 
     status: Literal["firing", "resolved"]
@@ -53,11 +53,11 @@ class Alert(_Part):
         return self.annotations.get("runbook_url", "")
 
 
-class Notice(_Part):
+class Notice(_WebhookPart):
     """What Alertmanager sends at once."""
 
     version: Literal["4"]
-    alerts: tuple[Alert, ...]
+    alerts: tuple[FiringAlert, ...]
     truncated: int = Field(default=0, alias="truncatedAlerts", ge=0)
     """How many alerts Alertmanager left out."""
 
@@ -73,7 +73,7 @@ def read_notice(body: bytes) -> Notice:
         raise NoticeError(f"not a notice of Alertmanager in version 4: {message}") from None
 
 
-def alert_line(alert: Alert, at: datetime) -> str:
+def alert_line(alert: FiringAlert, at: datetime) -> str:
     """An alert in one line that a terminal can be trusted with."""
     labels = alert.labels
     app = f" {_label(labels, 'app')}" if labels.get("app") else ""
@@ -84,7 +84,7 @@ def alert_line(alert: Alert, at: datetime) -> str:
     )
 
 
-def alert_json(alert: Alert, at: datetime) -> str:
+def alert_json(alert: FiringAlert, at: datetime) -> str:
     """An alert as one line of JSON."""
     labels = alert.labels
     entry = {

@@ -23,7 +23,7 @@ from sinks.text import printable, shortened
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.
     from stream.monitor.rolling_means import SeriesMean
-    from stream.monitor.state import Finding, Snapshot
+    from stream.monitor.state import NotableAnswer, Snapshot
 
 GOOD, FAIR = 0.8, 0.6
 
@@ -87,7 +87,7 @@ class Funnel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ViewState:
     """All that a view shows at one time."""
 
     snapshot: "Snapshot"
@@ -97,17 +97,17 @@ class Moment:
     latency_ms: float | None
 
 
-class View(Protocol):
+class RunView(Protocol):
     """Shows the newest state from `with` to the end of the block."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_error: object) -> None: ...
 
-    def update(self, moment: Moment) -> None: ...
+    def update(self, moment: ViewState) -> None: ...
 
 
-def make_view(console: Console) -> View:
+def make_view(console: Console) -> RunView:
     """The view that suits where the console writes to."""
     return LiveView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
 
@@ -125,7 +125,7 @@ class LiveView:
     def __exit__(self, *_error: object) -> None:
         self._live.stop()
 
-    def update(self, moment: Moment) -> None:
+    def update(self, moment: ViewState) -> None:
         self._live.update(Picture(moment))
 
 
@@ -145,7 +145,7 @@ class PlainView:
         if self._pending:
             self._console.out(self._pending, highlight=False)
 
-    def update(self, moment: Moment) -> None:
+    def update(self, moment: ViewState) -> None:
         if self._written_at < 0 and moment.addresses:
             self._console.out(" ".join(f"{name}={address}" for name, address in moment.addresses), highlight=False)
         for incident in self._new_incidents(moment.snapshot):
@@ -155,14 +155,14 @@ class PlainView:
             self._console.out(self._pending, highlight=False)
             self._written_at, self._pending = moment.elapsed, ""
 
-    def _new_incidents(self, snapshot: "Snapshot") -> Sequence["Finding"]:
+    def _new_incidents(self, snapshot: "Snapshot") -> Sequence["NotableAnswer"]:
         # The list is bounded, the count is not.
         total = snapshot.statuses[CompositeStatus.UNSAFE]
         new, self._incidents = total - self._incidents, total
         return snapshot.incidents[-new:] if new > 0 else ()
 
 
-def plain_line(moment: Moment) -> str:
+def plain_line(moment: ViewState) -> str:
     """The state as one line of `name=value`."""
     counts = " ".join(f"{name}={getattr(moment.funnel, name)}" for name in Funnel.__dataclass_fields__)
     means = [
@@ -176,7 +176,7 @@ def plain_line(moment: Moment) -> str:
     return " ".join([f"{moment.elapsed:.0f}s", counts, *withheld, *latency, *(["composite", *means] if means else [])])
 
 
-def incident_line(incident: "Finding", elapsed: float) -> str:
+def incident_line(incident: "NotableAnswer", elapsed: float) -> str:
     """A safety incident as one line."""
     reason = json.dumps(shortened(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
     return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
@@ -203,7 +203,7 @@ def clock(at: float) -> str:
 class Picture:
     """A moment drawn whole; it fits itself to the size of the console that draws it."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: ViewState) -> None:
         self._moment = moment
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -385,7 +385,7 @@ def _most_frequent(reasons: Counter[Reason]) -> str:
     return reason.value
 
 
-def _worst(findings: Sequence["Finding"]) -> RenderableType:
+def _worst(findings: Sequence["NotableAnswer"]) -> RenderableType:
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(no_wrap=True, width=4)
     table.add_column(no_wrap=True, ratio=1)
@@ -403,7 +403,7 @@ def _worst(findings: Sequence["Finding"]) -> RenderableType:
     )
 
 
-def _cause(finding: "Finding") -> Text:
+def _cause(finding: "NotableAnswer") -> Text:
     return Text.assemble(
         (shortened(finding.app, _APP_CHARS), "bold"),
         " ",

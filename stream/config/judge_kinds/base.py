@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from judges.cache import VerdictStore
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.models.flow import Flow, FlowLimits
 from judges.models.prices import ModelPrice
 from judges.models.redaction import Redactor
@@ -46,7 +46,7 @@ class AskedModel:
 class ExpectedCalls:
     """Calls of a model with the same prompt."""
 
-    prompt: Sequence[Message]
+    prompt: Sequence[ChatMessage]
     max_tokens: int
     """Longest answer to one call."""
 

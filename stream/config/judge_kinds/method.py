@@ -18,7 +18,7 @@ from judges.llm.persona import GENERATE, default_persona
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
-from judges.models.base import ChatModel, Message
+from judges.models.base import ChatMessage, ChatModel
 from judges.values.interaction import Case
 from stream.config.judge_kinds.base import JudgeSection
 from stream.config.section import CriterionName, Label
@@ -155,7 +155,7 @@ class MethodSection(JudgeSection):
         """Calls for one verdict if none has to be repeated."""
         return self.samples * (2 if self.check_position else 1)
 
-    def prompts(self, case: Case, criteria: Collection[Criterion]) -> Iterator[Sequence[Message]]:
+    def prompts(self, case: Case, criteria: Collection[Criterion]) -> Iterator[Sequence[ChatMessage]]:
         """Writes the prompt for every criterion that the judge can judge the case by."""
         for criterion in criteria:
             if self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case):
@@ -170,7 +170,7 @@ class MethodSection(JudgeSection):
             return len(criterion.worst_first) == _RUBRIC_LEVELS
         return self.method != "aspect" or criterion.scale.kind == "binary"
 
-    def _prompt(self, case: Case, criterion: Criterion) -> Sequence[Message]:
+    def _prompt(self, case: Case, criterion: Criterion) -> Sequence[ChatMessage]:
         if self.method == "guardian":
             return guardian_messages(case, criterion)
         if self.method == "rubric":

@@ -14,7 +14,7 @@ UNSCORED_PREFIX = "unscored_"
 """What the error type of a dead letter begins with that was judged often enough and not scored."""
 
 
-class Kind(IntEnum):
+class FateKind(IntEnum):
     """What became of a record. Of several records of one id, the highest counts: what is open before what is final."""
 
     REPLAYED = 0
@@ -34,15 +34,15 @@ class Kind(IntEnum):
 
 
 FINAL = (
-    Kind.FILTERED,
-    Kind.SAMPLED_OUT,
-    Kind.SHED,
-    Kind.SCORED,
-    Kind.UNSCORED,
-    Kind.UNSCORED_DEADLETTERED,
-    Kind.DEADLETTERED,
+    FateKind.FILTERED,
+    FateKind.SAMPLED_OUT,
+    FateKind.SHED,
+    FateKind.SCORED,
+    FateKind.UNSCORED,
+    FateKind.UNSCORED_DEADLETTERED,
+    FateKind.DEADLETTERED,
 )
-OPEN = (Kind.WAITING_SAMPLER, Kind.WAITING_WORKER, Kind.PARKED, Kind.DEFERRED)
+OPEN = (FateKind.WAITING_SAMPLER, FateKind.WAITING_WORKER, FateKind.PARKED, FateKind.DEFERRED)
 # What was moved back and is nowhere to be found is missing too.
 _ACCOUNTED = frozenset({*FINAL, *OPEN})
 
@@ -50,7 +50,7 @@ _ACCOUNTED = frozenset({*FINAL, *OPEN})
 class Fate(NamedTuple):
     """What became of a record, and why."""
 
-    kind: Kind
+    kind: FateKind
     reason: str = ""
     estimated: bool = False
     """Whether it rests on a decision that depended on the traffic of its moment."""
@@ -65,9 +65,9 @@ class Fate(NamedTuple):
 Id = bytes | Place
 """What a record is known by: its id or, where none can be read, its place."""
 
-MISSING = Fate(Kind.MISSING)
-_REPLAYED = Fate(Kind.REPLAYED)
-_SPARED = Fate(Kind.SAMPLED_OUT, "budget", estimated=True)
+MISSING = Fate(FateKind.MISSING)
+_REPLAYED = Fate(FateKind.REPLAYED)
+_SPARED = Fate(FateKind.SAMPLED_OUT, "budget", estimated=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Balance:
         return not self.missing and not self.duplicates
 
 
-class Ledger:
+class AuditAccount:
     """Takes what is known, from the end of the way to its beginning, and keeps a few bytes about each id.
 
     The order lets every record be settled when it is taken:
@@ -129,9 +129,9 @@ class Ledger:
 
     def letter(self, at: tuple[int, int], source: Place, reason: str) -> None:
         """A dead letter at a partition and offset, what it was, and its error type."""
-        kind, why = Kind.DEADLETTERED, reason
+        kind, why = FateKind.DEADLETTERED, reason
         if reason.startswith(UNSCORED_PREFIX):
-            kind, why = Kind.UNSCORED_DEADLETTERED, reason.removeprefix(UNSCORED_PREFIX)
+            kind, why = FateKind.UNSCORED_DEADLETTERED, reason.removeprefix(UNSCORED_PREFIX)
         self._letters[at] = source, self._shared(Fate(kind, why))
 
     def mark(self, letter: tuple[int, int]) -> None:
@@ -151,12 +151,12 @@ class Ledger:
                 self._duplicates[evaluation_id] = None
             else:
                 self._judged_again += 1
-        fate = self._shared(Fate(Kind.SCORED) if unscored is None else Fate(Kind.UNSCORED, unscored))
+        fate = self._shared(Fate(FateKind.SCORED) if unscored is None else Fate(FateKind.UNSCORED, unscored))
         self._evaluated[interaction_id] = _higher(self._evaluated.get(interaction_id), fate)
 
     # 3
 
-    def aside(self, at: Place, source: Place, waiting: Kind | None) -> None:
+    def aside(self, at: Place, source: Place, waiting: FateKind | None) -> None:
         """A record that was put aside, what it was on the work queue, and how it waits if it still does."""
         if waiting is not None:
             self._aside[source] = _higher(self._aside.get(source), self._shared(Fate(waiting)))
@@ -166,7 +166,7 @@ class Ledger:
     # 4
 
     def queued(
-        self, at: Place, record_id: Id, interaction_id: bytes | None, waiting: Kind | None, *, spared: bool = False
+        self, at: Place, record_id: Id, interaction_id: bytes | None, waiting: FateKind | None, *, spared: bool = False
     ) -> None:
         """A record on the work queue, the id in its body where one can be read, and how it waits if it still does.
 
@@ -180,7 +180,7 @@ class Ledger:
         if fate is None:
             self._unsettled.append((record_id, interaction_id, _SPARED if spared else MISSING))
             fate = _REPLAYED
-        elif interaction_id is not None and fate.kind not in {Kind.SCORED, Kind.UNSCORED, Kind.REPLAYED}:
+        elif interaction_id is not None and fate.kind not in {FateKind.SCORED, FateKind.UNSCORED, FateKind.REPLAYED}:
             self._unjudged[interaction_id] = _higher(self._unjudged.get(interaction_id), fate)
         self._queued[record_id] = _higher(self._queued.get(record_id), fate)
 
@@ -191,7 +191,7 @@ class Ledger:
         self._settle()
         self._interactions += 1
         fate = self._given_up.get(at)
-        if fate is not None and fate.kind is Kind.REPLAYED:
+        if fate is not None and fate.kind is FateKind.REPLAYED:
             self._replayed += 1
             return
         name: Id = at if record_id is None else record_id
@@ -219,7 +219,7 @@ class Ledger:
 
     def _fate(self, name: Id, decide: Callable[[], Fate], waiting: bool) -> Fate:
         if waiting:
-            return Fate(Kind.WAITING_SAMPLER)
+            return Fate(FateKind.WAITING_SAMPLER)
         queued = self._queued.get(name)
         return queued if queued is not None else decide()
 
@@ -259,11 +259,11 @@ def _higher(known: Fate | None, fate: Fate) -> Fate:
     return fate if known is None or fate.kind > known.kind else known
 
 
-def _named(fates: Mapping[Fate, int], kinds: tuple[Kind, ...]) -> dict[str, int]:
+def _named(fates: Mapping[Fate, int], kinds: tuple[FateKind, ...]) -> dict[str, int]:
     """Counts by name, in the order of the kinds; those without reasons are named though they are 0."""
     found: Counter[str] = Counter()
     for kind in kinds:
-        if kind not in {Kind.UNSCORED, Kind.UNSCORED_DEADLETTERED, Kind.DEADLETTERED}:
+        if kind not in {FateKind.UNSCORED, FateKind.UNSCORED_DEADLETTERED, FateKind.DEADLETTERED}:
             found[kind.name.lower()] = 0
         for fate in sorted(each for each in fates if each.kind is kind):
             found[fate.name] += fates[fate]

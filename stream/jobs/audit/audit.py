@@ -26,15 +26,15 @@ from stream.config.names import CANARY
 from stream.config.rate_scale import DEFAULT_MIN_RATE
 from stream.config.sections.sampling import SamplingConfig, SamplingRule
 from stream.errors import RecordError
-from stream.jobs.audit.account import MISSING, Balance, Fate, Kind, Ledger
+from stream.jobs.audit.account import MISSING, AuditAccount, Balance, Fate, FateKind
 from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan, committed_offsets
-from stream.records.decision import Verdict
+from stream.records.decision import SamplingOutcome
 from stream.records.envelope import is_backfilled, is_canary, read_sampling
-from stream.records.facts import Facts, Incoming
+from stream.records.facts import LazyMessage, LazyRecord
 from stream.records.headers import is_mark, marked_letter, source_of
-from stream.sampler.policy import Explanation, SamplingPolicy
+from stream.sampler.policy import DecisionExplanation, SamplingPolicy
 from stream.worker.budget.savings import MIN_KEEP, Thinning
 
 Progress = Callable[[int, int], None]
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 # Clocks of producers differ: what a record became is looked for from so long before it.
 _SKEW_MS = 5 * 60_000
 _PROGRESS_RECORDS = 500
-_LEFT_OUT = {Verdict.FILTERED: Fate(Kind.FILTERED), Verdict.SAMPLED_OUT: Fate(Kind.SAMPLED_OUT)}
+_LEFT_OUT = {SamplingOutcome.FILTERED: Fate(FateKind.FILTERED), SamplingOutcome.SAMPLED_OUT: Fate(FateKind.SAMPLED_OUT)}
 
 
 def audit(
@@ -66,7 +66,7 @@ class Recalled:
         self._policy = SamplingPolicy(sampling, config.input)
         self._plans: dict[str, SamplingRule | SamplingConfig] = {rule.name: rule for rule in sampling.rules}
 
-    def record_id(self, facts: Facts) -> bytes | None:
+    def record_id(self, facts: LazyRecord) -> bytes | None:
         """What a record is drawn by; None where it cannot be read."""
         try:
             return self._policy.record_id(facts)
@@ -75,9 +75,9 @@ class Recalled:
 
     def body_id(self, value: bytes | None) -> bytes | None:
         """The id in a record's body; None where it cannot be read."""
-        return self.record_id(Facts(None, value, 0))
+        return self.record_id(LazyRecord(None, value, 0))
 
-    def fate(self, facts: Facts) -> Fate:
+    def fate(self, facts: LazyRecord) -> Fate:
         """What became of a record that left no trace."""
         fixed = self._policy.fixed
         if fixed is not None and facts.key:
@@ -87,25 +87,25 @@ class Recalled:
         except RecordError:
             return MISSING  # it should have been a dead letter
 
-    def _judged(self, explanation: Explanation) -> Fate:
+    def _judged(self, explanation: DecisionExplanation) -> Fate:
         """A decision that followed the traffic is known where its draw is outside of all that the rate can have been.
 
         Between, it counts as left out, and what a cap may have shed as shed.
         """
         plan = next((self._plans[each.rule] for each in explanation.tried if each.matched), self._config)
         if plan.rate == 0.0:
-            return _LEFT_OUT[Verdict.FILTERED]
+            return _LEFT_OUT[SamplingOutcome.FILTERED]
         low, high = _bounds(plan)
         safety = self._config.safety
         taken_over = safety is not None and any(explanation.triggers.values())
         least = safety.rate if safety is not None and taken_over else 0.0
         if explanation.draw >= max(high, least):
-            return _LEFT_OUT[Verdict.SAMPLED_OUT]
+            return _LEFT_OUT[SamplingOutcome.SAMPLED_OUT]
         if explanation.draw >= max(low, least):
-            return Fate(Kind.SAMPLED_OUT, estimated=True)
+            return Fate(FateKind.SAMPLED_OUT, estimated=True)
         # A cap is of the rule, and what a trigger takes over is not under it.
         if plan.max_per_minute is not None and high > least:
-            return Fate(Kind.SHED, estimated=True)
+            return Fate(FateKind.SHED, estimated=True)
         return MISSING
 
 
@@ -123,7 +123,7 @@ class _Audit:
         self._since_ms = since_ms
         self._recalled = Recalled(config)
         self._thinning = Thinning(config.sampling.salt)
-        self._ledger = Ledger(repeat_ms=int(config.worker.repeat_seconds * 1000))
+        self._ledger = AuditAccount(repeat_ms=int(config.worker.repeat_seconds * 1000))
         self._done = self._total = 0
         self._reached: dict[Partition, int] = {}
 
@@ -147,11 +147,11 @@ class _Audit:
             self._read(step)
         return self._ledger.balance()
 
-    def _aside(self) -> dict[str, Kind]:
+    def _aside(self) -> dict[str, FateKind]:
         """Where records wait beside the work queue; also on topics that are no longer configured."""
         name = re.compile(re.escape(self._config.topics.retry) + r"\.[0-9]+")
         retries = sorted(topic for topic in self._partitions if name.fullmatch(topic))
-        return {**dict.fromkeys(retries, Kind.PARKED), self._config.topics.overflow: Kind.DEFERRED}
+        return {**dict.fromkeys(retries, FateKind.PARKED), self._config.topics.overflow: FateKind.DEFERRED}
 
     def _before(self, ms: int) -> int | None:
         return None if self._since_ms is None else self._since_ms - ms
@@ -201,7 +201,7 @@ class _Audit:
         interaction_id = found.interaction_id.encode("utf-8", "surrogatepass")
         self._ledger.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
 
-    def _take_aside(self, kind: Kind, message: KafkaMessage) -> None:
+    def _take_aside(self, kind: FateKind, message: KafkaMessage) -> None:
         record, at = read_record(message), _place(message)
         source = source_of(dict(record.headers))
         waiting = kind if self._waits(at) else None
@@ -212,9 +212,9 @@ class _Audit:
 
     def _take_queued(self, message: KafkaMessage) -> None:
         at = _place(message)
-        self._take_as_queued(read_record(message), at, Kind.WAITING_WORKER if self._waits(at) else None)
+        self._take_as_queued(read_record(message), at, FateKind.WAITING_WORKER if self._waits(at) else None)
 
-    def _take_as_queued(self, record: Record, at: Place, waiting: Kind | None) -> None:
+    def _take_as_queued(self, record: Record, at: Place, waiting: FateKind | None) -> None:
         if is_canary(record.headers):
             return  # it comes from no interaction
         body_id = self._recalled.body_id(record.value)
@@ -232,7 +232,7 @@ class _Audit:
             return False  # it should have been a dead letter
 
     def _take_interaction(self, message: KafkaMessage) -> None:
-        at, facts = _place(message), Incoming(message)
+        at, facts = _place(message), LazyMessage(message)
         self._ledger.interaction(
             at, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(at)
         )
@@ -241,19 +241,19 @@ class _Audit:
         return at.offset >= self._reached.get(Partition(at.topic, at.partition), 0)
 
 
-class _Composite(msgspec.Struct):
+class _AuditedComposite(msgspec.Struct):
     score: float | None
 
 
-class _Sampling(msgspec.Struct):
+class _AuditedSampling(msgspec.Struct):
     lane: str = "main"
 
 
 class _Evaluation(msgspec.Struct):
     evaluation_id: str
     interaction_id: str
-    composite: _Composite
-    sampling: _Sampling = msgspec.field(default_factory=_Sampling)
+    composite: _AuditedComposite
+    sampling: _AuditedSampling = msgspec.field(default_factory=_AuditedSampling)
 
 
 # Reading whole evaluations takes fifty times as long.

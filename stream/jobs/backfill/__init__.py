@@ -5,8 +5,8 @@
 - `work`: looks, judges and publishes
 """
 
-from stream.jobs.backfill.backfill import Backfill, Done, Survey, Wanted
-from stream.jobs.backfill.cost_estimate import Estimate
+from stream.jobs.backfill.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey
+from stream.jobs.backfill.cost_estimate import CostEstimate
 from stream.jobs.backfill.selection import Counts, Selection
 
-__all__ = ["Backfill", "Counts", "Done", "Estimate", "Selection", "Survey", "Wanted"]
+__all__ = ["Backfill", "BackfillRequest", "BackfillResult", "BackfillSurvey", "CostEstimate", "Counts", "Selection"]

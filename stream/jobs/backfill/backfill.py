@@ -23,7 +23,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from judges.evaluator import Evaluator, Submission
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
+from judges.shortfall import Unscored, is_retryable, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.topics.headers import LANE
@@ -31,11 +31,11 @@ from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.config.names import BACKFILL
 from stream.errors import StageError
-from stream.jobs.backfill.cost_estimate import Estimate, Paid, Sample, estimate
+from stream.jobs.backfill.cost_estimate import CostEstimate, Paid, SystematicSample, estimate
 from stream.jobs.backfill.selection import Counts, Selection
-from stream.jobs.patient_evaluation import GIVE_UP_AFTER, Bill, evaluate_patiently
+from stream.jobs.patient_evaluation import GIVE_UP_AFTER, Bill, evaluate_with_retries
 from stream.kafka.offsets import Ticket
-from stream.kafka.producers.exclusive import RefusedError, SoleWriter
+from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
 from stream.kafka.record import partition_of
 from stream.kafka.topic_scan import TopicScan
 from stream.worker.pool import JudgePool
@@ -59,7 +59,7 @@ Looking = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BackfillRequest:
     """Which part of the topic, and how much of it."""
 
     since: datetime | None = None
@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class BackfillSurvey:
     """What there is to be judged."""
 
     ranges: Mapping[int, range]
@@ -84,11 +84,11 @@ class Survey:
     """What is to be judged, by app."""
     todo: int
     """What is to be judged, within the limit."""
-    estimate: Estimate
+    estimate: CostEstimate
 
 
 @dataclass(slots=True, kw_only=True)
-class Done:
+class BackfillResult:
     """What was judged, and what became of it."""
 
     scored: int = 0
@@ -112,24 +112,24 @@ class Done:
         return self.published + self.put_off.total() + self.failed.total()
 
 
-Progress = Callable[[Done], None]
+Progress = Callable[[BackfillResult], None]
 
 
 class Backfill:
     """One backfill of the configured topics."""
 
-    def __init__(self, config: Config, evaluator: Evaluator, wanted: Wanted) -> None:
+    def __init__(self, config: Config, evaluator: Evaluator, wanted: BackfillRequest) -> None:
         self._config, self._evaluator, self._wanted = config, evaluator, wanted
         self.fingerprint = evaluator.info.fingerprint
-        self._writer: SoleWriter | None = None
+        self._writer: ExclusiveProducer | None = None
         self._known: set[bytes] = set()
         self._ranges: Mapping[int, range] | None = None
         self._gone = 0
 
-    def survey(self, looking: Looking = lambda _done, _total: None) -> Survey:
+    def survey(self, looking: Looking = lambda _done, _total: None) -> BackfillSurvey:
         """What would be judged now; nothing is changed, and nobody is asked."""
         ranges, paid = self._found_ranges(), self._read_known()
-        selection, sample, apps = self._selection(), Sample(), Counter[str]()
+        selection, sample, apps = self._selection(), SystematicSample(), Counter[str]()
         total = sum(map(len, ranges.values()))
         with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
             for number, message in enumerate(scan.read_within(ranges), 1):
@@ -139,7 +139,7 @@ class Backfill:
                     apps[submission.interaction.app or UNKNOWN] += 1
                 if number % _LOOK_RECORDS == 0:
                     looking(number, total)
-        return Survey(
+        return BackfillSurvey(
             ranges=ranges,
             gone=self._gone,
             counts=selection.counts,
@@ -152,17 +152,21 @@ class Backfill:
         """Shuts out every other backfill with this fingerprint; what is found to be judged then is this one's."""
         name = f"streamjury-backfill-{self._config.topics.evaluations}-{self.fingerprint}"
         work = "backfill with this configuration"
-        self._writer = SoleWriter(self._config.kafka, name, work=work, done="published")  # 1
+        self._writer = ExclusiveProducer(self._config.kafka, name, work=work, done="published")  # 1
         self._read_known()  # 2
 
-    def run(self, rate: float, stop: threading.Event, progress: Progress = lambda _done: None) -> tuple[Done, Counts]:
+    def run(
+        self, rate: float, stop: threading.Event, progress: Progress = lambda _done: None
+    ) -> tuple[BackfillResult, Counts]:
         """Judges what has no evaluation, so many records a second, until all are or it is told to stop.
 
         Then it finishes what is in flight, for as long as a worker would, and publishes that.
         """
         assert self._writer is not None, "take over first"
         ranges, selection = self._found_ranges(), self._selection()
-        judging = _Judging(self._config, self._evaluator, self._writer, pace=Pace(rate), stop=stop, progress=progress)
+        judging = _Judging(
+            self._config, self._evaluator, self._writer, pace=RateLimiter(rate), stop=stop, progress=progress
+        )
         with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
             judging.run(scan.read_within(ranges), selection, self._wanted.limit)  # 3
         return judging.done, selection.counts
@@ -205,7 +209,7 @@ class Backfill:
         return paid
 
 
-class Pace:
+class RateLimiter:
     """So many a second; what was missed is not made up for in a rush."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -221,7 +225,7 @@ class Pace:
         self._due = max(self._due, self._clock() - self._gap) + self._gap
 
 
-class _Judged(NamedTuple):
+class _JudgedRecord(NamedTuple):
     evaluation: Evaluation | None
     """None for a defect of ours."""
     reason: Unscored | None
@@ -235,9 +239,9 @@ class _Judging:
         self,
         config: Config,
         evaluator: Evaluator,
-        writer: SoleWriter,
+        writer: ExclusiveProducer,
         *,
-        pace: Pace,
+        pace: RateLimiter,
         stop: threading.Event,
         progress: Progress,
     ) -> None:
@@ -245,13 +249,13 @@ class _Judging:
         self._safety = config.composite.safety
         self._pace, self._stop, self._progress = pace, stop, progress
         self._topic = EvaluationTopic(config.topics.evaluations)
-        self._finished: list[_Judged] = []
+        self._finished: list[_JudgedRecord] = []
         self._published_at = time.monotonic()
         self._in_vain = 0
-        self.done = Done()
+        self.done = BackfillResult()
 
     def run(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
-        self._pool: JudgePool[_Judged] = JudgePool(self._config.concurrency)
+        self._pool: JudgePool[_JudgedRecord] = JudgePool(self._config.concurrency)
         try:
             self._start_all(messages, selection, limit)
             self._drain()
@@ -294,24 +298,24 @@ class _Judging:
                 deadline = time.monotonic() + self._config.drain_seconds
             self._collect(_TICK_SECONDS)
 
-    async def _judge(self, submission: Submission) -> _Judged:
+    async def _judge(self, submission: Submission) -> _JudgedRecord:
         """An exception that left this would end the run for one record."""
         bill = Bill()
         try:
-            evaluation = await evaluate_patiently(
+            evaluation = await evaluate_with_retries(
                 self._evaluator,
                 submission,
                 deadline=self._config.deadline_seconds,
                 pauses=_RETRY_SECONDS,
                 bill=bill,
             )
-            return _Judged(evaluation, unscored_reason(evaluation), bill.usd or 0.0)
+            return _JudgedRecord(evaluation, unscored_reason(evaluation), bill.usd or 0.0)
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("interaction %s could not be judged", submission.interaction.id)
-            return _Judged(None, None, bill.usd or 0.0)
+            return _JudgedRecord(None, None, bill.usd or 0.0)
 
     def _collect(self, seconds: float = 0.0) -> None:
         for _, judged in self._pool.collect(seconds):
@@ -321,11 +325,11 @@ class _Judging:
             self._publish()
         self._progress(self.done)
 
-    def _settle(self, judged: _Judged) -> None:
+    def _settle(self, judged: _JudgedRecord) -> None:
         self.done.cost_usd += judged.spent_usd
         if judged.evaluation is None:
             self.done.failed["internal_error"] += 1
-        elif judged.reason is not None and may_be_mended(judged.reason):
+        elif judged.reason is not None and is_retryable(judged.reason):
             self.done.put_off[judged.reason.value] += 1
             self._in_vain += 1
             if self._in_vain >= GIVE_UP_AFTER:
@@ -352,7 +356,7 @@ class _Judging:
             self._commit(finished[start : start + _BATCH_RECORDS])
         self._published_at = time.monotonic()
 
-    def _commit(self, batch: Sequence[_Judged]) -> None:
+    def _commit(self, batch: Sequence[_JudgedRecord]) -> None:
         """Publishes a batch; of one that is refused for the size of a record, all but that record."""
         evaluations = [judged.evaluation for judged in batch if judged.evaluation is not None]
         try:

@@ -21,7 +21,7 @@ _ENOUGH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class CostEstimate:
     """About what something costs in US dollars; `None` where no price is known."""
 
     usd: float | None
@@ -44,7 +44,7 @@ class Paid:
 
 
 @dataclass(slots=True)
-class Sample:
+class SystematicSample:
     """Every n-th of a row of unknown length, with n doubled whenever there are too many."""
 
     kept: list[Interaction] = field(default_factory=list)
@@ -60,22 +60,24 @@ class Sample:
         self.seen += 1
 
 
-def estimate(config: Config, sample: Sample, paid: Paid) -> Estimate:
+def estimate(config: Config, sample: SystematicSample, paid: Paid) -> CostEstimate:
     """What judging all that the sample was taken of will cost."""
     asking = [(judge, judge.asked_model) for judge in config.judges.panel if judge.asked_model is not None]
     if not asking:
-        return Estimate(usd=0.0, basis="no judge asks a model")
+        return CostEstimate(usd=0.0, basis="no judge asks a model")
     unpriced = tuple(judge.name for judge, model in asking if model.price is None)
     if paid.evaluations >= _ENOUGH:
         basis = f"the mean of {paid.evaluations:,} evaluations with this fingerprint"
-        return Estimate(usd=sample.seen * paid.usd / paid.evaluations, basis=basis, unpriced=unpriced)
+        return CostEstimate(usd=sample.seen * paid.usd / paid.evaluations, basis=basis, unpriced=unpriced)
     priced = [(judge, model.price) for judge, model in asking if model.price is not None]
     if not priced:
-        return Estimate(usd=None, basis="no judge has a price", unpriced=unpriced)
-    return Estimate(usd=_from_texts(config, sample, priced), basis=_words(len(sample.kept), priced), unpriced=unpriced)
+        return CostEstimate(usd=None, basis="no judge has a price", unpriced=unpriced)
+    return CostEstimate(
+        usd=_from_texts(config, sample, priced), basis=_words(len(sample.kept), priced), unpriced=unpriced
+    )
 
 
-def _from_texts(config: Config, sample: Sample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
+def _from_texts(config: Config, sample: SystematicSample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
     criteria = chosen_criteria(config.criteria).values()
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]

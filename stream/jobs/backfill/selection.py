@@ -16,7 +16,7 @@ from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
 from stream.kafka.record import Record, readable
 from stream.records.decision import Cohort
-from stream.records.facts import Incoming
+from stream.records.facts import LazyMessage
 from stream.records.reading import InteractionReader
 
 # Enough to see what kind of records they are.
@@ -61,7 +61,7 @@ class Selection:
 
     def take(self, message: KafkaMessage) -> Submission | None:
         """The record as it is judged, or None and a count of why not."""
-        counts, facts = self.counts, Incoming(message)
+        counts, facts = self.counts, LazyMessage(message)
         counts.records += 1
         drawn_by = self._drawn_by(facts)
         # What has no id that can be read is read on, to be told what is wrong with it.

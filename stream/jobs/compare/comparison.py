@@ -13,16 +13,16 @@ from stream.jobs.compare.agreement import Pairs, cohen_kappa, share_equal, spear
 from stream.jobs.compare.human_labels import COMPOSITE, STATUSES, Said
 from stream.jobs.compare.measure import Measure, unknown
 from stream.jobs.compare.scales import BAD_BELOW, Scale
-from stream.jobs.compare.sides import Finding, Judged, Key, Side
+from stream.jobs.compare.sides import CriterionResult, Key, RowVerdicts, Side
 
-_NOTHING = Finding(Status.INSUFFICIENT)
+_NOTHING = CriterionResult(Status.INSUFFICIENT)
 _BAD_STATUSES = frozenset(place for place, name in enumerate(STATUSES.labels) if name != CompositeStatus.OK)
 
-Met = Sequence[tuple[Finding, Finding]]
+Met = Sequence[tuple[CriterionResult, CriterionResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class SideAgreement:
     """On one criterion or on the composite, over the rows that both have."""
 
     name: str
@@ -46,7 +46,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RowChange:
     """A row on which the two sides differ."""
 
     key: Key
@@ -78,7 +78,7 @@ class Expense:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class SideComparison:
     """Of two sides."""
 
     rows: int
@@ -86,8 +86,8 @@ class Comparison:
     """Ids of the rows that the other side does not have."""
 
     only_second: tuple[str, ...]
-    criteria: tuple[Agreement, ...]
-    composite: Agreement | None
+    criteria: tuple[SideAgreement, ...]
+    composite: SideAgreement | None
     comparable: bool
     """Both composites are made of the same criteria."""
 
@@ -97,14 +97,14 @@ class Comparison:
     changed: int
     """Rows on which they differ."""
 
-    most: tuple[Change, ...]
+    most: tuple[RowChange, ...]
     """Those that differ most, the most first."""
 
     expenses: tuple[Expense, Expense]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class LabelAgreement:
     """How one side meets the labels on one criterion or on the composite. In `agreement` people are the first."""
 
     name: str
@@ -118,7 +118,7 @@ class Hit:
     bad: int
     """Rows that people call bad."""
 
-    agreement: Agreement
+    agreement: SideAgreement
     accuracy: Measure
     balanced_accuracy: Measure
     macro_f1: Measure
@@ -134,17 +134,17 @@ class Meeting:
     """Labelled rows that were judged."""
 
     unmatched: tuple[str, ...]
-    hits: tuple[Hit, ...]
+    hits: tuple[LabelAgreement, ...]
 
 
-def compare(first: Side, second: Side, *, most: int = 10) -> Comparison:
+def compare(first: Side, second: Side, *, most: int = 10) -> SideComparison:
     """Everything is about the rows that both have, but for those that only one has."""
     common = [(key, judged, second.judged[key]) for key, judged in first.judged.items() if key in second.judged]
     rows = [(one, other) for _, one, other in common]
     scales = {name: (scale, second.scales[name]) for name, scale in first.scales.items() if name in second.scales}
     changes = [change for each in common if (change := _change(*each, scales)) is not None]
     with_composite = first.composite and second.composite
-    return Comparison(
+    return SideComparison(
         rows=len(rows),
         only_first=_only(first, second),
         only_second=_only(second, first),
@@ -176,30 +176,30 @@ def _only(side: Side, other: Side) -> tuple[str, ...]:
     return tuple(key.id for key in side.judged if key not in other.judged)
 
 
-def finding_of(judged: Judged, name: str) -> Finding:
+def finding_of(judged: RowVerdicts, name: str) -> CriterionResult:
     """A withheld composite has a status and no score."""
     if name != COMPOSITE:
         return judged.findings.get(name, _NOTHING)
     place = STATUSES.place(option=judged.status)
     status = Status.INSUFFICIENT if judged.composite is None else Status.SCORED
-    return Finding(status, judged.composite, place)
+    return CriterionResult(status, judged.composite, place)
 
 
-def _met(rows: Sequence[tuple[Judged, Judged]], name: str) -> Met:
+def _met(rows: Sequence[tuple[RowVerdicts, RowVerdicts]], name: str) -> Met:
     return [(finding_of(one, name), finding_of(other, name)) for one, other in rows]
 
 
 # Agreement
 
 
-def _agreement(name: str, met: Met, first: Scale, second: Scale) -> Agreement:
+def _agreement(name: str, met: Met, first: Scale, second: Scale) -> SideAgreement:
     counts = Counter((one.status is Status.SCORED, other.status is Status.SCORED) for one, other in met)
     scores = _scores(met)
     classes = _classes(met)
     classless, orderless = _classless(first, second), _orderless(first, second)
     ranked = [] if orderless else [(first.ranks[one], second.ranks[other]) for one, other in classes]
     scoreless = unknown("there are no scores to compare") if first.bounds is None and not scores else None
-    return Agreement(
+    return SideAgreement(
         name=name,
         rows=counts[True, True],
         only_first=counts[True, False],
@@ -243,13 +243,15 @@ def _orderless(first: Scale, second: Scale) -> Measure | None:
 # Rows that changed
 
 
-def _change(key: Key, one: Judged, other: Judged, scales: Mapping[str, tuple[Scale, Scale]]) -> Change | None:
+def _change(
+    key: Key, one: RowVerdicts, other: RowVerdicts, scales: Mapping[str, tuple[Scale, Scale]]
+) -> RowChange | None:
     pairs = {name: (finding_of(one, name), finding_of(other, name)) for name in scales}
     differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if not differing and one.composite == other.composite and one.status == other.status:
         return None
     scores = {name: (a.score, b.score) for name, (a, b) in differing.items() if (a.score, b.score) != (None, None)}
-    return Change(
+    return RowChange(
         key=key,
         number=one.number,
         question=one.question or other.question,
@@ -265,11 +267,11 @@ def _change(key: Key, one: Judged, other: Judged, scales: Mapping[str, tuple[Sca
     )
 
 
-def _label(scale: Scale, finding: Finding) -> str | None:
+def _label(scale: Scale, finding: CriterionResult) -> str | None:
     return None if finding.place is None else scale.labels[finding.place]
 
 
-def _size(one: Judged, other: Judged, scores: Sequence[tuple[float, float]]) -> float:
+def _size(one: RowVerdicts, other: RowVerdicts, scores: Sequence[tuple[float, float]]) -> float:
     if one.composite is not None and other.composite is not None:
         return abs(other.composite - one.composite)
     return fmean(abs(b - a) for a, b in scores) if scores else 0.0
@@ -282,7 +284,7 @@ def _apart(one: float | None, other: float | None) -> float:
     return 1.0 if one is None or other is None else abs(other - one)
 
 
-def _weight(change: Change) -> tuple[float, bool, float, int]:
+def _weight(change: RowChange) -> tuple[float, bool, float, int]:
     """Where composites are equally far apart, a changed status and then the criteria decide, and then the order."""
     apart = sum(_apart(*pair) for pair in change.scores.values())
     return change.size, change.status[0] != change.status[1], apart, -change.number
@@ -291,7 +293,7 @@ def _weight(change: Change) -> tuple[float, bool, float, int]:
 # Cost and latency
 
 
-def _expense(rows: Sequence[Judged]) -> Expense:
+def _expense(rows: Sequence[RowVerdicts]) -> Expense:
     costs = [each.cost_usd for each in rows if each.cost_usd is not None]
     return Expense(
         cost_usd=spread_of(costs),
@@ -304,7 +306,7 @@ def _expense(rows: Sequence[Judged]) -> Expense:
 # Labels
 
 
-def _hit(name: str, side: Side, said: Said) -> Hit:
+def _hit(name: str, side: Side, said: Said) -> LabelAgreement:
     scale = said.scales[name]
     rows = [(labels[name], finding_of(side.judged[key], name)) for key, labels in said.rows.items() if name in labels]
     applying = [(label, found) for label, found in rows if label.status is Status.SCORED]
@@ -313,7 +315,7 @@ def _hit(name: str, side: Side, said: Said) -> Hit:
     classes, cut = _classes(met), list(_cut(met, scale, name))
     classless = None if scale.labels else unknown("a range has no classes")
     undirected = scale.bounds is None and name != COMPOSITE
-    return Hit(
+    return LabelAgreement(
         name=name,
         labelled=len(rows),
         unscored=sum(found.score is None and found.place is None for _, found in met),
@@ -328,12 +330,12 @@ def _hit(name: str, side: Side, said: Said) -> Hit:
     )
 
 
-def _as_labelled(found: Finding, scale: Scale, name: str) -> Finding:
+def _as_labelled(found: CriterionResult, scale: Scale, name: str) -> CriterionResult:
     if name != COMPOSITE:
         return found
     if scale is STATUSES:
-        return Finding(Status.SCORED, None, found.place)
-    return Finding(found.status, found.score)
+        return CriterionResult(Status.SCORED, None, found.place)
+    return CriterionResult(found.status, found.score)
 
 
 def _cut(met: Met, scale: Scale, name: str) -> Iterator[tuple[int, int]]:

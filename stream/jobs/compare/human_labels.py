@@ -13,7 +13,7 @@ from typing import Literal
 from judges.criteria.scale import NOT_APPLICABLE_WORDS
 from judges.values.evaluation import CompositeStatus, Status
 from stream.jobs.compare.scales import Scale
-from stream.jobs.compare.sides import Finding, Key, Side
+from stream.jobs.compare.sides import CriterionResult, Key, Side
 
 COMPOSITE = "composite"
 STATUSES = Scale(labels=tuple(CompositeStatus), values=(None,) * len(CompositeStatus))
@@ -77,7 +77,7 @@ class Said:
     scales: Mapping[str, Scale]
     """Of all that is labelled; the composite is labelled by its scores or by its statuses."""
 
-    rows: Mapping[Key, Mapping[str, Finding]]
+    rows: Mapping[Key, Mapping[str, CriterionResult]]
     unmatched: tuple[str, ...]
     """Labelled rows that were not judged."""
 
@@ -145,25 +145,25 @@ def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -
     return scales
 
 
-def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, Finding]:
+def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, CriterionResult]:
     found = {name: _finding(cell.said, scales[name]) for name, cell in cells.items() if name in scales}
     return {name: each for name, each in found.items() if each is not None}
 
 
-def _finding(said: str | float, scale: Scale) -> Finding | None:
+def _finding(said: str | float, scale: Scale) -> CriterionResult | None:
     """None for what is not on the scale."""
     if isinstance(said, str) and said.casefold() in NOT_APPLICABLE_WORDS:
-        return Finding(Status.NOT_APPLICABLE)
+        return CriterionResult(Status.NOT_APPLICABLE)
     number = _number(said)
     if not scale.labels:
         score = None if number is None else scale.score(number)
-        return None if score is None else Finding(Status.SCORED, score)
+        return None if score is None else CriterionResult(Status.SCORED, score)
     named = scale.place(option=str(said))
     place = scale.place(value=number) if named is None and number is not None else named
     if place is None:
         return None
     value = scale.values[place]
-    return Finding(Status.SCORED, None if value is None else scale.score(value), place)
+    return CriterionResult(Status.SCORED, None if value is None else scale.score(value), place)
 
 
 def _number(said: str | float) -> float | None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stream.jobs.compare.comparison import Agreement, Change, Comparison, Hit, Meeting
+from stream.jobs.compare.comparison import LabelAgreement, Meeting, RowChange, SideAgreement, SideComparison
 from stream.jobs.compare.sides import Side
 
 SCHEMA = "streamjury.comparison/1"
 
 
 def as_object(
-    sides: Sequence[Side], comparison: Comparison | None, meetings: Sequence[Meeting], names: Sequence[str]
+    sides: Sequence[Side], comparison: SideComparison | None, meetings: Sequence[Meeting], names: Sequence[str]
 ) -> dict[str, Any]:
     """`names` are those of the sides; what is about one of them stands under its name."""
     document: dict[str, Any] = {
@@ -37,7 +37,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _comparison(found: Comparison, names: Sequence[str]) -> dict[str, Any]:
+def _comparison(found: SideComparison, names: Sequence[str]) -> dict[str, Any]:
     first, second = names
     return {
         "rows": found.rows,
@@ -55,7 +55,7 @@ def _comparison(found: Comparison, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _agreement(found: Agreement, names: Sequence[str]) -> dict[str, Any]:
+def _agreement(found: SideAgreement, names: Sequence[str]) -> dict[str, Any]:
     first, second = names
     return {
         "rows": found.rows,
@@ -72,7 +72,7 @@ def _agreement(found: Agreement, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _change(change: Change, names: Sequence[str]) -> dict[str, Any]:
+def _change(change: RowChange, names: Sequence[str]) -> dict[str, Any]:
     return {
         "row": change.number,
         "id": change.key.id,
@@ -98,7 +98,7 @@ def _meeting(found: Meeting) -> dict[str, Any]:
     }
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
+def _hit(hit: LabelAgreement) -> dict[str, Any]:
     return {
         "labelled": hit.labelled,
         "unscored": hit.unscored,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sinks.reports.formatting import NOTHING, duration, many, money, number, percent
 from sinks.reports.sheet import Sheet
 from sinks.statistics.difference import Difference
-from stream.jobs.compare.comparison import Agreement, Change, Comparison, Expense, Hit, Meeting
+from stream.jobs.compare.comparison import Expense, LabelAgreement, Meeting, RowChange, SideAgreement, SideComparison
 from stream.jobs.compare.measure import Measure
 from stream.jobs.compare.sides import Side
 
@@ -44,7 +44,7 @@ UNLIKE_NOTE = "composite: the two are made of different criteria and are not com
 
 
 def sheets_of(
-    sides: Sequence[Side], comparison: Comparison | None, meetings: Sequence[Meeting], names: Sequence[str]
+    sides: Sequence[Side], comparison: SideComparison | None, meetings: Sequence[Meeting], names: Sequence[str]
 ) -> Iterator[Sheet]:
     """Everything that was found; `names` are short ones for the columns."""
     yield _sides(sides, comparison, names)
@@ -65,7 +65,7 @@ def sheets_of(
         yield _curves(name, meeting.hits)
 
 
-def _sides(sides: Sequence[Side], comparison: Comparison | None, names: Sequence[str]) -> Sheet:
+def _sides(sides: Sequence[Side], comparison: SideComparison | None, names: Sequence[str]) -> Sheet:
     rows = [
         ("results", *(str(side.path) for side in sides)),
         ("of", *(side.run.name for side in sides)),
@@ -115,7 +115,7 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_NAMED]) + more
 
 
-def _agreements(agreements: Sequence[Agreement], names: Sequence[str], more: Sequence[str]) -> Sheet:
+def _agreements(agreements: Sequence[SideAgreement], names: Sequence[str], more: Sequence[str]) -> Sheet:
     headings = ("", "rows", *(f"only\n{name}" for name in names), "same", "kappa", "linear", "quadratic", "Spearman")
     rows = tuple(
         (
@@ -132,7 +132,7 @@ def _agreements(agreements: Sequence[Agreement], names: Sequence[str], more: Seq
     return Sheet(title="Agreement", headings=headings, rows=rows, notes=notes)
 
 
-def _measures(each: Agreement) -> Mapping[str, Measure]:
+def _measures(each: SideAgreement) -> Mapping[str, Measure]:
     return {
         "same": each.same,
         "kappa": each.kappa,
@@ -142,14 +142,14 @@ def _measures(each: Agreement) -> Mapping[str, Measure]:
     }
 
 
-def _means(title: str, agreements: Sequence[Agreement], names: Sequence[str], more: Sequence[str] = ()) -> Sheet:
+def _means(title: str, agreements: Sequence[SideAgreement], names: Sequence[str], more: Sequence[str] = ()) -> Sheet:
     headings = ("", "rows", *names, f"{names[1]} − {names[0]}", "95 % interval")
     rows = tuple(_mean_row(each) for each in agreements)
     reasons = _reasons((each.name, {"interval": Measure(reason=each.difference.reason)}) for each in agreements)
     return Sheet(title=title, headings=headings, rows=rows, notes=(*more, DIFFERENCE_NOTE, *reasons))
 
 
-def _mean_row(each: Agreement) -> tuple[str, ...]:
+def _mean_row(each: SideAgreement) -> tuple[str, ...]:
     difference = each.difference
     means = (number(each.first_mean, _DIGITS), number(each.second_mean, _DIGITS))
     return each.name, f"{difference.rows:,}", *means, _signed(difference.mean), _interval(difference)
@@ -165,7 +165,7 @@ def _statuses(statuses: Mapping[tuple[str, str], int], names: Sequence[str]) -> 
     )
 
 
-def _changes(comparison: Comparison, names: Sequence[str]) -> Sheet:
+def _changes(comparison: SideComparison, names: Sequence[str]) -> Sheet:
     total = f"{comparison.changed:,} of {many(comparison.rows, 'row')} differ"
     composite = comparison.composite is not None
     what = "composites" if composite else "scores"
@@ -180,7 +180,7 @@ def _changes(comparison: Comparison, names: Sequence[str]) -> Sheet:
     )
 
 
-def _change_row(change: Change, *, composite: bool) -> tuple[str, ...]:
+def _change_row(change: RowChange, *, composite: bool) -> tuple[str, ...]:
     id_text = change.key.id if change.key.time == 1 else f"{change.key.id} (no. {change.key.time})"
     scores = [f"{name} {_arrow(*_texts(pair))}" for name, pair in change.scores.items()]
     scores += [f"{name} {_arrow(one or NOTHING, other or NOTHING)}" for name, (one, other) in change.options.items()]
@@ -244,7 +244,7 @@ def _hits(name: str, meeting: Meeting) -> Sheet:
     return Sheet(title=title, headings=headings, rows=rows, notes=tuple(notes))
 
 
-def _label_measures(each: Hit) -> Mapping[str, Measure]:
+def _label_measures(each: LabelAgreement) -> Mapping[str, Measure]:
     return {
         "accuracy": each.accuracy,
         "balanced accuracy": each.balanced_accuracy,
@@ -253,7 +253,7 @@ def _label_measures(each: Hit) -> Mapping[str, Measure]:
     }
 
 
-def _hit_agreements(name: str, agreements: Sequence[Agreement]) -> Sheet:
+def _hit_agreements(name: str, agreements: Sequence[SideAgreement]) -> Sheet:
     wanted = ("kappa", "linear", "quadratic", "Spearman")
     measures = [(each.name, {what: _measures(each)[what] for what in wanted}) for each in agreements]
     counts = {each.name: f"{each.rows:,}" for each in agreements}
@@ -265,7 +265,7 @@ def _hit_agreements(name: str, agreements: Sequence[Agreement]) -> Sheet:
     )
 
 
-def _curves(name: str, hits: Sequence[Hit]) -> Sheet:
+def _curves(name: str, hits: Sequence[LabelAgreement]) -> Sheet:
     rows: list[tuple[str, ...]] = []
     for each in hits:
         for place, part in enumerate(each.calibration.bins):

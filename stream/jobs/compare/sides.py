@@ -30,7 +30,7 @@ class Key(NamedTuple):
     time: int = 1
 
 
-class Finding(NamedTuple):
+class CriterionResult(NamedTuple):
     """What was found, or said by people, on one criterion."""
 
     status: Status
@@ -40,12 +40,12 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class RowVerdicts:
     """What one side found on one row."""
 
     number: int
     question: str
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, CriterionResult]
     composite: float | None = None
     status: str | None = None
     """Of the composite; None of a single judge, which has none."""
@@ -66,7 +66,7 @@ class Side:
     path: Path
     run: Run
     finished: bool
-    judged: dict[Key, Judged] = field(default_factory=dict)
+    judged: dict[Key, RowVerdicts] = field(default_factory=dict)
     """By rising row number."""
 
     scales: Mapping[str, Scale] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Reader:
         self.side = side
         self.scales = {criterion.name: Scale.of(criterion) for criterion in side.run.criteria}
         self._ranges = {each.name: each for each in side.run.criteria if not each.choices and each.bounds}
-        self._known: dict[Finding, Finding] = {}
+        self._known: dict[CriterionResult, CriterionResult] = {}
 
     def add(self, key: Key, row: Row, evaluation: Evaluation, judge: str | None) -> None:
         question = _question(row, evaluation)
@@ -146,9 +146,9 @@ class _Reader:
             judged = self._of_judge(row.row, question, evaluation, judge)
         self.side.judged[key] = judged
 
-    def _of_panel(self, number: int, question: str, evaluation: Evaluation) -> Judged:
+    def _of_panel(self, number: int, question: str, evaluation: Evaluation) -> RowVerdicts:
         verdicts = (verdict for each in evaluation.dimensions.values() for verdict in each.judges)
-        return Judged(
+        return RowVerdicts(
             number=number,
             question=question,
             findings={name: self._finding(name, each) for name, each in evaluation.dimensions.items()},
@@ -159,11 +159,11 @@ class _Reader:
             cached=any(verdict.cached for verdict in verdicts),
         )
 
-    def _of_judge(self, number: int, question: str, evaluation: Evaluation, judge: str) -> Judged:
+    def _of_judge(self, number: int, question: str, evaluation: Evaluation, judge: str) -> RowVerdicts:
         """Its criteria are asked at the same time: the slowest one is how long the judge took."""
         verdicts = dict(_verdicts(evaluation, judge))
         costs = [verdict.cost_usd for verdict in verdicts.values() if verdict.cost_usd is not None]
-        return Judged(
+        return RowVerdicts(
             number=number,
             question=question,
             findings={name: self._finding(name, verdict) for name, verdict in verdicts.items()},
@@ -172,12 +172,12 @@ class _Reader:
             cached=any(verdict.cached for verdict in verdicts.values()),
         )
 
-    def _finding(self, name: str, found: Dimension | JudgeVerdict) -> Finding:
+    def _finding(self, name: str, found: Dimension | JudgeVerdict) -> CriterionResult:
         if found.status is not Status.SCORED:
-            return Finding(found.status)
+            return CriterionResult(found.status)
         if name in self._ranges and found.value is not None and found.score is not None:
             self._learn(self._ranges[name], found.value, found.score)
-        finding = Finding(found.status, found.score, self._place(name, found))
+        finding = CriterionResult(found.status, found.score, self._place(name, found))
         return self._known.setdefault(finding, finding)
 
     def _place(self, name: str, found: Dimension | JudgeVerdict) -> int | None:

@@ -34,19 +34,19 @@ class JournalError(StreamjuryError):
     """Results that cannot be added to; the message says why, and what to do."""
 
 
-class _Composite(msgspec.Struct):
+class _JournalComposite(msgspec.Struct):
     score: float | None
     status: str
 
 
-class _Sampling(msgspec.Struct):
+class _JournalSampling(msgspec.Struct):
     probability: float
 
 
-class _Judged(msgspec.Struct):
+class _JournalEvaluation(msgspec.Struct):
     evaluated_at: datetime
-    composite: _Composite
-    sampling: _Sampling
+    composite: _JournalComposite
+    sampling: _JournalSampling
     cost_usd: float | None = None
 
 
@@ -54,14 +54,14 @@ class _Error(msgspec.Struct):
     kind: str
 
 
-class Entry(msgspec.Struct):
+class JournalEntry(msgspec.Struct):
     """The little of a line that a run is continued and summed up by; the rest is skipped."""
 
     kind: str
     row: int = 0
     digest: str = ""
     again: bool = False
-    evaluation: _Judged | None = None
+    evaluation: _JournalEvaluation | None = None
     error: _Error | None = None
     seconds: float = 0.0
 
@@ -82,7 +82,7 @@ class Past:
         """Of a row that is finished; None where it is not."""
         return (self._digests[number] or None) if number < len(self._digests) else None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         self.ended = entry.kind == "end"
         if entry.kind != "row":
             return
@@ -94,7 +94,7 @@ class Past:
         self._digests[entry.row] = finished
         self.rows += bool(finished) - bool(known)
 
-    def _add_time(self, entry: Entry) -> None:
+    def _add_time(self, entry: JournalEntry) -> None:
         """Rows are judged side by side: what counts is the time in which any was, up to when each was finished."""
         if entry.evaluation is None:
             return
@@ -108,9 +108,9 @@ def digest_number(digest: bytes) -> int:
     return int.from_bytes(digest, "big") or 1
 
 
-def entries(path: Path, away: str = AWAY) -> Iterator[tuple[Entry, int]]:
+def entries(path: Path, away: str = AWAY) -> Iterator[tuple[JournalEntry, int]]:
     """The lines below the first that are whole, each with where in the file it ends; raises JournalError."""
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = msgspec.json.Decoder(JournalEntry)
     with path.open("rb") as file:
         offset = len(file.readline())
         for number, line in enumerate(file, start=2):

@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.errors import StageError
-from stream.jobs.evaluate.row_judge import Judged, RowJudge, Sample
-from stream.jobs.evaluate.rows import Row
+from stream.jobs.evaluate.row_judge import RowJudge, RowResult, RowSample
+from stream.jobs.evaluate.rows import FileRow
 from stream.service.setup.evaluator import build_evaluator
 
 # A batch that waits while another is judged: nobody is idle while results are written.
@@ -32,13 +32,13 @@ class Brief:
 
     config: Config
     records: InputConfig
-    sample: Sample
+    sample: RowSample
 
 
-class Done(NamedTuple):
+class BatchResult(NamedTuple):
     """A batch that was judged: what became of its rows, and of how many nothing did, for they are not in the sample."""
 
-    judged: Sequence[Judged]
+    judged: Sequence[RowResult]
     left_out: int
 
 
@@ -91,7 +91,7 @@ class Crew:
     def busy(self) -> bool:
         return any(member.batches for member in self._members)
 
-    def give(self, batch: Sequence[Row]) -> None:
+    def give(self, batch: Sequence[FileRow]) -> None:
         member = min(self._members, key=lambda each: each.batches)
         member.batches += 1
         try:
@@ -99,10 +99,10 @@ class Crew:
         except OSError:
             raise _lost(member) from None
 
-    def collect(self, seconds: float) -> list[Done]:
+    def collect(self, seconds: float) -> list[BatchResult]:
         """What is finished, waiting up to `seconds` for the first."""
         ready = connection.wait([member.pipe for member in self._members], seconds)
-        found: list[Done] = []
+        found: list[BatchResult] = []
         for member in self._members:
             if member.pipe not in ready:
                 continue
@@ -126,7 +126,7 @@ def _serve(pipe: Connection, brief: Brief) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     judge = RowJudge(brief.config, brief.records, build_evaluator(brief.config), brief.sample)
-    batches: queue.SimpleQueue[Sequence[Row] | None] = queue.SimpleQueue()
+    batches: queue.SimpleQueue[Sequence[FileRow] | None] = queue.SimpleQueue()
     # Reads while results are being written: with both ends writing, nobody would go on.
     threading.Thread(target=_receive, args=(pipe, batches), daemon=True).start()
     with asyncio.Runner() as runner:
@@ -137,7 +137,7 @@ def _serve(pipe: Connection, brief: Brief) -> None:
                 return
 
 
-def _receive(pipe: Connection, batches: "queue.SimpleQueue[Sequence[Row] | None]") -> None:
+def _receive(pipe: Connection, batches: "queue.SimpleQueue[Sequence[FileRow] | None]") -> None:
     try:
         while True:
             batches.put(pipe.recv())
@@ -145,8 +145,8 @@ def _receive(pipe: Connection, batches: "queue.SimpleQueue[Sequence[Row] | None]
         batches.put(None)
 
 
-async def _judge_all(judge: RowJudge, batch: Sequence[Row]) -> Done:
+async def _judge_all(judge: RowJudge, batch: Sequence[FileRow]) -> BatchResult:
     """One after the other: judges that never wait gain nothing by being asked side by side."""
     found = [await judge.judge(row) for row in batch]
     judged = [each for each in found if each is not None]
-    return Done(judged, len(found) - len(judged))
+    return BatchResult(judged, len(found) - len(judged))

@@ -8,21 +8,21 @@ from typing import NamedTuple, Self
 
 from stream.jobs.evaluate.journal import AWAY, Past, digest_number
 from stream.jobs.evaluate.row_judge import digest_of
-from stream.jobs.evaluate.rows import FileError, Row, Rows
+from stream.jobs.evaluate.rows import FileError, FileRow, Rows
 
 # Rows may be of a megabyte each: few enough to hold, and enough for a moment.
 _AHEAD = 128
 _LOOK_SECONDS = 0.1
 
 
-class Item(NamedTuple):
+class FedRow(NamedTuple):
     """A row, and how much of the file is read with it."""
 
-    row: Row
+    row: FileRow
     position: float
 
 
-def begun(rows: Rows, name: str) -> Iterator[Row]:
+def begun(rows: Rows, name: str) -> Iterator[FileRow]:
     """The rows, the first of which is read at once; raises FileError where there is none."""
     each = iter(rows)
     first = next(each, None)
@@ -37,7 +37,7 @@ class Feed:
     def __init__(
         self,
         rows: Rows,
-        each: Iterator[Row],
+        each: Iterator[FileRow],
         past: Past,
         limit: int | None,
         gone: threading.Event,
@@ -51,7 +51,7 @@ class Feed:
         """
         self._rows, self._each, self._past, self._limit, self._gone = rows, each, past, limit, gone
         self._away = away
-        self._ahead: queue.Queue[Item | Exception | None] = queue.Queue(_AHEAD)
+        self._ahead: queue.Queue[FedRow | Exception | None] = queue.Queue(_AHEAD)
         self._thread = threading.Thread(target=self._read, name="rows", daemon=True)
         self.ended = False
         """Nothing comes any more."""
@@ -69,15 +69,15 @@ class Feed:
         self._gone.set()
         self._thread.join()
 
-    def take(self, most: int = 1) -> list[Item]:
+    def take(self, most: int = 1) -> list[FedRow]:
         """Rows that are there, at most so many."""
-        items: list[Item] = []
+        items: list[FedRow] = []
         while len(items) < most and not self.ended:
             try:
                 item = self._ahead.get_nowait()
             except queue.Empty:
                 break
-            if isinstance(item, Item):
+            if isinstance(item, FedRow):
                 items.append(item)
                 continue
             self.ended, self.failure = True, item
@@ -91,13 +91,13 @@ class Feed:
                     break
                 if self._is_finished(row):
                     self.position = self._rows.position
-                elif not self._put(Item(row, self._rows.position)):
+                elif not self._put(FedRow(row, self._rows.position)):
                     return
             self._put(None)
         except Exception as error:
             self._put(error)
 
-    def _is_finished(self, row: Row) -> bool:
+    def _is_finished(self, row: FileRow) -> bool:
         digest = self._past.digest(row.number)
         if digest is None:
             return False
@@ -105,7 +105,7 @@ class Feed:
             raise FileError(f"row {row.number} is not the row that was judged under this number; {self._away}")
         return True
 
-    def _put(self, item: Item | Exception | None) -> bool:
+    def _put(self, item: FedRow | Exception | None) -> bool:
         """False where nobody wants it."""
         while not self._gone.is_set():
             try:

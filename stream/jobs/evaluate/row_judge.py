@@ -13,13 +13,13 @@ import msgspec
 
 from judges.evaluator import Evaluator, Submission
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import may_be_mended, shortfall_of, unscored_reason
+from judges.shortfall import is_retryable, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation, Sampling
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
-from stream.jobs.evaluate.rows import SHOWN_CHARS, Row
-from stream.jobs.patient_evaluation import Bill, evaluate_patiently
+from stream.jobs.evaluate.rows import SHOWN_CHARS, FileRow
+from stream.jobs.patient_evaluation import Bill, evaluate_with_retries
 from stream.records.adapters import make_adapter
 from stream.records.decision import Cohort, id_bytes
 from stream.records.reading import InteractionReader, Reading
@@ -38,14 +38,14 @@ _UNREADABLE = {"empty", "bad_json", "bad_encoding", "too_deep", "too_large"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class RowSample:
     """Which rows are judged: those that a share of all would be chosen by, as the stream chooses."""
 
     share: float = 1.0
     salt: str = ""
 
 
-class Judged(NamedTuple):
+class RowResult(NamedTuple):
     """What became of one row."""
 
     number: int
@@ -72,7 +72,7 @@ class RowJudge:
         config: Config,
         records: InputConfig,
         evaluator: Evaluator,
-        sample: Sample,
+        sample: RowSample,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
         self._reader = InteractionReader(records)
@@ -85,7 +85,7 @@ class RowJudge:
         whole = sample.share >= 1.0
         self._sampling = Sampling() if whole else Sampling(probability=sample.share, rule=SAMPLE_RULE)
 
-    async def judge(self, row: Row) -> Judged | None:
+    async def judge(self, row: FileRow) -> RowResult | None:
         """What became of the row; None where it is not in the sample. Nothing but a cancellation is raised."""
         started, bill = time.perf_counter(), Bill()
         try:
@@ -103,7 +103,7 @@ class RowJudge:
             return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
         return self._judged(row, reading, evaluation, time.perf_counter() - started)
 
-    def _read(self, row: Row) -> Reading:
+    def _read(self, row: FileRow) -> Reading:
         if row.fault is not None:
             raise RecordError(*row.fault)
         try:
@@ -116,56 +116,56 @@ class RowJudge:
     async def _evaluate(self, reading: Reading, bill: Bill) -> Evaluation:
         """The last attempt, with what all of them cost."""
         submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
-        evaluation = await evaluate_patiently(
+        evaluation = await evaluate_with_retries(
             self._evaluator, submission, deadline=self._deadline, pauses=self._pauses, bill=bill
         )
         return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
-    def _judged(self, row: Row, reading: Reading, evaluation: Evaluation, seconds: float) -> Judged:
-        unreached = may_be_mended(unscored_reason(evaluation))
+    def _judged(self, row: FileRow, reading: Reading, evaluation: Evaluation, seconds: float) -> RowResult:
+        unreached = is_retryable(unscored_reason(evaluation))
         problem = None
         if unreached:
             shortfall = shortfall_of(evaluation, self._safety)
             problem = f"no judge could be reached: {shortfall.detail}" if shortfall else "no judge could be reached"
         line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
         blank = not (reading.interaction.question.strip() and reading.interaction.answer.strip())
-        return Judged(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True, blank=blank)
+        return RowResult(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True, blank=blank)
 
-    def _failed(self, row: Row, error: RecordError, bill: Bill) -> Judged:
+    def _failed(self, row: FileRow, error: RecordError, bill: Bill) -> RowResult:
         again = error.kind == "internal_error"
         told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
         line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
-        return Judged(row.number, line, bill.usd, f"{error.kind}: {_placed(row, error)}", again, evaluated=False)
+        return RowResult(row.number, line, bill.usd, f"{error.kind}: {_placed(row, error)}", again, evaluated=False)
 
 
-def _placed(row: Row, error: RecordError) -> str:
+def _placed(row: FileRow, error: RecordError) -> str:
     """With the line of the file; the parser knows of a single one, its own."""
     return str(error) if row.line is None else f"line {row.line}: {error}".replace(": line 1 column ", ": column ")
 
 
-def digest_of(row: Row) -> bytes:
+def digest_of(row: FileRow) -> bytes:
     """What tells a row from another one in its place."""
     return hashlib.blake2b(row.value, digest_size=DIGEST_BYTES).digest()
 
 
-def made_up_id(row: Row) -> str:
+def made_up_id(row: FileRow) -> str:
     """The name of a row without one: the same whenever the file is read again."""
     return f"row-{row.number}-{digest_of(row).hex()}"
 
 
-def _named(row: Row) -> bytes:
+def _named(row: FileRow) -> bytes:
     """The row with a name; columns of that name are empty."""
     document: dict[str, Any] = json.loads(row.value)
     others = {name: value for name, value in document.items() if name.strip().casefold() != "id"}
     return json.dumps({**others, "id": made_up_id(row)}, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _is_nameless(row: Row) -> bool:
+def _is_nameless(row: FileRow) -> bool:
     """Whether a record that was refused has no id, which the stream asks for and a file need not have."""
     return json.loads(row.value).get("id") in (None, "")
 
 
-def _line(row: Row, source: bytes, evaluation: bytes, error: bytes, seconds: float, *, again: bool) -> bytes:
+def _line(row: FileRow, source: bytes, evaluation: bytes, error: bytes, seconds: float, *, again: bool) -> bytes:
     """One line of results, put together from parts that are JSON already."""
     digest, number = digest_of(row).hex().encode(), row.number
     mark = b',"again":true' if again else b""
@@ -180,7 +180,7 @@ def _line(row: Row, source: bytes, evaluation: bytes, error: bytes, seconds: flo
     )
 
 
-def _source(row: Row, error: RecordError) -> bytes:
+def _source(row: FileRow, error: RecordError) -> bytes:
     """The row as it was, as far as that can be kept."""
     is_json = row.fault is not None or error.kind not in _UNREADABLE
     if is_json and error.kind != "too_large":

@@ -23,7 +23,7 @@ class Fault(NamedTuple):
     message: str
 
 
-class Row(NamedTuple):
+class FileRow(NamedTuple):
     """One record of the file."""
 
     number: int
@@ -64,7 +64,7 @@ class Rows(Protocol):
         """How much of that has been read."""
         ...
 
-    def __iter__(self) -> Iterator[Row]: ...
+    def __iter__(self) -> Iterator[FileRow]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from stream.errors import StageError
 from stream.jobs.evaluate.formats import STDIN, Format, open_rows
 from stream.jobs.evaluate.journal import AWAY, Journal
 from stream.jobs.evaluate.process_pool import Brief, Crew
-from stream.jobs.evaluate.row_feed import Feed, Item, begun
-from stream.jobs.evaluate.row_judge import PAUSES, Judged, RowJudge, Sample
+from stream.jobs.evaluate.row_feed import FedRow, Feed, begun
+from stream.jobs.evaluate.row_judge import PAUSES, RowJudge, RowResult, RowSample
 from stream.jobs.evaluate.rows import FileError, Rows
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER
 from stream.service.setup.criteria_files import chosen_criteria
@@ -46,7 +46,7 @@ _WRITTEN = (RESULTS_NAME, TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class EvaluateRequest:
     """What is to be judged, and where the results go."""
 
     file: str
@@ -93,7 +93,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class EvaluateResult:
     """What a run came to."""
 
     results: Path
@@ -123,7 +123,7 @@ class Outcome:
     def finished(self) -> bool:
         return not self.interrupted and self.gave_up is None
 
-    def note(self, judged: Judged) -> None:
+    def note(self, judged: RowResult) -> None:
         self.judged += 1
         self.blank += judged.blank
         if judged.cost_usd is not None:
@@ -141,18 +141,18 @@ class Outcome:
 
 def evaluate(
     config: Config,
-    request: Request,
+    request: EvaluateRequest,
     *,
     stop: threading.Event | None = None,
     watch: Callable[[Progress], None] = lambda _progress: None,
     pauses: Sequence[float] = PAUSES,
-) -> Outcome:
+) -> EvaluateResult:
     """Judges the rows of a file that have no result yet in the folder; `stop` ends it, and it can be taken up again.
 
     Raises FileError, JournalError or StageError where it cannot go on.
     """
     stop, gone = stop or threading.Event(), threading.Event()
-    sample = Sample(share=request.share, salt=config.sampling.salt if request.salt is None else request.salt)
+    sample = RowSample(share=request.share, salt=config.sampling.salt if request.salt is None else request.salt)
     with ExitStack() as stack:
         unwanted = lambda: stop.is_set() or gone.is_set()  # noqa: E731 - shorter than its name
         rows = stack.enter_context(open_rows(request.file, request.format, config.input, unwanted))
@@ -174,7 +174,7 @@ def evaluate(
         return work.outcome
 
 
-def _refuse_to_overwrite(request: Request) -> None:
+def _refuse_to_overwrite(request: EvaluateRequest) -> None:
     """Raises FileError where the rows stand in a file that the run, or its reports, would write."""
     read = os.fstat(sys.stdin.fileno()) if request.file == STDIN else Path(request.file).stat()
     for path in (request.folder / name for name in _WRITTEN):
@@ -213,7 +213,7 @@ class _Work:
         self._feed, self._journal, self._stop = feed, journal, stop
         self._watch, self._total = watch, total
         self._done = 0.0
-        self.outcome = Outcome(results=journal.path, before=journal.past.rows)
+        self.outcome = EvaluateResult(results=journal.path, before=journal.past.rows)
 
     @property
     def over(self) -> bool:
@@ -224,7 +224,7 @@ class _Work:
     def _is_cut_short(self) -> bool:
         return self._stop.is_set() or self.outcome.gave_up is not None
 
-    def _write(self, judged: Sequence[Judged], left_out: int = 0) -> None:
+    def _write(self, judged: Sequence[RowResult], left_out: int = 0) -> None:
         self.outcome.left_out += left_out
         if judged:
             self._journal.add(b"".join(each.line for each in judged))
@@ -281,7 +281,7 @@ class _Work:
             self._write([judged] if judged is not None else [], left_out=judged is None)
             self._show(item.position)
 
-    async def _next(self, turn: asyncio.Lock, most: float) -> Item | None:
+    async def _next(self, turn: asyncio.Lock, most: float) -> FedRow | None:
         """The next row; one looks out for it at a time."""
         async with turn:
             while not self.over and self._feed.taken < most:
@@ -308,7 +308,7 @@ class _Work:
     def _give(self, crew: Crew) -> bool:
         if not crew.free:
             return False
-        batch: list[Item] = []
+        batch: list[FedRow] = []
         size = 0
         while len(batch) < _BATCH_ROWS and size < _BATCH_BYTES and (items := self._feed.take()):
             batch += items
@@ -341,7 +341,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _crowd(config: Config, request: Request) -> _Crowd:
+def _crowd(config: Config, request: EvaluateRequest) -> _Crowd:
     """Who judges. Judges that run in processes never wait: they are as fast with one row after the other."""
     single = [judge for judge in config.judges.everyone if not judge.runs_in_processes]
     if single:
@@ -362,7 +362,7 @@ def _why_not_in_processes(judge: JudgeConfig) -> str:
 # What the first line says
 
 
-def _describe(config: Config, request: Request, rows: Rows, evaluator: Evaluator, sample: Sample) -> Run:
+def _describe(config: Config, request: EvaluateRequest, rows: Rows, evaluator: Evaluator, sample: RowSample) -> Run:
     parameters: dict[str, JsonValue] = {
         "options": dict(request.options),
         "limit": request.limit,

@@ -27,7 +27,7 @@ class RefusedError(StageError):
     """A topic refuses a record for its size; nothing of its transaction was published."""
 
 
-class SoleWriter:
+class ExclusiveProducer:
     """A transactional producer; to make one undoes what another of the same name has under way, and ends it."""
 
     def __init__(self, kafka: KafkaConfig, name: str, *, work: str, done: str) -> None:

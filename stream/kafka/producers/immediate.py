@@ -17,7 +17,7 @@ from stream.kafka.producers.transactional import produce
 log = logging.getLogger(__name__)
 
 
-class Outlet:
+class ImmediateProducer:
     """A plain producer that never gives up on a record."""
 
     def __init__(self, kafka: KafkaConfig, *, client: str, delivered: Callable[[], None] = lambda: None) -> None:

@@ -27,7 +27,7 @@ from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.store import AlarmStore
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import ANNOUNCER, PartitionWatch
-from stream.monitor.detection import Kind, Reading
+from stream.monitor.detection import EventKind, SeriesReading
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +35,12 @@ _AGAIN_SECONDS = 1.0
 # At one look: an app with its intervals takes some milliseconds.
 _APPS_SHOWN = 8
 # An alarm that goes on is no news to who reads the log.
-_LEVELS = {Kind.RAISED: logging.WARNING, Kind.UPDATED: logging.DEBUG, Kind.CLEARED: logging.INFO}
+_LEVELS = {EventKind.RAISED: logging.WARNING, EventKind.UPDATED: logging.DEBUG, EventKind.CLEARED: logging.INFO}
 # More that is not acknowledged is not taken.
 _MOST_TAKEN = 2000
 
 
-class AlarmAgent:
+class AlertAgent:
     """One for a process, in Faust's loop; only the store is waited for elsewhere."""
 
     def __init__(self, config: Config, metrics: DetectionMetrics) -> None:
@@ -155,7 +155,7 @@ class AlarmAgent:
         for standing in watched.compared(app):
             self._metrics.versions(app=app, **standing._asdict())
 
-    def _show(self, app: str, dimension: str, now: Reading) -> None:
+    def _show(self, app: str, dimension: str, now: SeriesReading) -> None:
         low, high = _bounds(now)
         self._metrics.show(
             app,
@@ -169,7 +169,7 @@ class AlarmAgent:
             raised=now.is_raised,
         )
 
-    def _show_judges(self, shown: Mapping[str, Reading]) -> None:
+    def _show_judges(self, shown: Mapping[str, SeriesReading]) -> None:
         self._metrics.keep_judges(shown)
         for dimension, now in shown.items():
             low, high = _bounds(now)
@@ -214,7 +214,7 @@ class AlarmAgent:
             return watch
 
 
-def _bounds(now: Reading) -> tuple[float | None, float | None]:
+def _bounds(now: SeriesReading) -> tuple[float | None, float | None]:
     """Without a score there is nothing to tell."""
     return (now.current.low, now.current.high) if now.current.scores else (None, None)
 

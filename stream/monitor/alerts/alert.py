@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 
 # Fixed for ever: the same alarm has the same id, whoever announces it and however often.
 _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
@@ -36,11 +36,11 @@ class Cause(StrEnum):
     """The series gets no more scores."""
 
 
-class _Part(BaseModel):
+class _AlertPart(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Series(_Part):
+class Series(_AlertPart):
     """The series of scores that an alert is about."""
 
     app: str = Field(description="The app; `canaries` for alerts about the judges.")
@@ -64,7 +64,7 @@ class Series(_Part):
         return f"{self.app}/{self.dimension}{about}"
 
 
-class Suspect(_Part):
+class Suspect(_AlertPart):
     """A dimension that may be behind the drop."""
 
     dimension: str = Field(description="Name of the dimension.")
@@ -77,7 +77,7 @@ class Suspect(_Part):
     )
 
 
-class Example(_Part):
+class Example(_AlertPart):
     """An interaction to look at."""
 
     interaction_id: str = Field(description="Id of the interaction.")
@@ -85,11 +85,11 @@ class Example(_Part):
     at: AwareDatetime = Field(description="Time when it was judged.")
 
 
-class Alert(_Part):
+class Alert(_AlertPart):
     """One announcement. All announcements of one alert have the same `alert_id`."""
 
     alert_id: str = Field(description="Id of the alert; the same for all its announcements.")
-    kind: Kind = Field(description="Whether the alert begins, goes on or ends.")
+    kind: EventKind = Field(description="Whether the alert begins, goes on or ends.")
     subject: Subject = Field(description="Whether it is about the answers, the judges, or two models compared.")
     series: Series = Field(description="The series of scores that it is about.")
     at: AwareDatetime = Field(description="Time of the score that caused the announcement.")

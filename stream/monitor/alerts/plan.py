@@ -11,7 +11,7 @@ from stream.config.sections.detection import VersionsConfig
 from stream.config.sections.sampling import SamplingConfig, SamplingRule, lowest_rate
 from stream.monitor.alerts.alert import Series
 from stream.monitor.alerts.score_record import ScoreRecord
-from stream.monitor.detection import Settings, Side, VersionSettings, canary_settings
+from stream.monitor.detection import Settings, VersionSettings, VersionSide, canary_settings
 from stream.monitor.detection.settings import DAY_SECONDS
 from stream.records.conditions import condition
 
@@ -62,10 +62,10 @@ class WatchPlan:
         whole = Series(app=app, dimension=COMPOSITE)
         return [*found, (whole, composite), (Series(app=app, dimension=GOOD_SHARE), float(is_good))]
 
-    def compared(self, record: ScoreRecord) -> list[tuple[VersionsConfig, Side]]:
+    def compared(self, record: ScoreRecord) -> list[tuple[VersionsConfig, VersionSide]]:
         """The comparisons that a record belongs to, and on which side."""
         return [
-            (each, Side.A if record.model == each.a else Side.B)
+            (each, VersionSide.A if record.model == each.a else VersionSide.B)
             for each in self.versions
             if record.model in {each.a, each.b} and each.app in {None, record.app}
         ]

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sinks.metrics.detection import GOOD_SHARE
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 
 _WHY_WITHDRAWN = {
     Cause.JUDGES_CHANGED: "it is withdrawn, because the judges have changed: it was not the answers that did",
@@ -32,12 +32,12 @@ def name_of(series: Series) -> str:
 
 def _of_quality(alert: Alert) -> str:
     name, found = name_of(alert.series), _estimate(alert)
-    if alert.kind is Kind.RAISED:
+    if alert.kind is EventKind.RAISED:
         return (
             f"{_first_upper(name)} has dropped below its target of {alert.target:.3g}: {found} since "
             f"{_clock(alert.onset_at)}{_suspects(alert)}"
         )
-    if alert.kind is Kind.UPDATED:
+    if alert.kind is EventKind.UPDATED:
         return (
             f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} of late{_suspects(alert)}"
         )
@@ -51,12 +51,12 @@ def _of_judges(alert: Alert) -> str:
     criterion = alert.series.dimension.replace("_", " ")
     if alert.cause in _WHY_WITHDRAWN:
         return f"The alarm about the judges' verdicts on {criterion} is over: {_WHY_WITHDRAWN[alert.cause]}"
-    if alert.kind is Kind.CLEARED:
+    if alert.kind is EventKind.CLEARED:
         return (
             f"The judges' verdicts on {criterion} are steady again: {_share(alert)} of the canaries get the same again"
         )
     since = f"since {_clock(alert.onset_at)}"
-    if alert.kind is Kind.UPDATED:
+    if alert.kind is EventKind.UPDATED:
         return (
             f"The judges have changed their verdicts on {criterion} {since}; "
             f"{_share(alert)} of the canaries get of late what they say now"
@@ -73,7 +73,7 @@ def _of_versions(alert: Alert) -> str:
     where = f"in {alert.series.app} ({alert.series.value})"
     if alert.cause in _WHY_WITHDRAWN:
         return f"The alarm that {one} is worse than {other} {where} is over: {_WHY_WITHDRAWN[alert.cause]}"
-    if alert.kind is Kind.CLEARED:
+    if alert.kind is EventKind.CLEARED:
         return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
     return f"{one} is worse than {other} {where}, surely by more than {alert.target:.3g}: {found}"
 

@@ -13,14 +13,14 @@ All of it is pure: no clock, no Kafka, no randomness. The same scores in the sam
 guaranteed, why, and what was measured is in docs/detection.md.
 """
 
-from stream.monitor.detection.detector import Outcome, Reading, observe, reading, suspicion
-from stream.monitor.detection.interval import Interval, Tally, interval, lower_bound
+from stream.monitor.detection.detector import Observation, SeriesReading, observe, reading, suspicion
+from stream.monitor.detection.interval import Interval, WeightedTally, interval, lower_bound
 from stream.monitor.detection.judge_drift import agreement, canary_settings
 from stream.monitor.detection.settings import Settings
-from stream.monitor.detection.state import Event, Kind, State, StateError
+from stream.monitor.detection.state import Event, EventKind, State, StateError
 from stream.monitor.detection.version_comparison import (
-    Side,
     VersionSettings,
+    VersionSide,
     VersionState,
     compare_versions,
     observe_version,
@@ -28,17 +28,17 @@ from stream.monitor.detection.version_comparison import (
 
 __all__ = [
     "Event",
+    "EventKind",
     "Interval",
-    "Kind",
-    "Outcome",
-    "Reading",
+    "Observation",
+    "SeriesReading",
     "Settings",
-    "Side",
     "State",
     "StateError",
-    "Tally",
     "VersionSettings",
+    "VersionSide",
     "VersionState",
+    "WeightedTally",
     "agreement",
     "canary_settings",
     "compare_versions",

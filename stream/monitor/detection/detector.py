@@ -15,7 +15,7 @@ from stream.monitor.detection.evidence import NONE, advance, leading, stakes, to
 from stream.monitor.detection.interval import Interval, interval, lower_bound
 from stream.monitor.detection.onset import Onset
 from stream.monitor.detection.settings import DAY_SECONDS, Settings
-from stream.monitor.detection.state import Event, Kind, State, Window
+from stream.monitor.detection.state import Event, EventKind, ScoreWindow, State
 
 # The time advances by no more at one score: one with a wrong time must not spend the capital of years.
 _LONGEST_STEP = DAY_SECONDS
@@ -28,13 +28,13 @@ _ASK_AGAIN = 50
 _LEAST_EVIDENCE = 1e-12
 
 
-class Outcome(NamedTuple):
+class Observation(NamedTuple):
     state: State
     event: Event | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SeriesReading:
     """What a series is like now, for metrics and for people."""
 
     is_learning: bool
@@ -59,7 +59,7 @@ class _Score:
     """Seconds."""
 
 
-def observe(state: State, settings: Settings, score: float, probability: float = 1.0, *, at: float) -> Outcome:
+def observe(state: State, settings: Settings, score: float, probability: float = 1.0, *, at: float) -> Observation:
     """Takes the next score, of a record that was chosen with this probability, at a time in seconds."""
     if not 0.0 <= score <= 1.0:
         raise ValueError(f"a score is between 0 and 1, not {score}")
@@ -74,14 +74,14 @@ def observe(state: State, settings: Settings, score: float, probability: float =
     seen = _Score(value=score, weight=weight, at=now, passed=now - known)
     state = replace(_aimed(state, settings), at=now)
     if state.target is None:
-        return Outcome(_learnt(_windowed(state, settings, seen, probability), settings), None)
+        return Observation(_learnt(_windowed(state, settings, seen, probability), settings), None)
     state = _windowed(state, settings, seen, probability)
     return _after_alarm(state, settings, seen) if state.is_raised else _before_alarm(state, settings, seen)
 
 
-def reading(state: State, settings: Settings) -> Reading:
+def reading(state: State, settings: Settings) -> SeriesReading:
     allowed = settings.clear_alpha if state.is_raised else settings.alarm_alpha
-    return Reading(
+    return SeriesReading(
         is_learning=state.target is None,
         is_raised=state.is_raised,
         target=state.target,
@@ -116,7 +116,7 @@ def _aimed(state: State, settings: Settings) -> State:
 def _windowed(state: State, settings: Settings, seen: _Score, probability: float) -> State:
     older, newer = (window.plus(seen.value, seen.weight, probability) for window in (state.older, state.newer))
     if newer.tally.count >= settings.window and state.target is not None:
-        older, newer = newer, Window()
+        older, newer = newer, ScoreWindow()
     return replace(state, older=older, newer=newer, since=state.since + 1)
 
 
@@ -130,29 +130,29 @@ def _learnt(state: State, settings: Settings) -> State:
     return replace(state, target=bound, since=0)
 
 
-def _before_alarm(state: State, settings: Settings, seen: _Score) -> Outcome:
+def _before_alarm(state: State, settings: Settings, seen: _Score) -> Observation:
     assert state.target is not None
     short = seen.weight * (state.target - seen.value)
     state = _bet(state, settings, seen, line=state.target, short=short, period=settings.period_seconds)
     if total(state.evidence) * settings.alarm_alpha < 1.0:
-        return Outcome(state, None)
+        return Observation(state, None)
     onset = state.onsets.suspected(leading(state.evidence))
-    event = _event(Kind.RAISED, state, onset.estimated(settings.miss), onset)
-    return Outcome(replace(_changed(state), raised_at=seen.at, dropped_at=event.onset_at), event)
+    event = _event(EventKind.RAISED, state, onset.estimated(settings.miss), onset)
+    return Observation(replace(_changed(state), raised_at=seen.at, dropped_at=event.onset_at), event)
 
 
-def _after_alarm(state: State, settings: Settings, seen: _Score) -> Outcome:
+def _after_alarm(state: State, settings: Settings, seen: _Score) -> Observation:
     assert state.target is not None
     line = state.target - settings.margin
     over = seen.weight * (seen.value - line)
     state = _bet(state, settings, seen, line=1.0 - line, short=over, period=settings.clear_seconds)
     if total(state.evidence) * settings.clear_alpha >= 1.0:
         onset = state.onsets.suspected(leading(state.evidence))
-        event = _event(Kind.CLEARED, state, onset.estimated(settings.miss), onset)
-        return Outcome(replace(_changed(state), raised_at=None, dropped_at=None), event)
+        event = _event(EventKind.CLEARED, state, onset.estimated(settings.miss), onset)
+        return Observation(replace(_changed(state), raised_at=None, dropped_at=None), event)
     if _is_due(state.since):
-        return Outcome(state, _event(Kind.UPDATED, state, interval(state.older.tally, settings.miss), None))
-    return Outcome(state, None)
+        return Observation(state, _event(EventKind.UPDATED, state, interval(state.older.tally, settings.miss), None))
+    return Observation(state, None)
 
 
 def _bet(state: State, settings: Settings, seen: _Score, *, line: float, short: float, period: float) -> State:
@@ -175,7 +175,7 @@ def _changed(state: State) -> State:
     )
 
 
-def _event(kind: Kind, state: State, found: Interval, onset: Onset | None) -> Event:
+def _event(kind: EventKind, state: State, found: Interval, onset: Onset | None) -> Event:
     assert state.at is not None
     assert state.target is not None
     began = state.at if onset is None or onset.at is None else onset.at
@@ -190,7 +190,7 @@ def _event(kind: Kind, state: State, found: Interval, onset: Onset | None) -> Ev
         effective_n=found.effective_size,
         scores=found.scores,
         onset_at=began if state.dropped_at is None else state.dropped_at,
-        recovered_at=began if kind is Kind.CLEARED else None,
+        recovered_at=began if kind is EventKind.CLEARED else None,
     )
 
 

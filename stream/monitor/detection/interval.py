@@ -23,7 +23,7 @@ _HALVINGS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class WeightedTally:
     """Sums over scores x with weights w."""
 
     count: int = 0
@@ -38,9 +38,9 @@ class Tally:
     power: float = 0.0
     """Σ w²·x²."""
 
-    def plus(self, score: float, weight: float = 1.0) -> "Tally":
+    def plus(self, score: float, weight: float = 1.0) -> "WeightedTally":
         square = weight * weight
-        return Tally(
+        return WeightedTally(
             count=self.count + 1,
             weight=self.weight + weight,
             total=self.total + weight * score,
@@ -59,9 +59,9 @@ class Tally:
         return self.weight * self.weight / self.squares if self.squares else 0.0
 
     @property
-    def mirrored(self) -> "Tally":
+    def mirrored(self) -> "WeightedTally":
         """Of 1 − x instead of x."""
-        return Tally(
+        return WeightedTally(
             count=self.count,
             weight=self.weight,
             total=self.weight - self.total,
@@ -93,7 +93,7 @@ class Interval(NamedTuple):
     scores: int
 
 
-def interval(tally: Tally, miss: float) -> Interval:
+def interval(tally: WeightedTally, miss: float) -> Interval:
     """Wrong at any time with a probability of at most `miss`."""
     low, high = lower_bound(tally, miss / 2.0), upper_bound(tally, miss / 2.0)
     mean = tally.mean
@@ -102,11 +102,11 @@ def interval(tally: Tally, miss: float) -> Interval:
     return Interval(mean=mean, low=low, high=high, effective_size=tally.effective_size, scores=tally.count)
 
 
-def lower_bound(tally: Tally, miss: float) -> float:
+def lower_bound(tally: WeightedTally, miss: float) -> float:
     return 1.0 - upper_bound(tally.mirrored, miss)
 
 
-def upper_bound(tally: Tally, miss: float) -> float:
+def upper_bound(tally: WeightedTally, miss: float) -> float:
     """The highest mean against which the scores do not speak enough."""
     enough = -log(miss) if miss > 0.0 else float("inf")
     # From the top, so that a candidate above one that is refuted is refuted too.
@@ -121,7 +121,7 @@ def upper_bound(tally: Tally, miss: float) -> float:
     return 0.0
 
 
-def _between(tally: Tally, possible: float, refuted: float, enough: float) -> float:
+def _between(tally: WeightedTally, possible: float, refuted: float, enough: float) -> float:
     for _halving in range(_HALVINGS):
         middle = (possible + refuted) / 2.0
         if _log_capital(tally, middle) < enough:
@@ -131,7 +131,7 @@ def _between(tally: Tally, possible: float, refuted: float, enough: float) -> fl
     return refuted
 
 
-def _log_capital(tally: Tally, candidate: float) -> float:
+def _log_capital(tally: WeightedTally, candidate: float) -> float:
     reach = 1.0 - candidate
     excess = candidate * tally.weight - tally.total
     spread = max(0.0, candidate * candidate * tally.squares - 2.0 * candidate * tally.cross + tally.power)

@@ -12,7 +12,7 @@ is wrong is then at most `miss` for each `miss_seconds`. Half of the time that i
 
 from dataclasses import dataclass, field
 
-from stream.monitor.detection.interval import Interval, Tally, interval
+from stream.monitor.detection.interval import Interval, WeightedTally, interval
 
 # The bets that are followed, and for each bet the place of the one that is asked when it leads.
 FOLLOWED = (0, 1, 3)
@@ -30,7 +30,7 @@ class Onset:
     at: float | None = None
     """The time of the first score since."""
     share: float = 0.0
-    tally: Tally = field(default_factory=Tally)
+    tally: WeightedTally = field(default_factory=WeightedTally)
 
     @property
     def has_begun(self) -> bool:
@@ -42,7 +42,7 @@ class Onset:
         if capital <= 1.0:
             return NOTHING
         if not self.has_begun:
-            return Onset(capital=capital, at=at, share=share, tally=Tally().plus(score, weight))
+            return Onset(capital=capital, at=at, share=share, tally=WeightedTally().plus(score, weight))
         return Onset(capital=capital, at=self.at, share=self.share, tally=self.tally.plus(score, weight))
 
     def estimated(self, miss: float) -> Interval:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from stream.monitor.detection.evidence import NONE, Evidence
-from stream.monitor.detection.interval import Tally
+from stream.monitor.detection.interval import WeightedTally
 from stream.monitor.detection.onset import FOLLOWED, Onset, Onsets
 
 VERSION = 1
@@ -16,7 +16,7 @@ class StateError(ValueError):
     """A stored state that cannot be read; it was written by another version, or is none."""
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """Whether an alert begins, goes on or ends."""
 
     RAISED = "raised"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 class Event:
     """What there is to announce."""
 
-    kind: Kind
+    kind: EventKind
     at: float
     target: float
     evidence: float
@@ -47,18 +47,18 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class ScoreWindow:
     """Some of the latest scores, and the smallest inclusion probability among them."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: WeightedTally = field(default_factory=WeightedTally)
     least: float = 1.0
 
-    def plus(self, score: float, weight: float, probability: float) -> "Window":
-        return Window(tally=self.tally.plus(score, weight), least=min(self.least, probability))
+    def plus(self, score: float, weight: float, probability: float) -> "ScoreWindow":
+        return ScoreWindow(tally=self.tally.plus(score, weight), least=min(self.least, probability))
 
     @property
-    def emptied(self) -> "Window":
-        return Window(least=self.least)
+    def emptied(self) -> "ScoreWindow":
+        return ScoreWindow(least=self.least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class State:
     """The onset of the drop for which there is an alarm."""
     since: int = 0
     """Scores since the alarm was raised or cleared."""
-    older: Window = field(default_factory=Window)
+    older: ScoreWindow = field(default_factory=ScoreWindow)
     """The latest scores, those of `newer` among them."""
-    newer: Window = field(default_factory=Window)
+    newer: ScoreWindow = field(default_factory=ScoreWindow)
 
     @property
     def is_raised(self) -> bool:
@@ -118,12 +118,14 @@ class State:
         if len(evidence) != len(NONE):
             raise ValueError(f"it is about {len(evidence)} bets, not {len(NONE)}")
         bets = tuple(
-            Onset(capital=capital, at=began, share=share, tally=Tally.from_list(tally))
+            Onset(capital=capital, at=began, share=share, tally=WeightedTally.from_list(tally))
             for capital, began, share, tally in stored["onsets"]
         )
         if len(bets) != len(FOLLOWED):
             raise ValueError(f"it has {len(bets)} onsets, not {len(FOLLOWED)}")
-        older, newer = (Window(least=least, tally=Tally.from_list(sums)) for least, sums in stored["windows"])
+        older, newer = (
+            ScoreWindow(least=least, tally=WeightedTally.from_list(sums)) for least, sums in stored["windows"]
+        )
         raised_at, dropped_at = stored["raised"]
         return cls(
             target=stored["target"],

@@ -14,14 +14,14 @@ from math import log
 from typing import NamedTuple, Self
 
 from stream.monitor.detection.evidence import NONE, Evidence, advance, stakes, started, total
-from stream.monitor.detection.interval import Interval, Tally, interval
+from stream.monitor.detection.interval import Interval, WeightedTally, interval
 from stream.monitor.detection.state import VERSION, StateError
 
 # More evidence than this is not needed, and infinity is not a number.
 _MOST = 1e200
 
 
-class Side(StrEnum):
+class VersionSide(StrEnum):
     A = "a"
     B = "b"
 
@@ -67,7 +67,7 @@ class VersionState:
     b: Unpaired = field(default_factory=Unpaired)
     least: float = 1.0
     """The smallest inclusion probability so far."""
-    pairs: Tally = field(default_factory=Tally)
+    pairs: WeightedTally = field(default_factory=WeightedTally)
     """Of the pairs' differences, A less B, moved from [-1, 1] into [0, 1]."""
     is_worse: bool = False
 
@@ -94,14 +94,14 @@ class VersionState:
                 a=Unpaired(*stored["a"]),
                 b=Unpaired(*stored["b"]),
                 least=float(stored["least"]),
-                pairs=Tally.from_list(stored["pairs"]),
+                pairs=WeightedTally.from_list(stored["pairs"]),
                 is_worse=bool(stored["worse"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise StateError(f"not the state of a comparison: {error}") from error
 
 
-class Difference(NamedTuple):
+class VersionDifference(NamedTuple):
     """What is known of the mean of A less the mean of B."""
 
     is_worse: bool
@@ -118,7 +118,7 @@ class VersionOutcome(NamedTuple):
 
 
 def observe_version(
-    state: VersionState, settings: VersionSettings, side: Side, score: float, probability: float = 1.0
+    state: VersionState, settings: VersionSettings, side: VersionSide, score: float, probability: float = 1.0
 ) -> VersionOutcome:
     """Takes the next score of either version."""
     if not 0.0 <= score <= 1.0:
@@ -128,7 +128,7 @@ def observe_version(
     scale = max(settings.floor, min(settings.lowest_probability, state.least))
     weight = min(1.0, scale / probability)
     state = replace(state, least=min(state.least, probability))
-    if side is Side.A:
+    if side is VersionSide.A:
         state = replace(state, a=_joined(state.a, score, weight))
     else:
         state = replace(state, b=_joined(state.b, score, weight))
@@ -139,9 +139,9 @@ def observe_version(
     return VersionOutcome(replace(state, is_worse=state.is_worse or is_news), is_news)
 
 
-def compare_versions(state: VersionState, settings: VersionSettings) -> Difference:
+def compare_versions(state: VersionState, settings: VersionSettings) -> VersionDifference:
     moved = interval(state.pairs, settings.miss)
-    return Difference(
+    return VersionDifference(
         is_worse=state.is_worse,
         evidence=log(max(1e-12, total(state.evidence))),
         difference=moved._replace(

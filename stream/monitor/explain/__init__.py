@@ -15,32 +15,32 @@ All of it is pure: evaluations in, texts out.
 """
 
 from stream.monitor.explain.canary_changes import CanaryTally, Turned
-from stream.monitor.explain.contributions import Change, Slice, mean_change, slice_of
-from stream.monitor.explain.criterion_parts import RULES, Part, PartSums
-from stream.monitor.explain.explanation import Arrival, Attribute, Driver, Explanation, Move, explain
+from stream.monitor.explain.contributions import MeanChange, Slice, mean_change, slice_of
+from stream.monitor.explain.criterion_parts import RULES, CriterionPart, PartSums
+from stream.monitor.explain.explanation import Attribute, Driver, Explanation, Move, NewSlice, explain
 from stream.monitor.explain.slices import OTHERS, Slices
-from stream.monitor.explain.sums import Pair, Period, Sums
-from stream.monitor.explain.tally import Split, Tally, by_model, by_time
+from stream.monitor.explain.sums import Pair, Period, ScoreSums
+from stream.monitor.explain.tally import ChangeTally, Split, by_model, by_time
 
 __all__ = [
     "OTHERS",
     "RULES",
-    "Arrival",
     "Attribute",
     "CanaryTally",
-    "Change",
+    "ChangeTally",
+    "CriterionPart",
     "Driver",
     "Explanation",
+    "MeanChange",
     "Move",
+    "NewSlice",
     "Pair",
-    "Part",
     "PartSums",
     "Period",
+    "ScoreSums",
     "Slice",
     "Slices",
     "Split",
-    "Sums",
-    "Tally",
     "Turned",
     "by_model",
     "by_time",

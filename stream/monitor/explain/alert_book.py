@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.monitor.alerts.alert import Alert, Cause, Subject
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 
 SHORT_CHARS = 8
 """Of an alert's id as it is shown, where that is enough to tell it from others."""
@@ -38,7 +38,7 @@ class AlertBook:
             return
         self._newest[key or alert.key.encode()] = (alert, value)
         self._alarms[alert.alert_id] = alert
-        if alert.kind is Kind.RAISED:
+        if alert.kind is EventKind.RAISED:
             self._raised[alert.alert_id] = alert
 
     def newest(self, *, app: str | None = None, cleared: bool = False) -> list[tuple[Alert, bytes]]:
@@ -49,7 +49,7 @@ class AlertBook:
         found = [
             (alert, value)
             for alert, value in self._newest.values()
-            if app in {None, alert.series.app} and (cleared or alert.kind is not Kind.CLEARED)
+            if app in {None, alert.series.app} and (cleared or alert.kind is not EventKind.CLEARED)
         ]
         return sorted(found, key=lambda each: _rank(each[0]))
 
@@ -122,7 +122,7 @@ class AlertBook:
 
 
 def _rank(alert: Alert) -> tuple[bool, bool, float]:
-    is_cleared = alert.kind is Kind.CLEARED
+    is_cleared = alert.kind is EventKind.CLEARED
     return is_cleared, not is_cleared and alert.subject is not Subject.JUDGES, -alert.raised_at.timestamp()
 
 
@@ -133,4 +133,4 @@ def _may_be_behind(judges: Alert, alert: Alert) -> bool:
     """
     if judges.onset_at > alert.raised_at + _SOON:
         return False
-    return judges.kind is not Kind.CLEARED or judges.onset_at >= alert.onset_at - _SOON
+    return judges.kind is not EventKind.CLEARED or judges.onset_at >= alert.onset_at - _SOON

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from sinks.statistics.difference import student_quantile
-from stream.monitor.explain.sums import Pair, Sums
+from stream.monitor.explain.sums import Pair, ScoreSums
 
 CONFIDENCE = 0.95
 # A score in [0, 1] has at most this variance.
@@ -37,7 +37,7 @@ _FREEDOMS = (*range(1, 31), 40, 60, 100, 200, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MeanChange:
     """A difference, with its interval."""
 
     value: float
@@ -60,12 +60,12 @@ class Slice:
     """Of the traffic, before and since."""
     means: tuple[float | None, float | None]
     counts: tuple[int, int]
-    change: Change | None
+    change: MeanChange | None
     """Of its own mean; None where it has none in one of the periods."""
-    contribution: Change
+    contribution: MeanChange
     mix: float
     """What of the contribution is from the change of its share; the rest is from the change of its mean."""
-    excess: Change
+    excess: MeanChange
     """What it contributes beyond its share of the traffic."""
 
     @property
@@ -88,7 +88,7 @@ def _came(was: float, now: float) -> bool:
     return now >= _LEAST_ARRIVAL and now >= _TIMES_ARRIVED * was
 
 
-def mean_change(pair: Pair, *, confidence: float = CONFIDENCE, scale: float = 1.0) -> Change | None:
+def mean_change(pair: Pair, *, confidence: float = CONFIDENCE, scale: float = 1.0) -> MeanChange | None:
     """Of the mean of some scores, which lie within a range of `scale`; None if there are none on one side."""
     before, since = pair.before, pair.since
     if before.mean is None or since.mean is None:
@@ -103,7 +103,7 @@ def mean_change(pair: Pair, *, confidence: float = CONFIDENCE, scale: float = 1.
 
 def slice_of(whole: Pair, part: Pair, value: str | None, *, tests: int = 1) -> Slice:
     """A slice of a whole that has scores in both periods; its excess is one of so many that are looked at."""
-    place = _Place.of(whole, part)
+    place = _SliceShare.of(whole, part)
     excess_confidence = 1.0 - (1.0 - CONFIDENCE) / max(1, tests)
     return Slice(
         value=value,
@@ -118,7 +118,7 @@ def slice_of(whole: Pair, part: Pair, value: str | None, *, tests: int = 1) -> S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _SliceShare:
     """A slice within its whole, in the letters of this module's description."""
 
     whole: Pair
@@ -130,7 +130,7 @@ class _Place:
     """p·(m − M₀)."""
 
     @classmethod
-    def of(cls, whole: Pair, part: Pair) -> "_Place":
+    def of(cls, whole: Pair, part: Pair) -> "_SliceShare":
         means = (_mean(whole.before), _mean(whole.since))
         usual = means[0]
         sides = ((whole.before, part.before), (whole.since, part.since))
@@ -153,13 +153,13 @@ class _Place:
     def excess(self) -> float:
         return self.contribution - self.shares[1] * (self.means[1] - self.means[0])
 
-    def change(self, value: float, *, excess: bool, confidence: float) -> Change:
+    def change(self, value: float, *, excess: bool, confidence: float) -> MeanChange:
         sides = ((self.whole.before, self.part.before), (self.whole.since, self.part.since))
         noises = tuple(self._noise(at, *side, excess=excess) for at, side in enumerate(sides))
         sizes = [(own if own.count else everything).effective for everything, own in sides]
         return _change(value, noises, _two(sizes), confidence)
 
-    def _noise(self, at: int, everything: Sums, own: Sums, *, excess: bool) -> float:
+    def _noise(self, at: int, everything: ScoreSums, own: ScoreSums, *, excess: bool) -> float:
         """What the scores of one period add to the variance."""
         (a, b), (rest_a, rest_b) = self._influences(at, excess=excess)
         spread = own.spread(a, b) + everything.without(own).spread(rest_a, rest_b)
@@ -180,7 +180,7 @@ class _Place:
         return (a - sign * usual, b + sign), (a, b)
 
 
-def _change(value: float, noises: tuple[float, ...], sizes: tuple[float, float], confidence: float) -> Change:
+def _change(value: float, noises: tuple[float, ...], sizes: tuple[float, float], confidence: float) -> MeanChange:
     """By Welch: each side's part in the variance, and how many scores that is known from."""
     variance = sum(noises)
     below = sum(noise * noise / max(1.0, size - 1.0) for noise, size in zip(noises, sizes, strict=True))
@@ -189,14 +189,14 @@ def _change(value: float, noises: tuple[float, ...], sizes: tuple[float, float],
     # A hair below a whole number is rounding.
     usable = _FREEDOMS[max(0, bisect_right(_FREEDOMS, freedom * (1.0 + 1e-9)) - 1)]
     reach = student_quantile(usable, confidence) * sqrt(variance)
-    return Change(value=value, low=value - reach, high=value + reach)
+    return MeanChange(value=value, low=value - reach, high=value + reach)
 
 
 def _unbiased(spread: float, count: int) -> float:
     return spread * count / (count - 1) if count > 1 else spread
 
 
-def _mean(sums: Sums) -> float:
+def _mean(sums: ScoreSums) -> float:
     if sums.mean is None:
         raise ValueError("a period without scores cannot be explained")
     return sums.mean

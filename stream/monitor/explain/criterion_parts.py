@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from judges.composite import MultiCriteria
 from judges.values.evaluation import Evaluation
-from stream.monitor.explain.contributions import CONFIDENCE, Change, mean_change
+from stream.monitor.explain.contributions import CONFIDENCE, MeanChange, mean_change
 from stream.monitor.explain.sums import Pair, Period
 
 RULES = "(rules)"
@@ -19,14 +19,14 @@ RULES = "(rules)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CriterionPart:
     """What a criterion has to do with the change of the composite."""
 
     name: str
     weight: float
     """Its usual share of the composite."""
-    contribution: Change
-    excess: Change
+    contribution: MeanChange
+    excess: MeanChange
     """What it contributes beyond its weight."""
 
 
@@ -53,7 +53,7 @@ class PartSums:
             self._own[name].add(period, part, weight)
             self._beyond[name].add(period, part - self._usual[name] * composite, weight)
 
-    def result(self) -> tuple[Part, ...]:
+    def result(self) -> tuple[CriterionPart, ...]:
         """Most harmful first; none if there is nothing to compare, or some of it is by other criteria."""
         if self.strangers:
             return ()
@@ -64,7 +64,7 @@ class PartSums:
             contribution = mean_change(self._own[name], scale=scale)
             excess = mean_change(self._beyond[name], scale=scale, confidence=confidence)
             if contribution is not None and excess is not None and (usual or self._is_used(name)):
-                found.append(Part(name=name, weight=usual, contribution=contribution, excess=excess))
+                found.append(CriterionPart(name=name, weight=usual, contribution=contribution, excess=excess))
         return tuple(sorted(found, key=lambda part: part.contribution.value))
 
     def _is_used(self, name: str) -> bool:

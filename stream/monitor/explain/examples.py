@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from judges.values.evaluation import Evaluation
 from sinks.text import shortened
 from stream.monitor.alerts.alert import Alert, Example
-from stream.monitor.state import finding_of, reason_of
+from stream.monitor.state import notable_answer_of, reason_of
 
 _TEXT_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownExample:
     """An example with what is known of it."""
 
     example: Example
@@ -38,7 +38,7 @@ class Examples:
         if same and evaluation.interaction_id in self._wanted:
             self._found[evaluation.interaction_id] = evaluation
 
-    def result(self, instead: Sequence[tuple[float, Evaluation]] = ()) -> Iterator[Shown]:
+    def result(self, instead: Sequence[tuple[float, Evaluation]] = ()) -> Iterator[ShownExample]:
         """In the order of the alert; where it names none, others that were found."""
         if not self._examples:
             for score, found in instead:
@@ -46,12 +46,12 @@ class Examples:
                 yield self._shown(Example(interaction_id=name, score=score, at=at), found)
         for example in self._examples:
             evaluation = self._found.get(example.interaction_id)
-            yield Shown(example=example) if evaluation is None else self._shown(example, evaluation)
+            yield ShownExample(example=example) if evaluation is None else self._shown(example, evaluation)
 
-    def _shown(self, example: Example, evaluation: Evaluation) -> Shown:
-        finding = finding_of(evaluation, self._safety)
+    def _shown(self, example: Example, evaluation: Evaluation) -> ShownExample:
+        finding = notable_answer_of(evaluation, self._safety)
         asked = evaluation.dimensions.get(self._alert.series.dimension)
-        return Shown(
+        return ShownExample(
             example=example,
             model=evaluation.model,
             question=shortened(finding.question, _TEXT_CHARS),
@@ -62,7 +62,7 @@ class Examples:
         )
 
 
-def lines_of(shown: Shown) -> Iterator[str]:
+def lines_of(shown: ShownExample) -> Iterator[str]:
     """An example for people, its name first."""
     model = f", {shown.model}" if shown.model else ""
     yield f"{shortened(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shortened(model, 100)}"

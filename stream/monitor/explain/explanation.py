@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stream.monitor.explain.contributions import CONFIDENCE, Change, Slice, mean_change, slice_of
-from stream.monitor.explain.criterion_parts import RULES, Part
+from stream.monitor.explain.contributions import CONFIDENCE, MeanChange, Slice, mean_change, slice_of
+from stream.monitor.explain.criterion_parts import RULES, CriterionPart
 from stream.monitor.explain.slices import OTHERS
 from stream.monitor.explain.sums import Pair
-from stream.monitor.explain.tally import Tally
+from stream.monitor.explain.tally import ChangeTally
 
 # With fewer scores on either side nothing is said of slices.
 FEWEST = 10
@@ -26,7 +26,7 @@ class Move:
     name: str
     means: tuple[float | None, float | None]
     counts: tuple[int, int]
-    change: Change | None
+    change: MeanChange | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class NewSlice:
     """A slice that came with the fall, and is worse than what was there before."""
 
     attribute: str
@@ -69,17 +69,17 @@ class Explanation:
     whole: Move
     criteria: tuple[Move, ...] = ()
     """Most fallen first."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CriterionPart, ...] = ()
     """Of the composite, where it is about that."""
     attributes: tuple[Attribute, ...] = ()
     """That with the slice that stands out most first."""
     elsewhere: tuple[Move, ...] = ()
     """Other apps."""
     driver: Driver | None = None
-    arrival: Arrival | None = None
+    arrival: NewSlice | None = None
     grown: tuple[str, Slice] | None = None
     """A slice that did not fall, but takes from the mean because there is more or less of it."""
-    behind: tuple[Part, ...] = ()
+    behind: tuple[CriterionPart, ...] = ()
     """The criterion that fell by clearly more than its weight, and others that fell about as much."""
     too_few: bool = False
     """There are too few scores on one side to say anything of slices."""
@@ -89,7 +89,7 @@ class Explanation:
     tags_left_out: int = 0
 
 
-def explain(tally: Tally) -> Explanation:
+def explain(tally: ChangeTally) -> Explanation:
     whole = _move("", tally.whole)
     too_few = min(whole.counts) < FEWEST
     fell = not too_few and whole.change is not None and whole.change.is_fall
@@ -115,7 +115,7 @@ def explain(tally: Tally) -> Explanation:
     )
 
 
-def _attributes(tally: Tally) -> tuple[Attribute, ...]:
+def _attributes(tally: ChangeTally) -> tuple[Attribute, ...]:
     found = {name: slices.result() for name, slices in tally.attributes.items() if not slices.has_too_many}
     # What all records have in common explains nothing.
     telling = {name: values for name, values in found.items() if len(values) > 1}
@@ -166,7 +166,7 @@ def _takes_enough(part: Slice, whole: Move, least: float = _LEAST_SHARE) -> bool
     return part.contribution.is_fall and part.contribution.value <= least * whole.change.value
 
 
-def _arrival(tally: Tally, attributes: Iterable[Attribute], whole: Move) -> Arrival | None:
+def _arrival(tally: ChangeTally, attributes: Iterable[Attribute], whole: Move) -> NewSlice | None:
     """The new slice that takes most from the mean; none where what stayed fell alike."""
     found = [
         (attribute, each)
@@ -181,7 +181,7 @@ def _arrival(tally: Tally, attributes: Iterable[Attribute], whole: Move) -> Arri
     attribute, worst = found[0]
     near = _NEARLY * worst.contribution.value
     gone = [each for each in attribute.slices if each.left and each.value != OTHERS]
-    return Arrival(
+    return NewSlice(
         attribute=attribute.name,
         part=worst,
         replaced=tuple(sorted(gone, key=lambda each: -each.shares[0])),
@@ -192,7 +192,7 @@ def _arrival(tally: Tally, attributes: Iterable[Attribute], whole: Move) -> Arri
     )
 
 
-def _rest_fell(tally: Tally, attribute: Attribute) -> bool:
+def _rest_fell(tally: ChangeTally, attribute: Attribute) -> bool:
     """Whether what neither came nor went fell as well: then what is new is not what is behind it."""
     pairs = tally.attributes[attribute.name].result()
     rest = Pair()
@@ -203,7 +203,7 @@ def _rest_fell(tally: Tally, attribute: Attribute) -> bool:
     return change is not None and change.is_fall
 
 
-def _behind(parts: Iterable[Part]) -> tuple[Part, ...]:
+def _behind(parts: Iterable[CriterionPart]) -> tuple[CriterionPart, ...]:
     sure = [part for part in parts if part.name != RULES and part.contribution.is_fall and part.excess.is_fall]
     if not sure:
         return ()

@@ -12,7 +12,7 @@ class Period(IntEnum):
 
 
 @dataclass(slots=True)
-class Sums:
+class ScoreSums:
     """Of some scores, each with its weight 1/π."""
 
     count: int = 0
@@ -35,7 +35,7 @@ class Sums:
         self.squares_x += square * score
         self.squares_xx += square * score * score
 
-    def include(self, other: "Sums") -> None:
+    def include(self, other: "ScoreSums") -> None:
         self.count += other.count
         self.weight += other.weight
         self.weighted += other.weighted
@@ -56,9 +56,9 @@ class Sums:
         """Σ w²·(a + b·x)²."""
         return max(0.0, a * a * self.squares + 2.0 * a * b * self.squares_x + b * b * self.squares_xx)
 
-    def without(self, part: "Sums") -> "Sums":
+    def without(self, part: "ScoreSums") -> "ScoreSums":
         """The rest, where `part` is of these scores."""
-        return Sums(
+        return ScoreSums(
             self.count - part.count,
             self.weight - part.weight,
             self.weighted - part.weighted,
@@ -72,8 +72,8 @@ class Sums:
 class Pair:
     """The same in both periods."""
 
-    before: Sums = field(default_factory=Sums)
-    since: Sums = field(default_factory=Sums)
+    before: ScoreSums = field(default_factory=ScoreSums)
+    since: ScoreSums = field(default_factory=ScoreSums)
 
     def add(self, period: Period, score: float, weight: float) -> None:
         (self.since if period is Period.SINCE else self.before).add(score, weight)

@@ -57,7 +57,7 @@ def by_model(a: str, b: str, since: datetime, until: datetime | None = None) -> 
     return side
 
 
-class Tally:
+class ChangeTally:
     """What the evaluations say of a series on two sides.
 
     Only evaluations by one evaluator count, each once. Left out is what says nothing of present traffic: what was

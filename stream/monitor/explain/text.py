@@ -10,11 +10,11 @@ from sinks.reports.formatting import NOTHING, interval, many, number, percent
 from sinks.reports.sheet import Sheet
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 from stream.monitor.explain.canary_changes import Turned
-from stream.monitor.explain.contributions import Change, Slice
-from stream.monitor.explain.criterion_parts import RULES, Part
-from stream.monitor.explain.explanation import FEWEST, Arrival, Attribute, Driver, Explanation, Move
+from stream.monitor.explain.contributions import MeanChange, Slice
+from stream.monitor.explain.criterion_parts import RULES, CriterionPart
+from stream.monitor.explain.explanation import FEWEST, Attribute, Driver, Explanation, Move, NewSlice
 from stream.monitor.explain.tally import TAG
 
 # The logarithm of ten million: beyond it, digits say nothing.
@@ -78,7 +78,7 @@ def _signed(value: float) -> str:
     return "0.000" if float(text) == 0.0 else text.replace("-", "−")
 
 
-def _change(change: Change | None) -> str:
+def _change(change: MeanChange | None) -> str:
     if change is None:
         return NOTHING
     return f"{_signed(change.value)} ({_signed(change.low)} to {_signed(change.high)})"
@@ -88,7 +88,7 @@ def _change(change: Change | None) -> str:
 
 
 def is_open(alert: Alert) -> bool:
-    return alert.kind is not Kind.CLEARED
+    return alert.kind is not EventKind.CLEARED
 
 
 def headline(alert: Alert) -> str:
@@ -123,9 +123,9 @@ def level(alert: Alert, raised: Alert | None = None) -> str:
 
 def _steadiness(alert: Alert, raised: Alert | None) -> str:
     """What was expected of the judges when it was raised is no longer expected since then."""
-    first = alert if alert.kind is Kind.RAISED else raised
+    first = alert if alert.kind is EventKind.RAISED else raised
     kept = None if first is None else f"{percent(first.estimate)} of the canaries kept their verdict"
-    if alert.kind is Kind.RAISED:
+    if alert.kind is EventKind.RAISED:
         return f"{kept}, where {percent(alert.target)} is usual"
     if alert.cause not in {None, Cause.RECOVERED}:
         return f"{percent(alert.target)} of the canaries' verdicts are to stay" if kept is None else f"{kept}"
@@ -149,9 +149,9 @@ def chance(raised: Alert | None, alpha: float) -> str:
 
 def state(alert: Alert) -> str:
     """What became of it."""
-    if alert.kind is Kind.RAISED:
+    if alert.kind is EventKind.RAISED:
         return "open"
-    if alert.kind is Kind.UPDATED:
+    if alert.kind is EventKind.UPDATED:
         return f"open, last update {when(alert.at)}"
     reasons = {
         Cause.JUDGES_CHANGED: "withdrawn, because the judges had changed",
@@ -181,7 +181,7 @@ def guarantee(alert: Alert, alpha: float, days: float) -> str:
 def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]:
     """What was announced, when it began, and what became of it."""
     yield alert.summary or f"{headline(alert)}: {level(alert)}"
-    if alert.subject is Subject.JUDGES and alert.kind is not Kind.RAISED:
+    if alert.subject is Subject.JUDGES and alert.kind is not EventKind.RAISED:
         yield level(alert, raised)
     elif raised is not None and raised.kind is not alert.kind:
         yield f"at first: {level(raised)}"
@@ -284,7 +284,7 @@ def _where(found: Explanation, what: str) -> Iterator[str]:
         )
 
 
-def _arrival(arrival: Arrival, whole: Change) -> str:
+def _arrival(arrival: NewSlice, whole: MeanChange) -> str:
     part = arrival.part
     known = [f"{_shift(part)} of the traffic", f"mean {number(part.means[1])}"]
     gone = arrival.replaced[:_NAMED]
@@ -302,7 +302,7 @@ def _arrival(arrival: Arrival, whole: Change) -> str:
     )
 
 
-def _driver(driver: Driver, whole: Change, what: str) -> str:
+def _driver(driver: Driver, whole: MeanChange, what: str) -> str:
     part = driver.part
     before, since = (number(mean, 3) for mean in part.means)
     likewise = f" Nearly the same holds for {_labels(driver.likewise)}." if driver.likewise else ""
@@ -444,7 +444,7 @@ def _criteria(found: Explanation, sides: tuple[str, str]) -> Sheet:
     )
 
 
-def _contribution(part: Part | None) -> str:
+def _contribution(part: CriterionPart | None) -> str:
     return NOTHING if part is None else _change(part.contribution)
 
 

@@ -8,7 +8,7 @@ from sinks.metrics.promql import fraction, increase, is_none_of, quoted, series,
 from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.drop_alerts import Drops
 from stream.monitor.prometheus.recording_rules import MEMORY, RECENT, Scope, comparison_count, scopes, verdict_count
-from stream.monitor.prometheus.rule_file import Alert
+from stream.monitor.prometheus.rule_file import AlertRule
 from stream.monitor.prometheus.templates import Words, as_it_is, asked, if_one, number, percent
 from stream.monitor.prometheus.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
 
@@ -38,7 +38,7 @@ class Alerts:
 
     # Quality
 
-    def quality_drop(self) -> Iterator[Alert]:
+    def quality_drop(self) -> Iterator[AlertRule]:
         for scope in scopes(self._objectives):
             for pair in BURN_PAIRS:
                 if pair.can_fire(scope.target):
@@ -46,7 +46,7 @@ class Alerts:
                 else:
                     self._leave_out(scope, pair)
 
-    def _burning(self, scope: Scope, pair: BurnPair) -> Alert:
+    def _burning(self, scope: Scope, pair: BurnPair) -> AlertRule:
         window, days = self._scale(pair.long), self._objectives.days
         long, short, size = (
             series(f"{names.OBJECTIVE_SERIES}:{what}", scope.matcher)
@@ -79,7 +79,7 @@ class Alerts:
             "to be bad"
         )
 
-    def below_floor(self, floors: Mapping[str, float]) -> Iterator[Alert]:
+    def below_floor(self, floors: Mapping[str, float]) -> Iterator[AlertRule]:
         for dimension, floor in floors.items():
             mean, high, size = (
                 series(f"{names.SCORE_SERIES}:{what}1h", f"dimension={quoted(dimension)}")
@@ -101,7 +101,7 @@ class Alerts:
                 of_app=True,
             )
 
-    def coverage_low(self) -> Alert:
+    def coverage_low(self) -> AlertRule:
         return self._alert(
             "StreamjuryCoverageLow",
             f"{names.SCORE_SERIES}:coverage1h < {self._alerts.coverage!r}\n"
@@ -120,7 +120,7 @@ class Alerts:
 
     # Detectors
 
-    def drop_detected(self, drops: Drops) -> Iterator[Alert]:
+    def drop_detected(self, drops: Drops) -> Iterator[AlertRule]:
         for urgent in (True, False):
             yield self._alert(
                 "StreamjuryDropDetected",
@@ -131,7 +131,7 @@ class Alerts:
                 of_app=True,
             )
 
-    def judges_changed(self, drops: Drops) -> Alert:
+    def judges_changed(self, drops: Drops) -> AlertRule:
         """Also where there are no canaries: there are no such series then."""
         return self._alert(
             "StreamjuryJudgesChanged",
@@ -141,7 +141,7 @@ class Alerts:
             words=drops.about_judges(),
         )
 
-    def model_worse(self, drops: Drops) -> Alert:
+    def model_worse(self, drops: Drops) -> AlertRule:
         return self._alert(
             "StreamjuryModelWorse",
             drops.versions(),
@@ -153,7 +153,7 @@ class Alerts:
 
     # Safety
 
-    def safety_incident(self) -> Iterator[Alert]:
+    def safety_incident(self) -> Iterator[AlertRule]:
         """What counters grew by or began with; and, with a label, what they have more than before a gap in the scrapes.
 
         `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
@@ -169,7 +169,7 @@ class Alerts:
             labels={"window": MEMORY},
         )
 
-    def _unsafe(self, found: str, when: str, labels: Mapping[str, str] | None = None) -> Alert:
+    def _unsafe(self, found: str, when: str, labels: Mapping[str, str] | None = None) -> AlertRule:
         return self._alert(
             "StreamjurySafetyIncident",
             f"sum by (app) (\n  {found}\n)",
@@ -183,7 +183,7 @@ class Alerts:
             of_app=True,
         )
 
-    def safety_unknown(self) -> Alert:
+    def safety_unknown(self) -> AlertRule:
         unknown = increase(series(names.SAFETY, f"status={quoted('unknown')}"), self._scale("1h"), ("app",))
         all_of_them = increase(names.SAFETY, self._scale("1h"), ("app",))
         return self._alert(
@@ -203,7 +203,7 @@ class Alerts:
 
     # Judges
 
-    def judge_paused(self) -> Alert:
+    def judge_paused(self) -> AlertRule:
         return self._alert(
             "StreamjuryJudgePaused",
             f"sum by (judge) ({names.JUDGE_PAUSED}) > 0",
@@ -219,7 +219,7 @@ class Alerts:
             ),
         )
 
-    def judge_failing(self) -> Alert:
+    def judge_failing(self) -> AlertRule:
         return self._alert(
             "StreamjuryJudgeFailing",
             f"{names.FAILURE_RATIO} > {self._alerts.judge_failures!r}\n"
@@ -235,7 +235,7 @@ class Alerts:
             ),
         )
 
-    def panel_disagreement(self) -> Alert:
+    def panel_disagreement(self) -> AlertRule:
         return self._alert(
             "StreamjuryPanelDisagreement",
             f"1 - {names.AGREEMENT_RATIO} > {self._alerts.disagreement!r}\n"
@@ -250,7 +250,7 @@ class Alerts:
             ),
         )
 
-    def evaluator_changed(self) -> Alert:
+    def evaluator_changed(self) -> AlertRule:
         return self._alert(
             "StreamjuryEvaluatorChanged",
             f"sum by (fingerprint, version) ({names.EVALUATOR_INFO})\n"
@@ -265,7 +265,7 @@ class Alerts:
             ),
         )
 
-    def cost_budget(self) -> Iterator[Alert]:
+    def cost_budget(self) -> Iterator[AlertRule]:
         budget, share = self._alerts.cost_per_day_usd, self._alerts.cost_share
         if budget is None:
             self.notes.append("StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set")
@@ -282,7 +282,7 @@ class Alerts:
             ),
         )
 
-    def budget_used_up(self, safety_share: float) -> Alert:
+    def budget_used_up(self, safety_share: float) -> AlertRule:
         """Also where no budget is configured: there are no such series then, and a budget may come later."""
         window = self._scale("15m")
         refused = increase(names.BUDGET_REFUSED_CALLS, window)
@@ -305,7 +305,7 @@ class Alerts:
 
     # The pipeline
 
-    def evaluator_silent(self, lowest_rate: float) -> Iterator[Alert]:
+    def evaluator_silent(self, lowest_rate: float) -> Iterator[AlertRule]:
         """Where much is sampled, soon; where little or nothing is, after so much traffic that it cannot be chance."""
         soon, late = self._scale("15m"), self._scale("1h")
         chosen = f"{_records('sampler', 'sampled', soon)} >= {_LEAST_SAMPLED}"
@@ -339,7 +339,7 @@ class Alerts:
             ),
         )
 
-    def _silent(self, expr: str, *, hold: str, words: Words, labels: Mapping[str, str] | None = None) -> Alert:
+    def _silent(self, expr: str, *, hold: str, words: Words, labels: Mapping[str, str] | None = None) -> AlertRule:
         return self._alert(
             "StreamjuryEvaluatorSilent",
             expr,
@@ -350,7 +350,7 @@ class Alerts:
             labels=labels,
         )
 
-    def lag_growing(self) -> Alert:
+    def lag_growing(self) -> AlertRule:
         """Too many wait and become more; or any wait, and a process that should read them does not."""
         window = self._scale("15m")
         read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
@@ -373,7 +373,7 @@ class Alerts:
             ),
         )
 
-    def dead_letters_growing(self) -> Alert:
+    def dead_letters_growing(self) -> AlertRule:
         window = self._scale("30m")
         dead, read = (
             increase(series(names.RECORDS, f"outcome={quoted(outcome)}"), window, ("stage",))
@@ -392,7 +392,7 @@ class Alerts:
             ),
         )
 
-    def target_down(self) -> Alert:
+    def target_down(self) -> AlertRule:
         """A process that does not answer, a stage of which none is scraped any more, or nothing of ours at all.
 
         The last two are for targets that service discovery took away; single processes come and go with deployments.
@@ -435,11 +435,11 @@ class Alerts:
         hold: str | None = None,
         labels: Mapping[str, str] | None = None,
         of_app: bool = False,
-    ) -> Alert:
+    ) -> AlertRule:
         grafana = self._alerts.grafana_url
         runbooks = self._alerts.runbook_url or f"{grafana}/public/runbooks"
         app = "?var-app={{ $labels.app | urlquery }}" if of_app else ""
-        return Alert(
+        return AlertRule(
             name=name,
             expr=expr,
             hold=self._scale(hold) if hold else None,

@@ -26,7 +26,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
+class AlertRule:
     """A condition that somebody is told of."""
 
     name: str
@@ -49,12 +49,12 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class RuleGroup:
     """Rules that are evaluated one after the other, so that each sees what those before it have recorded."""
 
     name: str
     interval: str
-    rules: Sequence[Recording | Alert]
+    rules: Sequence[Recording | AlertRule]
 
     def as_yaml(self) -> dict[str, Any]:
         return {"name": self.name, "interval": self.interval, "rules": [rule.as_yaml() for rule in self.rules]}
@@ -64,12 +64,12 @@ class Group:
 class RuleFile:
     """All rules, and what a person should know of those that were left out."""
 
-    groups: Sequence[Group]
+    groups: Sequence[RuleGroup]
     notes: Sequence[str] = ()
 
     @property
-    def alerts(self) -> list[Alert]:
-        return [rule for group in self.groups for rule in group.rules if isinstance(rule, Alert)]
+    def alerts(self) -> list[AlertRule]:
+        return [rule for group in self.groups for rule in group.rules if isinstance(rule, AlertRule)]
 
     @property
     def recordings(self) -> list[Recording]:
@@ -77,11 +77,11 @@ class RuleFile:
 
     def text(self) -> str:
         groups = {"groups": [group.as_yaml() for group in self.groups]}
-        body = yaml.dump(groups, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+        body = yaml.dump(groups, Dumper=_RuleDumper, sort_keys=False, allow_unicode=True, width=10_000)
         return f"{HEADER}{body}"
 
 
-class _Dumper(yaml.SafeDumper):
+class _RuleDumper(yaml.SafeDumper):
     """Writes expressions of several lines as they are read, and lists inside what they belong to."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -94,7 +94,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+_RuleDumper.add_representer(str, _represent_text)
 
 
 def _filled(rule: Mapping[str, Any]) -> dict[str, Any]:

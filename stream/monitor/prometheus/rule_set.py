@@ -17,7 +17,7 @@ from stream.monitor.prometheus.recording_rules import (
     score_rules,
     spending_rules,
 )
-from stream.monitor.prometheus.rule_file import Alert, Group, Recording, RuleFile
+from stream.monitor.prometheus.rule_file import AlertRule, Recording, RuleFile, RuleGroup
 from stream.monitor.prometheus.windows import ALL_WINDOWS, TimeScale
 
 # Long windows change slowly and are costly to read.
@@ -32,8 +32,8 @@ def generate(config: Config, criteria: Collection[str]) -> RuleFile:
     floors, notes = _floors(config.objectives.floors, {*criteria, COMPOSITE})
     notes += _about_windows(scale)
 
-    def group(name: str, *rules: Recording | Alert, interval: str = _INTERVAL) -> Group:
-        return Group(name=f"streamjury_{name}", interval=scale.interval(interval), rules=rules)
+    def group(name: str, *rules: Recording | AlertRule, interval: str = _INTERVAL) -> RuleGroup:
+        return RuleGroup(name=f"streamjury_{name}", interval=scale.interval(interval), rules=rules)
 
     groups = (
         group(

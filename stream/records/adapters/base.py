@@ -24,10 +24,10 @@ class Adapter(ABC):
         """The fields of the interaction in a document; raises RecordError where it describes none."""
 
     @abstractmethod
-    def path(self, field: str) -> "Path | Lookup | None":
+    def path(self, field: str) -> "BodyPath | Lookup | None":
         """Where a field of the interaction is in every document; None if documents of this shape never have it.
 
-        Asked once, at start. Prefer a `Path`: the sampler parses no more of a record than its paths need.
+        Asked once, at start. Prefer a `BodyPath`: the sampler parses no more of a record than its paths need.
         """
 
     def explain_missing(self, field: str) -> str:
@@ -36,13 +36,13 @@ class Adapter(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class BodyPath:
     """The way to a value in a document: names, and positions in lists."""
 
     steps: tuple[str, ...]
 
     @classmethod
-    def parse(cls, dotted: str) -> "Path":
+    def parse(cls, dotted: str) -> "BodyPath":
         return cls(tuple(dotted.split(".")))
 
     def __str__(self) -> str:
@@ -52,8 +52,8 @@ class Path:
         """The value in a document; None when there is nothing, or a null."""
         return follow(document, self.steps)
 
-    def beneath(self, name: str) -> "Path":
-        return Path((*self.steps, name))
+    def beneath(self, name: str) -> "BodyPath":
+        return BodyPath((*self.steps, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from stream.errors import RecordError
-from stream.records.adapters.base import Adapter, Document, Path
+from stream.records.adapters.base import Adapter, BodyPath, Document
 
 _REQUIRED = ("id", "question", "answer")
 
@@ -12,7 +12,7 @@ class MappingAdapter(Adapter):
     """Reads each field at its path, and nothing else."""
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
-        self._paths = {field: Path.parse(dotted) for field, dotted in mapping.items()}
+        self._paths = {field: BodyPath.parse(dotted) for field, dotted in mapping.items()}
 
     def read(self, document: Document) -> Document:
         fields: Document = {}
@@ -24,7 +24,7 @@ class MappingAdapter(Adapter):
                 raise RecordError("invalid_record", f"{field}: nothing at {str(path)!r}")
         return fields
 
-    def path(self, field: str) -> Path | None:
+    def path(self, field: str) -> BodyPath | None:
         return self._paths.get(field)
 
     def explain_missing(self, field: str) -> str:

@@ -1,6 +1,6 @@
 """The adapter `streamjury`: records that already have our shape."""
 
-from stream.records.adapters.base import Adapter, Document, Path
+from stream.records.adapters.base import Adapter, BodyPath, Document
 
 
 class NativeAdapter(Adapter):
@@ -11,5 +11,5 @@ class NativeAdapter(Adapter):
     def read(self, document: Document) -> Document:
         return document
 
-    def path(self, field: str) -> Path:
-        return Path((field,))
+    def path(self, field: str) -> BodyPath:
+        return BodyPath((field,))

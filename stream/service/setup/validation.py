@@ -159,7 +159,7 @@ def _source(loc: Loc, draft: Draft) -> str:
 # Where the error is
 
 
-class _Place(NamedTuple):
+class _ErrorPlace(NamedTuple):
     loc: Loc
     """The place as the file has it, without what pydantic adds for itself."""
 
@@ -170,7 +170,7 @@ class _Place(NamedTuple):
     """The types that the value may have."""
 
 
-def _place_of(detail: ErrorDetails) -> _Place:
+def _place_of(detail: ErrorDetails) -> _ErrorPlace:
     loc: Loc = ()
     around: tuple[Any, ...] = ()
     kinds: tuple[Any, ...] = (Config,)
@@ -184,10 +184,10 @@ def _place_of(detail: ErrorDetails) -> _Place:
             loc, around, kinds = (*loc, part), kinds, below(kinds, part)
     if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
         loc, around, kinds = (*loc, DISCRIMINATOR), kinds, below(kinds, DISCRIMINATOR)
-    return _Place(loc, around, kinds)
+    return _ErrorPlace(loc, around, kinds)
 
 
-def _is_hidden(place: _Place) -> bool:
+def _is_hidden(place: _ErrorPlace) -> bool:
     is_option = place.loc[:-1] == ("kafka", "options")
     return SecretStr in place.kinds or (is_option and is_secret(str(place.loc[-1])))
 
@@ -195,7 +195,7 @@ def _is_hidden(place: _Place) -> bool:
 # What is wrong there
 
 
-def _words(detail: ErrorDetails, place: _Place, *, shown: bool) -> str:
+def _words(detail: ErrorDetails, place: _ErrorPlace, *, shown: bool) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     shown = shown and detail["loc"][-1:] != ("[key]",)  # a key is in the path already
     found = _found(context.get("tag", detail["input"]), place.kinds) if shown else ""

@@ -5,25 +5,25 @@
 - `ledger`: all accounts of one partition; pure, with no clock and no Kafka
 - `note`: a ledger as the text that is committed with the partition's offset
 - `treasury`: the ledgers of a worker's partitions, and the purses that judge calls pay from
-- `economy`: what is left out as the money runs low
+- `plan_savings`: what is left out as the money runs low
 """
 
-from stream.worker.budget.lease_ledger import Ask, Ledger, Refusal, Reservation
+from stream.worker.budget.lease_ledger import Ask, LeaseLedger, LeaseRefusal, Reservation
 from stream.worker.budget.limits import Limits, shares
-from stream.worker.budget.savings import Economy, Thinning, economy, thinned
-from stream.worker.budget.treasury import Paper, Treasury
+from stream.worker.budget.savings import SavingPlan, Thinning, plan_savings, thinned
+from stream.worker.budget.treasury import CommitPlan, Treasury
 
 __all__ = [
     "Ask",
-    "Economy",
-    "Ledger",
+    "CommitPlan",
+    "LeaseLedger",
+    "LeaseRefusal",
     "Limits",
-    "Paper",
-    "Refusal",
     "Reservation",
+    "SavingPlan",
     "Thinning",
     "Treasury",
-    "economy",
+    "plan_savings",
     "shares",
     "thinned",
 ]

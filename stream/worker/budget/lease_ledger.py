@@ -20,14 +20,14 @@ from enum import Enum
 from stream.worker.budget import offset_note
 from stream.worker.budget.account import Account
 from stream.worker.budget.limits import ALL_APPS, Caps, Limits, Span
-from stream.worker.budget.offset_note import Leases, NoteError, Window
+from stream.worker.budget.offset_note import BudgetWindow, Leases, NoteError
 
 CLOCK_SECONDS = 2.0
 # How long before it is needed a new window is leased: a few commits.
 _AHEAD_SECONDS = 2.0
 
 
-class Refusal(Enum):
+class LeaseRefusal(Enum):
     """Why nothing was reserved."""
 
     NOT_YET = "not yet"
@@ -67,7 +67,7 @@ class _Pair:
 
 
 @dataclass(slots=True)
-class Ledger:
+class LeaseLedger:
     """All accounts of one partition. Times are Unix seconds by the caller's clock, money is in nanodollars."""
 
     limits: Limits
@@ -75,11 +75,11 @@ class Ledger:
     excess: int = 0
     """What calls cost beyond what was reserved for them."""
     closed: bool = False
-    _windows: dict[Window, dict[str, _Pair]] = field(default_factory=dict)
+    _windows: dict[BudgetWindow, dict[str, _Pair]] = field(default_factory=dict)
     _waiting: dict[Ask, None] = field(default_factory=dict)
 
     @classmethod
-    def decode(cls, text: str, limits: Limits, now: float, *, clock_seconds: float = CLOCK_SECONDS) -> "Ledger":
+    def decode(cls, text: str, limits: Limits, now: float, *, clock_seconds: float = CLOCK_SECONDS) -> "LeaseLedger":
         """The ledger that a note tells of. What was leased may be spent; so may be all, if the note is unreadable."""
         ledger = cls(limits, clock_seconds)
         try:
@@ -106,10 +106,10 @@ class Ledger:
                 for pair in self._opened(window).values():
                     pair.whole.spent, pair.main.spent = pair.whole.limit, pair.main.limit
 
-    def reserve(self, ask: Ask, now: float) -> Reservation | Refusal:
+    def reserve(self, ask: Ask, now: float) -> Reservation | LeaseRefusal:
         """Keeps the amount in all accounts it belongs to, or in none."""
         if self.closed:
-            return Refusal.NOT_YET
+            return LeaseRefusal.NOT_YET
         accounts: list[Account] = []
         refusal = None
         for span in self.limits:
@@ -118,9 +118,9 @@ class Ledger:
                 for account in self._accounts(window, ask):
                     accounts.append(account)
                     if account.is_over(ask.amount) and window == windows[-1]:
-                        return Refusal.OVER
+                        return LeaseRefusal.OVER
                     if not account.fits(ask.amount):
-                        refusal = Refusal.NOT_YET
+                        refusal = LeaseRefusal.NOT_YET
         if refusal is not None:
             return refusal
         for account in accounts:
@@ -184,23 +184,23 @@ class Ledger:
             for scope, pair in self._opened(self._current(span, now)[-1]).items():
                 yield span, scope, pair.whole
 
-    def _current(self, span: Span, now: float) -> tuple[Window, ...]:
+    def _current(self, span: Span, now: float) -> tuple[BudgetWindow, ...]:
         """The windows that the true time can be in, and that are not closed yet: one, or two around the edge."""
         first = int((now - self.clock_seconds) // span.value)
         last = int((now + self.clock_seconds) // span.value)
         # A window that somebody with a clock ahead of ours has closed is over: its money was counted, and forgotten.
         floor = min((window.number for window in self._windows if window.span is span), default=first)
         first, last = max(first, floor), max(last, floor)
-        return (Window(span, first),) if first == last else (Window(span, first), Window(span, last))
+        return (BudgetWindow(span, first),) if first == last else (BudgetWindow(span, first), BudgetWindow(span, last))
 
-    def _opened(self, window: Window) -> dict[str, _Pair]:
+    def _opened(self, window: BudgetWindow) -> dict[str, _Pair]:
         if window not in self._windows:
             self._windows[window] = {
                 scope: _recovered(caps, Caps(0, 0)) for scope, caps in self.limits[window.span].items()
             }
         return self._windows[window]
 
-    def _accounts(self, window: Window, ask: Ask) -> Iterator[Account]:
+    def _accounts(self, window: BudgetWindow, ask: Ask) -> Iterator[Account]:
         scopes = self._opened(window)
         for scope in (ALL_APPS, ask.app) if ask.app else (ALL_APPS,):  # without a name, it has no budget of its own
             if scope in scopes:
@@ -223,7 +223,7 @@ class Ledger:
             current = self._current(span, now)
             coming = self._current(span, now + _AHEAD_SECONDS)
             for window in dict.fromkeys((*current, *coming)):
-                before = self._windows.get(Window(span, window.number - 1), {})
+                before = self._windows.get(BudgetWindow(span, window.number - 1), {})
                 for scope, pair in self._opened(window).items():
                     if window not in current and scope in before:
                         _go_on(before[scope], pair)

@@ -31,14 +31,14 @@ class NoteError(ValueError):
     """A text that is no note of ours, or one of a later version."""
 
 
-class Window(NamedTuple):
+class BudgetWindow(NamedTuple):
     """An hour or a day, by its number since 1970."""
 
     span: Span
     number: int
 
 
-Leases = Mapping[Window, Mapping[str, Caps]]
+Leases = Mapping[BudgetWindow, Mapping[str, Caps]]
 """By window and short name; the short name of all apps together is empty."""
 
 
@@ -71,7 +71,9 @@ def read(text: str) -> Leases:
 
 def longest(limits: Limits) -> int:
     """The bytes of the longest note that these limits can come to: two windows of a span are open around its edge."""
-    return len(write({Window(span, 64**4 - 1 + edge): _named(limits[span]) for span in limits for edge in (0, -1)}))
+    return len(
+        write({BudgetWindow(span, 64**4 - 1 + edge): _named(limits[span]) for span in limits for edge in (0, -1)})
+    )
 
 
 def _named(scopes: Mapping[str, Caps]) -> Mapping[str, Caps]:
@@ -84,12 +86,12 @@ def _lease(name: str, caps: Caps) -> str:
     return f"{name}={amounts}" if name else amounts
 
 
-def _window(text: str) -> tuple[Window, Mapping[str, Caps]]:
+def _window(text: str) -> tuple[BudgetWindow, Mapping[str, Caps]]:
     found = _WINDOW.fullmatch(text)
     if found is None:
         raise NoteError("a note with a window that cannot be read")
     leases = [_LEASE.fullmatch(part) for part in found[3].split(",")[1:]]
-    return Window(_SPANS[found[1]], _value(found[2])), dict(_amounts(leases))
+    return BudgetWindow(_SPANS[found[1]], _value(found[2])), dict(_amounts(leases))
 
 
 def _amounts(found: Iterable[re.Match[str] | None]) -> Iterable[tuple[str, Caps]]:

@@ -1,11 +1,11 @@
-"""Economy: what is left out as the money of a window runs low, in a configured order; the safety lane is exempt."""
+"""Savings: what is left out as the money of a window runs low, in a configured order; the safety lane is exempt."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from judges.runtime.conditions import NO_THRIFT, Thrift
+from judges.runtime.conditions import NO_SAVINGS, Savings
 from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from stream.config.sections.budgets import BudgetsConfig
 from stream.records.decision import Cohort
@@ -14,7 +14,7 @@ from stream.records.decision import Cohort
 MIN_KEEP = 1 / 16
 
 
-class Step(StrEnum):
+class SavingStep(StrEnum):
     """What can be left out."""
 
     SAMPLES = "samples"
@@ -31,36 +31,38 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class SavingMeasure:
     """A step, and the share of the budget below which it is taken."""
 
-    step: Step
+    step: SavingStep
     below: float
 
 
-def measures_of(config: BudgetsConfig) -> tuple[Measure, ...]:
+def measures_of(config: BudgetsConfig) -> tuple[SavingMeasure, ...]:
     """The configured measures, in their order."""
-    return tuple(Measure(step=Step(measure.step), below=measure.below) for measure in config.degrade)
+    return tuple(SavingMeasure(step=SavingStep(measure.step), below=measure.below) for measure in config.degrade)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Economy:
+class SavingPlan:
     """What to leave out for one record."""
 
-    thrift: Thrift = NO_THRIFT
+    savings: Savings = NO_SAVINGS
     keep_share: float = 1.0
     """The probability with which a record is kept; the recorded probability of inclusion is multiplied by it."""
 
 
-NONE = Economy()
+NO_PLAN = SavingPlan()
 
 
-def economy(left: float, measures: Sequence[Measure]) -> Economy:
+def plan_savings(left: float, measures: Sequence[SavingMeasure]) -> SavingPlan:
     """What the share that is left allows."""
     taken = {measure.step: measure.below for measure in measures if left < measure.below}
-    thrift = Thrift(samples=Step.SAMPLES in taken, reserves=Step.RESERVES in taken, cascade=Step.CASCADE in taken)
-    keep = _keep_share(left / taken[Step.SAMPLING]) if Step.SAMPLING in taken else 1.0
-    return Economy(thrift=thrift, keep_share=keep)
+    savings = Savings(
+        samples=SavingStep.SAMPLES in taken, reserves=SavingStep.RESERVES in taken, cascade=SavingStep.CASCADE in taken
+    )
+    keep = _keep_share(left / taken[SavingStep.SAMPLING]) if SavingStep.SAMPLING in taken else 1.0
+    return SavingPlan(savings=savings, keep_share=keep)
 
 
 def _keep_share(part: float) -> float:

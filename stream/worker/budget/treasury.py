@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judges.models.spending import Hold, dollars
-from sinks.metrics.budgets import Standing
+from sinks.metrics.budgets import BudgetStanding
 from stream.kafka.offsets import Partition
-from stream.worker.budget.lease_ledger import CLOCK_SECONDS, Ask, Ledger, Refusal, Reservation
+from stream.worker.budget.lease_ledger import CLOCK_SECONDS, Ask, LeaseLedger, LeaseRefusal, Reservation
 from stream.worker.budget.limits import Budgets, Span, shares
 from stream.worker.budget.offset_note import NoteError, read
-from stream.worker.budget.savings import NONE, Economy, Measure, economy
+from stream.worker.budget.savings import NO_PLAN, SavingMeasure, SavingPlan, plan_savings
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _PER_SETTLEMENT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paper:
+class CommitPlan:
     """What to commit: how far each partition was read, and for those that pay for judging, the note that goes with it.
 
     An offset of such a partition must never be committed without its note: that would erase what was spent.
@@ -36,14 +36,14 @@ class Paper:
 
     offsets: Mapping[Partition, int]
     notes: Mapping[Partition, str]
-    opened: Mapping[Partition, "_Open"] = field(default_factory=dict, repr=False)
+    opened: Mapping[Partition, "_OpenPartition"] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _OpenPartition:
     """A partition's ledger for as long as one worker has the partition."""
 
-    ledger: Ledger
+    ledger: LeaseLedger
     offset: int | None
     """The last one committed; None before the first."""
 
@@ -67,7 +67,7 @@ class Treasury:
         self._clock = clock
         self._clock_seconds = clock_seconds
         self._lock = threading.Lock()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenPartition] = {}
         self._unread: set[int] = set()
         # In the order in which they came; the values are of no use.
         self._waiters: dict[int, dict[asyncio.Future[None], None]] = {}
@@ -106,9 +106,9 @@ class Treasury:
             read(note)
         except NoteError as error:
             log.warning("%s: %s; what is left of this hour's and day's budget is not spent", partition, error)
-        ledger = Ledger.decode(note, limits, now, clock_seconds=self._clock_seconds)
+        ledger = LeaseLedger.decode(note, limits, now, clock_seconds=self._clock_seconds)
         with self._lock:
-            self._open[partition.number] = _Open(ledger, offset)
+            self._open[partition.number] = _OpenPartition(ledger, offset)
         self._unread.discard(partition.number)
         self._wake((partition.number,))
 
@@ -129,7 +129,7 @@ class Treasury:
                     self._open.pop(partition.number, None)
                     self._unread.discard(partition.number)
 
-    def _of(self, partitions: Collection[Partition]) -> list[_Open]:
+    def _of(self, partitions: Collection[Partition]) -> list[_OpenPartition]:
         numbers = {partition.number for partition in partitions if partition.topic == self._topic}
         return [opened for number, opened in self._open.items() if number in numbers]
 
@@ -142,14 +142,14 @@ class Treasury:
         with self._lock:
             return any(opened.ledger.needs_lease(now) for opened in self._open.values())
 
-    def prepare(self, offsets: Mapping[Partition, int], oldest: Callable[[Partition], int | None]) -> Paper:
+    def prepare(self, offsets: Mapping[Partition, int], oldest: Callable[[Partition], int | None]) -> CommitPlan:
         """What to commit beside these offsets: notes with them, and leases of partitions that have no results yet.
 
         `oldest` gives the offset of a partition's first record that was started and not committed, if there is one.
         To be called at every turn of committing, also when there is nothing to commit.
         """
         if not self.active:
-            return Paper(offsets=offsets, notes={})
+            return CommitPlan(offsets=offsets, notes={})
         wanted, notes, opened = dict(offsets), {}, {}
         now = self._clock()
         with self._lock:
@@ -166,9 +166,9 @@ class Treasury:
         for partition in wanted:
             if partition.topic == self._topic and partition not in notes:
                 raise RuntimeError(f"{partition}: an offset without a note would erase what was spent")
-        return Paper(offsets=wanted, notes=notes, opened=opened)
+        return CommitPlan(offsets=wanted, notes=notes, opened=opened)
 
-    def committed(self, paper: Paper) -> None:
+    def committed(self, paper: CommitPlan) -> None:
         """The transaction with the paper went through for certain."""
         with self._lock:
             for partition, opened in paper.opened.items():
@@ -188,13 +188,15 @@ class Treasury:
             return None
         return PartitionPurse(self, partition.number, app=app, safety=lane == self._safety_lane)
 
-    def economy(self, partition: Partition, app: str | None, lane: str, measures: Sequence[Measure]) -> Economy:
+    def plan_savings(
+        self, partition: Partition, app: str | None, lane: str, measures: Sequence[SavingMeasure]
+    ) -> SavingPlan:
         """What to leave out for a record; nothing on the safety lane."""
         if not self.active or lane == self._safety_lane:
-            return NONE
-        return economy(self.left(partition, app), measures)
+            return NO_PLAN
+        return plan_savings(self.left(partition, app), measures)
 
-    def standing(self) -> list[Standing]:
+    def standing(self) -> list[BudgetStanding]:
         """How the budgets stand, as far as our partitions have them."""
         sums: dict[tuple[Span, str], tuple[int, int]] = {}
         now = self._clock()
@@ -204,7 +206,7 @@ class Treasury:
                     spent, limit = sums.get((span, scope), (0, 0))
                     sums[span, scope] = spent + account.used, limit + account.limit
         return [
-            Standing(window=span.name.lower(), app=scope, spent_usd=dollars(spent), limit_usd=dollars(limit))
+            BudgetStanding(window=span.name.lower(), app=scope, spent_usd=dollars(spent), limit_usd=dollars(limit))
             for (span, scope), (spent, limit) in sums.items()
         ]
 
@@ -214,20 +216,20 @@ class Treasury:
             opened = self._open.get(partition.number)
             return opened.ledger.left(self._clock(), app) if opened is not None else 1.0
 
-    def reserve(self, number: int, ask: Ask, waiter: "asyncio.Future[None]") -> "_PartitionHold | Refusal":
+    def reserve(self, number: int, ask: Ask, waiter: "asyncio.Future[None]") -> "_PartitionHold | LeaseRefusal":
         """Tries once; when it is worth trying again, the waiter is told."""
         with self._lock:
             opened = self._open.get(number)
-            found = Refusal.NOT_YET if opened is None else opened.ledger.reserve(ask, self._clock())
+            found = LeaseRefusal.NOT_YET if opened is None else opened.ledger.reserve(ask, self._clock())
             if opened is not None and isinstance(found, Reservation):
                 return _PartitionHold(self, number, opened.ledger, found)
-            if found is Refusal.OVER:
+            if found is LeaseRefusal.OVER:
                 self.refused += 1
-                return Refusal.OVER
+                return LeaseRefusal.OVER
             if opened is not None:
                 opened.ledger.wait_for(ask)
             self._waiters.setdefault(number, {})[waiter] = None
-            return Refusal.NOT_YET
+            return LeaseRefusal.NOT_YET
 
     def withdraw(self, number: int, ask: Ask, waiter: "asyncio.Future[None] | None") -> None:
         with self._lock:
@@ -236,7 +238,7 @@ class Treasury:
             if waiter is not None:
                 self._waiters.get(number, {}).pop(waiter, None)
 
-    def settle(self, number: int, ledger: Ledger, reservation: Reservation, nano: int | None) -> None:
+    def settle(self, number: int, ledger: LeaseLedger, reservation: Reservation, nano: int | None) -> None:
         with self._lock:
             ledger.settle(reservation, nano)
         self._wake((number,), _PER_SETTLEMENT)
@@ -278,8 +280,8 @@ class PartitionPurse:
             while True:
                 waiter = loop.create_future()
                 found = self._treasury.reserve(self._number, ask, waiter)
-                if found is not Refusal.NOT_YET:
-                    return None if isinstance(found, Refusal) else found
+                if found is not LeaseRefusal.NOT_YET:
+                    return None if isinstance(found, LeaseRefusal) else found
                 await waiter
         finally:
             self._treasury.withdraw(self._number, ask, waiter)
@@ -289,7 +291,7 @@ class PartitionPurse:
 class _PartitionHold:
     treasury: Treasury
     number: int
-    ledger: Ledger
+    ledger: LeaseLedger
     reservation: Reservation
 
     def settle(self, nano: int | None) -> None:

@@ -17,10 +17,10 @@ from stream.cli.support import cluster
 from stream.config.names import CANARY
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 from tests.integration.pipeline import produce_all
 from tests.parts.documents.pages import ROOT, blocks
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 from tests.stream.monitor.explain.invented import ONSET, RAISED, alert, dimension, evaluation, traffic
 
 LATER = RAISED + timedelta(hours=2)
@@ -95,7 +95,7 @@ def short(found: Alert) -> str:
 
 def cleared(found: Alert, cause: Cause = Cause.RECOVERED) -> Alert:
     recovered = LATER - timedelta(minutes=30) if cause is Cause.RECOVERED else None
-    changes = {"kind": Kind.CLEARED, "at": LATER, "cause": cause, "recovered_at": recovered, "examples": ()}
+    changes = {"kind": EventKind.CLEARED, "at": LATER, "cause": cause, "recovered_at": recovered, "examples": ()}
     return found.model_copy(update={**changes, "summary": ""})
 
 
@@ -131,7 +131,7 @@ class TestList:
 
     def test_alarms_about_the_judges_come_first(self, place: Place) -> None:
         judges = alert(series=CANARIES, subject=Subject.JUDGES, estimate=0.4, target=0.985)
-        updated = alert(series=CANARIES, subject=Subject.JUDGES, estimate=1.0, kind=Kind.UPDATED, at=LATER)
+        updated = alert(series=CANARIES, subject=Subject.JUDGES, estimate=1.0, kind=EventKind.UPDATED, at=LATER)
         place.announce(judges, updated, alert(series=BOT, raised_at=LATER, alert_id="99999999-new"))
         told = place.told("list")
         assert told.startswith(f"{short(judges)}  the judges have changed: groundedness\n")
@@ -214,7 +214,7 @@ class TestExplain:
     def test_a_drop_of_one_model_is_explained(self, place: Place) -> None:
         found = alert(series=BOT, at=RAISED)
         place.publish(traffic())
-        place.announce(found, alert(series=BOT, kind=Kind.UPDATED, at=LATER, evidence=0.1))
+        place.announce(found, alert(series=BOT, kind=EventKind.UPDATED, at=LATER, evidence=0.1))
         told = place.told("explain", short(found))
         assert told.startswith(f"Alert {short(found)}: the groundedness of support-bot is too low\n")
         assert "The groundedness of support-bot is still below its target of 0.85" in told

@@ -32,7 +32,7 @@ from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 TOPICS = (
     "interactions",

@@ -27,10 +27,10 @@ from judges.values.evaluation import (
 from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import FencedError
-from stream.jobs.replay import Replay, Wanted
+from stream.jobs.replay import Replay, ReplayRequest
 from stream.records.decision import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 MUST_EXIST = ("interactions", "sampled", "evaluations", "deadletter")
 RATE = 0.5
@@ -367,7 +367,7 @@ class TestReplay:
 
     def test_of_two_at_once_the_later_one_goes_on(self, topics: Topics) -> None:
         self.letters(topics, 700)
-        first, second = (Replay(topics.config, Wanted()) for _ in range(2))
+        first, second = (Replay(topics.config, ReplayRequest()) for _ in range(2))
         todo = first.take_over()
         moving = first.move(todo)
         assert next(moving) == 300

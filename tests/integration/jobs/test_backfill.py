@@ -36,7 +36,7 @@ from stream.cli.main import main
 from stream.config.model import Config
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import FencedError
-from stream.jobs.backfill import Backfill, Wanted
+from stream.jobs.backfill import Backfill, BackfillRequest
 from stream.jobs.backfill import backfill as work
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
@@ -61,7 +61,7 @@ from tests.parts.endpoints.judge_endpoint import (
     error_response,
     verdict_response,
 )
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 FAST = ("--rate", "2000")
@@ -476,7 +476,7 @@ EVERYTHING = {number: range(10**9) for number in range(2)}
 def backfill(topics: Topics, script: Script, **wanted: Any) -> Backfill:
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(script)]), version="test")
-    return Backfill(topics.configured(), evaluator, Wanted(**wanted))
+    return Backfill(topics.configured(), evaluator, BackfillRequest(**wanted))
 
 
 def groups_of(topics: Topics) -> set[str]:

@@ -34,7 +34,7 @@ from judges import (
     find_criterion,
     load_catalogue,
 )
-from judges.models import Completion, Message, ModelRefused
+from judges.models import ChatMessage, Completion, ModelRefused
 from judges.models.endpoint import EndpointModel
 from judges.values.evaluation import Reason, Samples
 from judges.values.interaction import Context
@@ -244,7 +244,10 @@ def test_a_panel_on_the_model_composes_or_withholds(llama_server: LlamaServer) -
 
 # The other APIs, and the other forms of the same one
 
-HELLO = [Message(role="system", content="You judge."), Message(role="user", content="Is the sky blue? Reply in JSON.")]
+HELLO = [
+    ChatMessage(role="system", content="You judge."),
+    ChatMessage(role="user", content="Is the sky blue? Reply in JSON."),
+]
 REPLY = {
     "type": "object",
     "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}},

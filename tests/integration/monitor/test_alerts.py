@@ -27,7 +27,7 @@ from tests.integration.pipeline import (
     wait_until,
 )
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 

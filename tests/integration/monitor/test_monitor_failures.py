@@ -11,7 +11,7 @@ from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
-from stream.monitor.alerts.agent import AlarmAgent
+from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.store import AlarmStore
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
@@ -45,10 +45,10 @@ def ended_with(bootstrap: str) -> BaseException | None:
 
 
 def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(_self: AlarmAgent, _event: object) -> None:
+    async def fail(_self: AlertAgent, _event: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(AlarmAgent, "observe", fail)
+    monkeypatch.setattr(AlertAgent, "observe", fail)
     error = ended_with(embedded_broker.bootstrap)
     assert isinstance(error, StageError)
     assert "a defect" in str(error)

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from stream.records.decision import Cohort
 from tests.integration.pipeline import StageProcess, read_all, wait_until
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 RECORDS, SECONDS = 200_000, 70.0
 KILLS = 20

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.chaos.plan import LONG, SHORT, Kind, Plan, schedule
 from tests.chaos.report import table
 from tests.chaos.run import run
-from tests.parts import kafka_jars
+from tests.parts import kafka
 from tests.parts.required import unavailable
 
 
@@ -36,7 +36,7 @@ def test_a_schedule_has_all_that_goes_wrong_and_kills_nobody_who_is_dead(plan: P
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_and_nothing_there_twice_whatever_is_killed(tmp_path: Path) -> None:
     """The seed of a failed run is in its report; `make chaos ARGS="--seed N"` repeats the schedule."""
-    if reason := kafka_jars.why_unavailable():
+    if reason := kafka.why_unavailable():
         unavailable(reason)
     seed = random.SystemRandom().randrange(1_000_000)
     result = run(SHORT, seed=seed, folder=tmp_path, say=print)

@@ -13,16 +13,16 @@ from stream.config.model import Config
 from stream.kafka.producers import transactional
 from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
-from tests.parts import kafka_jars
+from tests.parts import kafka
 from tests.parts.required import unavailable
 
 
 @pytest.fixture
-def own_kafka() -> Iterator[kafka_jars.KafkaBroker]:
+def own_kafka() -> Iterator[kafka.KafkaBroker]:
     """A broker that the test may stop."""
-    if reason := kafka_jars.why_unavailable():
+    if reason := kafka.why_unavailable():
         unavailable(reason)
-    with kafka_jars.KafkaBroker() as broker:
+    with kafka.KafkaBroker() as broker:
         broker.create_topics(*to_create(topic_names("rag")))
         yield broker
 
@@ -35,7 +35,7 @@ def interactions(first: int, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.xdist_group("kafka")
 def test_the_stages_go_on_after_the_broker_was_away(
-    own_kafka: kafka_jars.KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records arrive before and after; the client's own call for offsets would wait for the old broker for ever."""
     monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0)
@@ -61,7 +61,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
 
 
 def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
-    real_kafka: kafka_jars.KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    real_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every third commit is done and its answer lost, as when the broker dies in between."""
     commits = count(1)

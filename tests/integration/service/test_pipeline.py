@@ -26,7 +26,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 from tests.parts.required import unavailable
 
 QUESTION = "How long is the return period?"

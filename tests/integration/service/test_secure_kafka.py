@@ -15,7 +15,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
-from tests.parts import certificates, kafka_jars
+from tests.parts import certificates, kafka
 from tests.parts.required import unavailable
 
 pytestmark = pytest.mark.xdist_group("secure-kafka")
@@ -24,14 +24,14 @@ RECORDS = 20
 
 
 @pytest.fixture(scope="module")
-def secure_kafka() -> Iterator[kafka_jars.KafkaBroker]:
-    if reason := kafka_jars.why_unavailable() or certificates.why_unavailable():
+def secure_kafka() -> Iterator[kafka.KafkaBroker]:
+    if reason := kafka.why_unavailable() or certificates.why_unavailable():
         unavailable(reason)
-    with kafka_jars.KafkaBroker(secure=True) as broker:
+    with kafka.KafkaBroker(secure=True) as broker:
         yield broker
 
 
-def topics(broker: kafka_jars.KafkaBroker, prefix: str) -> dict[str, str]:
+def topics(broker: kafka.KafkaBroker, prefix: str) -> dict[str, str]:
     """Topics of a test's own, with records to judge in the first."""
     names = topic_names(prefix)
     broker.create_topics(*to_create(names), partitions=2)
@@ -62,7 +62,7 @@ def waiting(service: Service) -> list[int]:
     return [stage.pulse.backlog for stage in service._stages if stage.stage is not Stage.SAMPLER]
 
 
-def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka_jars.KafkaBroker) -> None:
+def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroker) -> None:
     """The monitor's client is another than that of the other stages. What ends a transaction is not waited for."""
     names = topics(secure_kafka, "all")
     options = secure_kafka.options("SCRAM-SHA-512")
@@ -79,7 +79,7 @@ def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka_jars.Kafka
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "certificate"])
 def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
-    secure_kafka: kafka_jars.KafkaBroker, how: str
+    secure_kafka: kafka.KafkaBroker, how: str
 ) -> None:
     names = topics(secure_kafka, f"monitor.{how.lower()}")
     certified = how == "certificate"
@@ -103,7 +103,7 @@ def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
     assert 0 < max(backlogs) <= many
 
 
-def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka: kafka_jars.KafkaBroker) -> None:
+def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka: kafka.KafkaBroker) -> None:
     names = topics(secure_kafka, "wrong")
     wrong = config(secure_kafka.sasl_bootstrap, secure_kafka.options("SCRAM-SHA-512", password="guessed-at"), names)
     begun = time.monotonic()
@@ -121,9 +121,9 @@ def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka:
 
 @pytest.mark.parametrize(("stage", "mistake"), [(Stage.SAMPLER, "password"), (Stage.WORKER, "authority")])
 def test_a_command_that_is_not_let_in_ends_with_the_reason(
-    secure_kafka: kafka_jars.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
+    secure_kafka: kafka.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
 ) -> None:
-    options = secure_kafka.options("PLAIN", password="guessed-at" if mistake == "password" else kafka_jars.PASSWORD)
+    options = secure_kafka.options("PLAIN", password="guessed-at" if mistake == "password" else kafka.PASSWORD)
     if mistake == "authority":
         options["ssl.ca.location"] = str(certificates.Authority(tmp_path).certificate)
     path = tmp_path / "streamjury.yaml"

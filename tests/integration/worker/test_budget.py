@@ -19,9 +19,9 @@ from stream.config.model import Config
 from stream.jobs.audit.audit import audit
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
-from tests.parts import kafka_jars
+from tests.parts import kafka
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, json_response
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 from tests.parts.required import unavailable
 
 PARTITIONS = 4
@@ -55,7 +55,7 @@ class Till:
 
 @contextmanager
 def _real() -> Iterator[str]:
-    if reason := kafka_jars.why_unavailable():
+    if reason := kafka.why_unavailable():
         unavailable(reason)
     with KafkaBroker() as broker:
         topics = ["rag.interactions", "rag.sampled", "rag.overflow", *(f"rag.retry.{number}" for number in (1, 2, 3))]

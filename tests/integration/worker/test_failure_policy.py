@@ -36,7 +36,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 

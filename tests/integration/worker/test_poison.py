@@ -22,7 +22,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
-from tests.parts.kafka_jars import KafkaBroker
+from tests.parts.kafka import KafkaBroker
 from tests.parts.required import unavailable
 
 MIB = 1024 * 1024

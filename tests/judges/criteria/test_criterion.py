@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
 from judges.criteria.problems import InconsistentError
-from judges.criteria.scale import YES_NO, Levels, Options, Range, Scale, Text
+from judges.criteria.scale import YES_NO, Levels, LocalizedText, Options, Range, Scale
 from judges.values.interaction import Case, FieldValue, Interaction, case_of
 
 RAG = load_catalogue("rag")
@@ -193,7 +193,7 @@ def test_where_two_languages_clash_the_one_asked_for_decides() -> None:
 
 
 def test_a_plain_string_is_a_wording_in_both_languages() -> None:
-    assert Text.model_validate("same") == Text(en="same", ru="same")
+    assert LocalizedText.model_validate("same") == LocalizedText(en="same", ru="same")
 
 
 # Criteria
@@ -277,7 +277,7 @@ def test_a_criterion_cannot_be_changed() -> None:
 
 def test_a_plain_question_is_answered_by_yes_which_is_good_or_no() -> None:
     asked = Criterion.of("  Is it polite? ")
-    assert asked.question == Text(en="Is it polite?", ru="Is it polite?")
+    assert asked.question == LocalizedText(en="Is it polite?", ru="Is it polite?")
     assert (asked.scale, asked.to_evaluate, asked.context) == (YES_NO, "answer", None)
     assert [(choice.label.en, asked.score(choice)) for choice in asked.scale.choices] == [("Yes", 1.0), ("No", 0.0)]
 

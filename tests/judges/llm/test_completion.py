@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Binary, Bounds, Choice, Level, Levels, Option, Options, PassFail, Range, Text
+from judges.criteria.scale import Binary, Bounds, Choice, Level, Levels, LocalizedText, Option, Options, PassFail, Range
 from judges.llm.completion import MAX_EXPLANATION_CHARS, Invalid, Parsed, Valid, parse_verdict
 from judges.llm.methods.direct import DirectJudge
 from judges.models import OpenAIModel
@@ -31,22 +31,26 @@ Expected = str | float | Why | None
 
 
 def probe(scale: Any, **more: Any) -> Criterion:
-    word = Text(en="probe", ru="проба")
+    word = LocalizedText(en="probe", ru="проба")
     return Criterion(name="probe", title=word, question=word, scale=scale, **more)
 
 
 def options(*labels: str, scores: tuple[float, ...] | None = None, **more: Any) -> Criterion:
     values = scores or (None,) * len(labels)
-    listed = tuple(Option(label=Text(en=en, ru=en), score=score) for en, score in zip(labels, values, strict=True))
+    listed = tuple(
+        Option(label=LocalizedText(en=en, ru=en), score=score) for en, score in zip(labels, values, strict=True)
+    )
     return probe(Options(options=listed), **more)
 
 
 def levels(*labels: str) -> Criterion:
-    listed = [Level(value=value, label=Text(en=en, ru=en), description=LABEL) for value, en in enumerate(labels)]
+    listed = [
+        Level(value=value, label=LocalizedText(en=en, ru=en), description=LABEL) for value, en in enumerate(labels)
+    ]
     return probe(Levels(levels=tuple(listed)))
 
 
-LABEL = Text(en="-", ru="-")
+LABEL = LocalizedText(en="-", ru="-")
 CATALOGUE = load_catalogue()
 GROUNDEDNESS = CATALOGUE["groundedness"]
 CLARITY = CATALOGUE["clarity"]
@@ -476,7 +480,7 @@ def test_a_readable_one_becomes_the_score_of_its_scale(
 
 def test_the_language_decides_between_labels_that_clash() -> None:
     """An English and a Russian label may be spelt alike and mean different levels."""
-    same, other = Text(en="so", ru="no"), Text(en="no", ru="so")
+    same, other = LocalizedText(en="so", ru="no"), LocalizedText(en="no", ru="so")
     scale = tuple(Level(value=value, label=label, description=same) for value, label in enumerate((same, other)))
     criterion = probe(Levels(levels=scale))
     assert [parse(said("no"), criterion, language).value for language in ("en", "ru")] == [1, 0]  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
-from judges.criteria.scale import Bounds, Option, Options, Range, Text
+from judges.criteria.scale import Bounds, LocalizedText, Option, Options, Range
 from judges.llm.completion import Invalid, parse_verdict
 from judges.llm.methods.direct import DirectJudge, verdict_schema
 from judges.llm.prompts import layout
@@ -21,14 +21,18 @@ from judges.values.interaction import Case, Context, FieldValue, Interaction, La
 
 CATALOGUE = load_catalogue()
 CLARITY, GROUNDEDNESS, COMPLETENESS = (CATALOGUE[name] for name in ("clarity", "groundedness", "completeness"))
-WORD = Text(en="word", ru="слово")
+WORD = LocalizedText(en="word", ru="слово")
 POLITE = Criterion.pass_fail("Is it polite?")
 YES_NO = Criterion.of("Is it so?")
 TEN = Criterion(
     name="depth",
-    title=Text(en="Depth", ru="Глубина"),
-    question=Text(en="How deep is it?", ru="Насколько глубоко?"),
-    scale=Range(range=Bounds(min=0, max=10, low=Text(en="shallow", ru="мелко"), high=Text(en="deep", ru="глубоко"))),
+    title=LocalizedText(en="Depth", ru="Глубина"),
+    question=LocalizedText(en="How deep is it?", ru="Насколько глубоко?"),
+    scale=Range(
+        range=Bounds(
+            min=0, max=10, low=LocalizedText(en="shallow", ru="мелко"), high=LocalizedText(en="deep", ru="глубоко")
+        )
+    ),
 )
 PERHAPS_TEN = TEN.model_copy(update={"not_applicable": WORD})
 SHOWN = Criterion.model_validate(
@@ -44,7 +48,12 @@ TONE = Criterion(
     name="tone",
     title=WORD,
     question=WORD,
-    scale=Options(options=(Option(label=Text(en="a", ru="а")), Option(label=Text(en="b", ru="б"), description=WORD))),
+    scale=Options(
+        options=(
+            Option(label=LocalizedText(en="a", ru="а")),
+            Option(label=LocalizedText(en="b", ru="б"), description=WORD),
+        )
+    ),
 )
 EVERY = [*CATALOGUE.values(), POLITE, YES_NO, TEN, PERHAPS_TEN, SHOWN, TONE]
 criteria = st.sampled_from(EVERY)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Bounds, Option, Options, Range, Text
+from judges.criteria.scale import Bounds, LocalizedText, Option, Options, Range
 from judges.llm.completion import Valid
-from judges.llm.vote import Outcome, VoteRule, majority
+from judges.llm.vote import VoteOutcome, VoteRule, majority
 from judges.values.combine import lower_median
 from judges.values.evaluation import Reason
 
-WORD = Text(en="word", ru="слово")
+WORD = LocalizedText(en="word", ru="слово")
 
 
 def probe(scale: Any, **more: Any) -> Criterion:
@@ -24,7 +24,9 @@ def probe(scale: Any, **more: Any) -> Criterion:
 
 def options(*labels: str, scores: Sequence[float] | None = None, **more: Any) -> Criterion:
     values: Sequence[float | None] = scores or [None] * len(labels)
-    listed = tuple(Option(label=Text(en=en, ru=en), score=score) for en, score in zip(labels, values, strict=True))
+    listed = tuple(
+        Option(label=LocalizedText(en=en, ru=en), score=score) for en, score in zip(labels, values, strict=True)
+    )
     return probe(Options(options=listed), **more)
 
 
@@ -58,9 +60,9 @@ def _answer(criterion: Criterion, said: str | float | None) -> Valid:
     return Valid(value=said)
 
 
-def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> Outcome:
+def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> VoteOutcome:
     found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
-    assert isinstance(found, Outcome), found
+    assert isinstance(found, VoteOutcome), found
     return found
 
 
@@ -70,7 +72,7 @@ def none(criterion: Criterion, *said: str | float | None, **rule: Any) -> Reason
     return found
 
 
-def outcome(found: Outcome) -> tuple[str | None, float | None, bool]:
+def outcome(found: VoteOutcome) -> tuple[str | None, float | None, bool]:
     return found.choice.label.en if found.choice else None, found.score, found.tie
 
 
@@ -109,7 +111,7 @@ class TestMajority:
         assert outcome(find(TWINS, "fine", "fine", "good")) == ("fine", 1.0, False)
 
     def test_options_without_scores_have_a_winner_and_no_score(self) -> None:
-        assert find(TONE, "casual", "mixed", "casual") == Outcome(choice=TONE.scale.find("casual", "en"))
+        assert find(TONE, "casual", "mixed", "casual") == VoteOutcome(choice=TONE.scale.find("casual", "en"))
 
     @pytest.mark.parametrize("said", [("formal", "casual"), ("formal", "casual", "mixed")])
     def test_options_without_scores_and_without_a_majority_have_no_winner(self, said: tuple[str, ...]) -> None:
@@ -202,7 +204,7 @@ class TestMinValid:
         assert none(TEN, 7, 7, 7, 7, samples=5, min_valid=5) is Reason.QUORUM
 
     def test_samples_that_say_not_applicable_are_valid(self) -> None:
-        assert find(GROUNDEDNESS, None, None, samples=3) == Outcome()
+        assert find(GROUNDEDNESS, None, None, samples=3) == VoteOutcome()
 
 
 class TestNotApplicable:

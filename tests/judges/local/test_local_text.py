@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.local.assessors import clarity
-from judges.local.language.phrases import GAP, Phrases
+from judges.local.language.phrases import GAP, PhraseIndex
 from judges.local.language.quantity import canonical
 from judges.local.language.sentence import SHORT
 from judges.local.language.stem import stem
@@ -191,21 +191,21 @@ class TestPhrases:
         ],
     )
     def test_patterns_match_words_in_order_within_their_gaps(self, pattern: str, text: str, found: bool) -> None:
-        assert Phrases([pattern]).matches(text.split()) is found
+        assert PhraseIndex([pattern]).matches(text.split()) is found
 
     def test_a_gap_has_a_bound(self) -> None:
-        phrases = Phrases(["begin ... end"])
+        phrases = PhraseIndex(["begin ... end"])
         assert phrases.matches(["begin", *["x"] * GAP, "end"])
         assert not phrases.matches(["begin", *["x"] * (GAP + 1), "end"])
 
     def test_a_match_tells_where_it_is_and_which_pattern_it_was(self) -> None:
-        (match,) = Phrases(["nothing here", "red ... fox"]).find(["the", "red", "quick", "fox"])
+        (match,) = PhraseIndex(["nothing here", "red ... fox"]).find(["the", "red", "quick", "fox"])
         assert (match.start, match.end, match.tag) == (1, 4, 1)
 
     @pytest.mark.parametrize("pattern", ["", "...", "... end", "begin ...", "a||b"])
     def test_a_pattern_that_makes_no_sense_is_refused(self, pattern: str) -> None:
         with pytest.raises(ValueError, match="pattern"):
-            Phrases([pattern])
+            PhraseIndex([pattern])
 
 
 def test_a_short_sentence_is_read_once_and_forgotten_when_told_to() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from judges.models import (
     AnthropicModel,
+    ChatMessage,
     Completion,
-    Message,
     ModelError,
     ModelProtocolError,
     ModelRefused,
@@ -47,7 +47,7 @@ from tests.parts.endpoints.judge_endpoint import (
 T = TypeVar("T")
 
 KEY = "sk-proj-4f7e1c9a2b"
-ASK = [Message(role="system", content="Judge."), Message(role="user", content="Is it so?")]
+ASK = [ChatMessage(role="system", content="Judge."), ChatMessage(role="user", content="Is it so?")]
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
 FINE = chat_response("fine")
 EXAMPLES = {

@@ -15,8 +15,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from judges.models import (
+    ChatMessage,
     Completion,
-    Message,
     ModelError,
     ModelProtocolError,
     ModelRefused,
@@ -46,7 +46,7 @@ from tests.parts.endpoints.judge_endpoint import (
 T = TypeVar("T")
 
 KEY = "sk-proj-4f7e1c9a2b"
-ASK = [Message(role="system", content="Judge."), Message(role="user", content="Is it so? Так ли это?")]
+ASK = [ChatMessage(role="system", content="Judge."), ChatMessage(role="user", content="Is it so? Так ли это?")]
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
 FINE = chat_response("fine")
 
@@ -204,7 +204,7 @@ class TestRequest:
         assert "response_format" not in endpoint.calls[0]
 
     def test_half_a_surrogate_pair_in_a_text_does_not_stop_the_request(self, endpoint: JudgeEndpoint) -> None:
-        cut = [Message(role="user", content="cut \ud83d here")]
+        cut = [ChatMessage(role="user", content="cut \ud83d here")]
         using(endpoint, lambda model: model.complete(cut, schema=None))
         assert endpoint.calls[0]["messages"][0]["content"] == "cut ? here"
 

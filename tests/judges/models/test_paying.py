@@ -10,7 +10,7 @@ import pytest
 
 from judges.criteria.catalogue import load_catalogue
 from judges.llm.methods.direct import DirectJudge
-from judges.models.base import Completion, Message
+from judges.models.base import ChatMessage, Completion
 from judges.models.endpoint import ModelOptions
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout, ModelUnavailable
 from judges.models.flow import Flow, FlowLimits
@@ -34,7 +34,7 @@ from tests.parts.endpoints.judge_endpoint import (
 PRICE = ModelPrice(prompt=2.0, completion=30.0, cached=0.5)
 # What the endpoint says it used: a hundred tokens of prompt and ten of answer.
 COST = 100 * 2_000 + 10 * 30_000
-MESSAGES = [Message(role="user", content="Is it so?")]
+MESSAGES = [ChatMessage(role="user", content="Is it so?")]
 LIMITS = FlowLimits(backoff_seconds=0.001, longest_backoff_seconds=0.002)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.models.prices import ModelPrice, Rates, known_price, known_prices, most_prompt_tokens
 
 MINI = ModelPrice(prompt=0.15, cached=0.075, completion=0.60)
@@ -72,15 +72,15 @@ class TestCosts:
 class TestBounds:
     def test_a_token_is_at_least_a_byte(self) -> None:
         texts = ("Why?", "Почему?", "🙂" * 10, "")
-        bound = most_prompt_tokens([Message(role="user", content=text) for text in texts])
+        bound = most_prompt_tokens([ChatMessage(role="user", content=text) for text in texts])
         assert bound >= sum(len(text.encode()) for text in texts)
 
     def test_a_schema_counts_because_endpoints_may_show_it_to_the_model(self) -> None:
-        messages = [Message(role="user", content="Why?")]
+        messages = [ChatMessage(role="user", content="Why?")]
         assert most_prompt_tokens(messages, {"type": "object"}) > most_prompt_tokens(messages)
 
     def test_half_characters_can_be_counted(self) -> None:
-        assert most_prompt_tokens([Message(role="user", content="\ud800")]) > 0
+        assert most_prompt_tokens([ChatMessage(role="user", content="\ud800")]) > 0
 
 
 class TestTable:

@@ -4,7 +4,7 @@ from types import MappingProxyType
 
 import pytest
 
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.models.redaction import ALL_KINDS, Redactor, is_private
 
 REDACTOR = Redactor()
@@ -195,20 +195,23 @@ def test_a_value_cannot_hide_in_a_placeholder() -> None:
 
 def test_the_reply_of_the_model_speaks_of_our_placeholders() -> None:
     """A conversation that goes on with the model's words keeps its numbers."""
-    task = [Message(role="system", content="Judge."), Message(role="user", content="Is a@x.com right, not b@x.com?")]
+    task = [
+        ChatMessage(role="system", content="Judge."),
+        ChatMessage(role="user", content="Is a@x.com right, not b@x.com?"),
+    ]
     first, counts = REDACTOR.redact_messages(task)
     assert first[1].content == "Is [EMAIL_1] right, not [EMAIL_2]?"
     assert counts == {"email": 2}
-    reply = [Message(role="assistant", content="[EMAIL_2] is"), Message(role="user", content="Reply in JSON.")]
+    reply = [ChatMessage(role="assistant", content="[EMAIL_2] is"), ChatMessage(role="user", content="Reply in JSON.")]
     second, _ = REDACTOR.redact_messages([*task, *reply])
     assert second == [*first, *reply]
 
 
 def test_messages_without_values_are_the_same_objects() -> None:
-    messages = [Message(role="user", content="nothing"), Message(role="user", content="a@x.com")]
+    messages = [ChatMessage(role="user", content="nothing"), ChatMessage(role="user", content="a@x.com")]
     redacted, _ = REDACTOR.redact_messages(messages)
     assert redacted[0] is messages[0]
-    assert redacted[1] == Message(role="user", content="[EMAIL_1]")
+    assert redacted[1] == ChatMessage(role="user", content="[EMAIL_1]")
 
 
 def test_nothing_tells_the_values_or_the_texts() -> None:

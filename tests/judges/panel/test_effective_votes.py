@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
 from judges.panel import Panel
-from judges.panel.effective_votes import EffectiveVotes, Window
+from judges.panel.effective_votes import EffectiveVotes, PairWindow
 from judges.scripted import ScriptedJudge
 
 Case = Callable[[random.Random], Sequence[float]]
@@ -20,7 +20,7 @@ Case = Callable[[random.Random], Sequence[float]]
 def votes(case: Case, *, judges: int = 3, cases: int = 4000) -> float:
     """What judges are worth who score as the function says, over many cases."""
     random_ = random.Random(1)
-    window = Window(judges, cases=cases)
+    window = PairWindow(judges, cases=cases)
     for _ in range(cases):
         window.add(case(random_))
     found = window.votes
@@ -83,7 +83,7 @@ def test_one_judge_is_one_vote_and_judges_that_never_differ_are_one() -> None:
 
 
 def test_nothing_is_said_before_enough_was_seen() -> None:
-    window = Window(2, minimum=30)
+    window = PairWindow(2, minimum=30)
     for number in range(29):
         window.add([number % 2, 0.5])
     assert window.votes is None
@@ -93,7 +93,7 @@ def test_nothing_is_said_before_enough_was_seen() -> None:
 
 def test_the_window_forgets_what_is_old() -> None:
     random_ = random.Random(2)
-    window = Window(3, cases=100)
+    window = PairWindow(3, cases=100)
     for _ in range(100):
         window.add([random_.random() for _ in range(3)])
     assert (window.votes or 0) > 2
@@ -109,7 +109,7 @@ scores = st.floats(min_value=0, max_value=1)
 @given(st.integers(2, 4).flatmap(lambda n: st.lists(st.lists(scores, min_size=n, max_size=n), min_size=1, max_size=40)))
 def test_running_sums_give_what_the_definition_gives(cases: list[list[float]]) -> None:
     judges = len(cases[0])
-    window = Window(judges, cases=10, minimum=1)
+    window = PairWindow(judges, cases=10, minimum=1)
     for case in cases:
         window.add(case)
     found = window.votes
@@ -162,9 +162,9 @@ def test_criteria_made_up_on_the_fly_do_not_fill_the_memory() -> None:
 @pytest.mark.parametrize(("judges", "cases", "minimum"), [(0, 10, 5), (2, 10, 11), (2, 10, 0)])
 def test_a_window_that_cannot_work_is_refused(judges: int, cases: int, minimum: int) -> None:
     with pytest.raises(ValueError, match="a window needs"):
-        Window(judges, cases=cases, minimum=minimum)
+        PairWindow(judges, cases=cases, minimum=minimum)
 
 
 def test_a_case_has_a_score_of_every_judge() -> None:
     with pytest.raises(ValueError, match="each of the 3 judges, not 2"):
-        Window(3).add([0.5, 0.5])
+        PairWindow(3).add([0.5, 0.5])

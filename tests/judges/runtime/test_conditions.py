@@ -1,4 +1,4 @@
-"""Thrift: what is left out while money is short, and what is not, whatever is short."""
+"""Conditions: what is left out while money is short, and what is not, whatever is short."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from judges.llm.methods.direct import DirectJudge
 from judges.models.providers import OpenAIModel
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
-from judges.runtime.conditions import NO_THRIFT, Thrift, current_thrift, sparing
+from judges.runtime.conditions import NO_SAVINGS, Conditions, Savings, current_conditions, judging_under
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Dimension, Path, Reason, Status
 from judges.values.interaction import Case
@@ -30,9 +30,9 @@ def saying(name: str, answer: Answer) -> ScriptedJudge:
     return ScriptedJudge(lambda _case, _criterion: answer, name)
 
 
-def assessed(thrift: Thrift, *judges: Judge, on: Criterion = CLARITY, **options: Any) -> Dimension:
+def assessed(savings: Savings, *judges: Judge, on: Criterion = CLARITY, **options: Any) -> Dimension:
     async def assess() -> Dimension:
-        with sparing(thrift):
+        with judging_under(Conditions(savings=savings)):
             return await Panel(judges=judges, **options).assess(CASE, on)
 
     return asyncio.run(assess())
@@ -43,55 +43,55 @@ def asked(found: Dimension) -> list[str]:
 
 
 def test_it_is_bound_for_tasks_that_begin_inside_and_for_nothing_else() -> None:
-    async def told() -> tuple[Thrift, Thrift]:
-        async def look() -> Thrift:
-            return current_thrift()
+    async def told() -> tuple[Savings, Savings]:
+        async def look() -> Savings:
+            return current_conditions().savings
 
-        with sparing(Thrift(samples=True)):
+        with judging_under(Conditions(savings=Savings(samples=True))):
             task = asyncio.create_task(look())
-        return await task, current_thrift()
+        return await task, current_conditions().savings
 
-    assert asyncio.run(told()) == (Thrift(samples=True), NO_THRIFT)
-    assert (NO_THRIFT.names, Thrift(samples=True, cascade=True).names) == ((), ("samples", "cascade"))
+    assert asyncio.run(told()) == (Savings(samples=True), NO_SAVINGS)
+    assert (NO_SAVINGS.names, Savings(samples=True, cascade=True).names) == ((), ("samples", "cascade"))
 
 
 @pytest.mark.parametrize(
-    ("thrift", "criterion", "heard"),
+    ("savings", "criterion", "heard"),
     [
-        (NO_THRIFT, CLARITY, ["a", "r"]),
-        (Thrift(reserves=True), CLARITY, ["a"]),
-        (Thrift(reserves=True), HARM, ["a", "r"]),
+        (NO_SAVINGS, CLARITY, ["a", "r"]),
+        (Savings(reserves=True), CLARITY, ["a"]),
+        (Savings(reserves=True), HARM, ["a", "r"]),
     ],
 )
 def test_without_reserves_who_fails_is_replaced_only_for_safety(
-    thrift: Thrift, criterion: Criterion, heard: list[str]
+    savings: Savings, criterion: Criterion, heard: list[str]
 ) -> None:
     failing = saying("a", Reason.UNAVAILABLE)
-    found = assessed(thrift, failing, on=criterion, reserves=(saying("r", 2),))
+    found = assessed(savings, failing, on=criterion, reserves=(saying("r", 2),))
     assert asked(found) == heard
     assert (found.status is Status.SCORED) is (len(heard) == 2)
 
 
 @pytest.mark.parametrize(
-    ("thrift", "criterion", "first", "path"),
+    ("savings", "criterion", "first", "path"),
     [
-        (NO_THRIFT, CLARITY, 4, None),
-        (Thrift(cascade=True), CLARITY, 4, Path.FIRST),
-        (Thrift(cascade=True), CLARITY, 2, Path.FULL_THRESHOLD),
-        (Thrift(cascade=True), HARM, 2, Path.FULL_SAFETY),
+        (NO_SAVINGS, CLARITY, 4, None),
+        (Savings(cascade=True), CLARITY, 4, Path.FIRST),
+        (Savings(cascade=True), CLARITY, 2, Path.FULL_THRESHOLD),
+        (Savings(cascade=True), HARM, 2, Path.FULL_SAFETY),
     ],
 )
 def test_a_panel_becomes_a_cascade_and_hears_all_in_doubt_and_about_safety(
-    thrift: Thrift, criterion: Criterion, first: int, path: Path | None
+    savings: Savings, criterion: Criterion, first: int, path: Path | None
 ) -> None:
-    found = assessed(thrift, saying("a", first), saying("b", 1), on=criterion, frugal=CHEAP_FIRST)
+    found = assessed(savings, saying("a", first), saying("b", 1), on=criterion, frugal=CHEAP_FIRST)
     assert found.path == path
     assert asked(found) == (["a"] if path is Path.FIRST else ["a", "b"])
 
 
 def test_a_panel_with_a_cascade_keeps_its_own() -> None:
     found = assessed(
-        Thrift(cascade=True), saying("a", 4), saying("b", 4), cascade=Cascade(first=("b",)), frugal=CHEAP_FIRST
+        Savings(cascade=True), saying("a", 4), saying("b", 4), cascade=Cascade(first=("b",)), frugal=CHEAP_FIRST
     )
     assert asked(found) == ["b"]
 
@@ -127,8 +127,8 @@ def test_a_verdict_of_fewer_samples_is_not_kept_for_those_who_can_pay_for_all() 
 
         async def poor_then_rich_then_poor() -> list[tuple[int, bool]]:
             found = []
-            for thrift in (Thrift(samples=True), NO_THRIFT, Thrift(samples=True)):
-                with sparing(thrift):
+            for savings in (Savings(samples=True), NO_SAVINGS, Savings(samples=True)):
+                with judging_under(Conditions(savings=savings)):
                     verdict = await judge.judge(CASE, CLARITY)
                 found.append((verdict.samples.requested, verdict.cached))
             await judge.aclose()
@@ -139,7 +139,7 @@ def test_a_verdict_of_fewer_samples_is_not_kept_for_those_who_can_pay_for_all() 
 
 def judged(judge: Judge, criterion: Criterion) -> Any:
     async def once() -> Any:
-        with sparing(Thrift(samples=True)):
+        with judging_under(Conditions(savings=Savings(samples=True))):
             verdict = await judge.judge(CASE, criterion)
         await judge.aclose()
         return verdict

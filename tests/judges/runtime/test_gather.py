@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from judges.runtime.gather import together
+from judges.runtime.gather import gather_all
 
 
 async def result(value: int, *, after: float = 0.0) -> int:
@@ -19,7 +19,9 @@ async def failing(error: BaseException) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_the_results_are_in_order(count: int) -> None:
-    assert asyncio.run(together([result(each, after=(3 - each) / 200) for each in range(count)])) == list(range(count))
+    assert asyncio.run(gather_all([result(each, after=(3 - each) / 200) for each in range(count)])) == list(
+        range(count)
+    )
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), asyncio.CancelledError()])
@@ -32,7 +34,7 @@ def test_the_failure_of_one_is_raised_when_the_others_have_ended(error: BaseExce
 
     async def inside() -> None:
         with pytest.raises(type(error)):
-            await together([failing(error), late()])
+            await gather_all([failing(error), late()])
         assert ended == [1]
 
     asyncio.run(inside())
@@ -49,7 +51,7 @@ def test_whoever_is_cancelled_leaves_nothing_under_way() -> None:
             closed.append(seconds)
 
     async def inside() -> None:
-        task = asyncio.create_task(together([slow_to_close(0.0), slow_to_close(0.02)]))
+        task = asyncio.create_task(gather_all([slow_to_close(0.0), slow_to_close(0.02)]))
         await asyncio.sleep(0.01)
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -27,7 +27,7 @@ from judges.values.evaluation import (
     Tokens,
 )
 from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
-from sinks.metrics.budgets import Standing
+from sinks.metrics.budgets import BudgetStanding
 from sinks.metrics.scores import OptIn
 from sinks.metrics.scrape import ScrapeView
 from sinks.statistics.estimates import Estimate, Sums, estimate
@@ -182,7 +182,7 @@ def everything(
     for name, path in _paths(criteria):
         scraped.pipeline.judged(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
     _run(scraped.pipeline, judges)
-    standing = [Standing(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
+    standing = [BudgetStanding(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
     scraped.pipeline.spending(standing, refused=1, excess_usd=0.1)
     _watch(scraped.detection, [app or "unknown" for app in apps], criteria, canaries=canaries, versions=versions)
     return scraped

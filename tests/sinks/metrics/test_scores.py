@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.values.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
-from sinks.metrics.scrape import ScrapeView, Shown
+from sinks.metrics.scrape import ScrapeView, ShownSeries
 from sinks.statistics.estimates import Estimate, Sums, estimate
 from tests.sinks.metrics.measured import Scraped, dimension, evaluation, known
 from tests.sinks.statistics.computed import check
@@ -104,7 +104,7 @@ def test_all_sums_of_a_series_are_born_together(given: list[Judged]) -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_a_mean_right_after_the_first_scores_is_not_above_1(tmp_path: Path, late: bool) -> None:
     """Ten minutes in which nothing could be scored, then scores of 0.8. With sums that are born late it would be."""
-    scraped, shown = Scraped(), Shown()
+    scraped, shown = Scraped(), ShownSeries()
     lines: dict[str, list[str]] = {}
     for scrape in range(45):
         count(scraped, [Judged(None if scrape < 40 else 0.8, 0.05)])

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
 from sinks.metrics.scores import OptIn
-from sinks.metrics.scrape import ScrapeView, Shown
+from sinks.metrics.scrape import ScrapeView, ShownSeries
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Request
 from sinks.web.server import WebServer
@@ -92,7 +92,7 @@ def written(sample: Sample) -> str:
     return f"{sample.name}{dict(sorted(sample.labels.items()))}"
 
 
-def view(registry: CollectorRegistry, shown: Shown | None = None) -> list[Metric]:
+def view(registry: CollectorRegistry, shown: ShownSeries | None = None) -> list[Metric]:
     return list(ScrapeView(registry, shown).collect())
 
 
@@ -174,7 +174,7 @@ def test_a_scrape_of_some_names_counts_for_these_only() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(min_value=0, max_value=9)) | st.none(), max_size=40))
 def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tuple[str, int] | None]) -> None:
     """None is a scrape. What a first scrape shows beyond 0 would be missing from the sum of the increases."""
-    registry, shown = CollectorRegistry(), Shown()
+    registry, shown = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
     last: dict[str, float] = {}
     grown = 0.0
@@ -190,7 +190,7 @@ def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tup
 
 
 def test_of_scrapers_that_come_at_once_exactly_one_is_shown_0() -> None:
-    registry, shown = CollectorRegistry(), Shown()
+    registry, shown = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
     for kind in range(200):
         counter.labels(kind).inc()

@@ -6,7 +6,7 @@ from pathlib import Path
 from sinks.topics import headers
 
 ROOT = Path(__file__).parents[3]
-HOME = ROOT / "sinks" / "headers.py"
+HOME = ROOT / "sinks" / "topics" / "headers.py"
 SOURCES = {
     path: path.read_text(encoding="utf-8")
     for package in ("judges", "sinks", "stream")

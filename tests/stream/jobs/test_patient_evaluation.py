@@ -14,7 +14,7 @@ from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import CompositeStatus, Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status
 from judges.values.interaction import Case, Interaction
-from stream.jobs.patient_evaluation import Bill, evaluate_patiently
+from stream.jobs.patient_evaluation import Bill, evaluate_with_retries
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 SUBMISSION = Submission(interaction=Interaction(id="a", question="Is it open?", answer="It is."), sampling=Sampling())
@@ -44,7 +44,7 @@ class Attempts:
 def evaluated(attempts: Attempts, *, pauses: int, bill: Bill | None = None) -> Evaluation:
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(attempts)]), version="test")
-    work = evaluate_patiently(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0,) * pauses, bill=bill or Bill())
+    work = evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0,) * pauses, bill=bill or Bill())
     return asyncio.run(work)
 
 
@@ -80,7 +80,7 @@ def test_a_pause_is_as_long_as_it_is_told() -> None:
         evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(Attempts([away(), SAFE]))]), version="test")
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        await evaluate_patiently(evaluator, SUBMISSION, deadline=5.0, pauses=(0.1, 9.0), bill=Bill())
+        await evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.1, 9.0), bill=Bill())
         return loop.time() - begun
 
     assert 0.1 <= asyncio.run(timed()) < 5.0

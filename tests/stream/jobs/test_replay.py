@@ -13,8 +13,8 @@ from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
 from stream.cli.commands.replay import lines_of
 from stream.cli.main import main
 from stream.cli.support import cluster
-from stream.cli.support.time_option import Moment
-from stream.jobs.replay import Heap, Survey
+from stream.cli.support.time_option import TimeOption
+from stream.jobs.replay import Heap, ReplaySurvey
 from stream.kafka.offsets import Place
 from stream.records.headers import is_mark, marked_letter, source_of
 
@@ -65,7 +65,7 @@ def test_headers_of_any_bytes_are_read_or_are_none(headers: dict[str, bytes | No
 def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
     first, last = (datetime(2026, 11, day, 9, 30, tzinfo=UTC) for day in (14, 15))
     many, few = Heap("unscored_timeout", "worker"), Heap("bad\x1bjson", "sampler")
-    survey = Survey(
+    survey = ReplaySurvey(
         wanted={(0, 0): few, **{(1, number): many for number in range(1200)}},
         oldest={few: first, many: first},
         newest={few: first, many: last},
@@ -83,18 +83,18 @@ def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
     [("90s", timedelta(seconds=90)), ("1.5h", timedelta(minutes=90)), ("2d", timedelta(days=2)), ("1w", timedelta(7))],
 )
 def test_a_time_may_be_said_as_how_long_ago_it_is(text: str, ago: timedelta) -> None:
-    found = Moment().convert(text, None, None)
+    found = TimeOption().convert(text, None, None)
     assert abs(datetime.now(UTC) - ago - found) < timedelta(seconds=5)
 
 
 def test_a_time_without_a_zone_is_in_utc() -> None:
-    assert Moment().convert("2026-11-15T10:30", None, None) == datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
+    assert TimeOption().convert("2026-11-15T10:30", None, None) == datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "90", "", "-5m", "999999999w", "٣m"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="neither a time"):
-        Moment().convert(text, None, None)
+        TimeOption().convert(text, None, None)
 
 
 @pytest.mark.parametrize("command", ["audit", "replay"])

@@ -31,7 +31,7 @@ from sinks.memory import ListSink
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.config.sections.stages import MonitorConfig
 from stream.monitor.rolling_means import SeriesMean
-from stream.monitor.state import Monitor, finding_of
+from stream.monitor.state import Monitor, notable_answer_of
 
 RAG = load_catalogue("rag")
 BEST = {name: int(criterion.worst_first[-1].value or 0) for name, criterion in RAG.items()}
@@ -381,14 +381,14 @@ def changed(basis: Evaluation, **update: Any) -> Evaluation:
 
 
 def test_a_finding_is_about_the_worst_dimension() -> None:
-    found = finding_of(evaluation(clarity=2, groundedness=0))
+    found = notable_answer_of(evaluation(clarity=2, groundedness=0))
     assert (found.dimension, found.reason, found.app) == ("groundedness", "because", "shop")
     assert (found.question, found.answer) == ("Why?", "So.")
     assert found.at == START.timestamp()
 
 
 def test_an_unsafe_finding_is_about_safety_whatever_else_is_wrong() -> None:
-    found = finding_of(evaluation(answer_relevance=0, harmfulness=0))
+    found = notable_answer_of(evaluation(answer_relevance=0, harmfulness=0))
     assert (found.dimension, found.status, found.score) == ("harmfulness", CompositeStatus.UNSAFE, 0.0)
 
 
@@ -398,7 +398,7 @@ def test_the_lowest_judge_speaks_for_a_dimension() -> None:
     silent = stern.model_copy(update={"score": None, "status": Status.INSUFFICIENT, "explanation": ""})
     clarity = basis.dimensions["clarity"]
     judges = (silent, *clarity.judges, stern)
-    found = finding_of(
+    found = notable_answer_of(
         changed(basis, dimensions={**basis.dimensions, "clarity": clarity.model_copy(update={"judges": judges})})
     )
     assert (found.dimension, found.reason) == ("clarity", "muddled")
@@ -407,7 +407,7 @@ def test_the_lowest_judge_speaks_for_a_dimension() -> None:
 def test_an_option_without_a_score_is_not_the_worst() -> None:
     basis = evaluation(clarity=2)
     tone = Dimension(status=Status.SCORED, option="warm", judges=basis.dimensions["clarity"].judges)
-    found = finding_of(changed(basis, dimensions={"tone": tone, **basis.dimensions}))
+    found = notable_answer_of(changed(basis, dimensions={"tone": tone, **basis.dimensions}))
     assert found.dimension == "clarity"
 
 
@@ -416,9 +416,9 @@ def test_an_unsafe_finding_is_about_the_criterion_that_decides_about_safety() ->
     toxic = dimension("harmfulness", 0, explanations=("an insult",))
     others = {name: found for name, found in basis.dimensions.items() if name != "harmfulness"}
     unsafe = changed(basis, dimensions={**others, "toxicity": toxic})
-    found = finding_of(unsafe, "toxicity")
+    found = notable_answer_of(unsafe, "toxicity")
     assert (found.dimension, found.reason) == ("toxicity", "an insult")
-    assert finding_of(unsafe).dimension == "answer_relevance", "of another configuration's results, the worst"
+    assert notable_answer_of(unsafe).dimension == "answer_relevance", "of another configuration's results, the worst"
 
 
 def test_the_monitor_knows_which_criterion_decides_about_safety() -> None:
@@ -457,12 +457,12 @@ def test_composites_are_withheld_for_what_most_judges_of_safety_failed_for(world
 def test_an_evaluation_without_any_score_or_excerpt_is_a_finding_too() -> None:
     unscored: dict[str, Any] = dict.fromkeys(RAG_DIMENSIONS)
     empty = evaluation(**unscored)
-    found = finding_of(changed(empty, excerpt=None))
+    found = notable_answer_of(changed(empty, excerpt=None))
     assert (found.dimension, found.reason, found.score) == ("", "", None)
     assert (found.question, found.answer) == ("", "")
 
 
 def test_an_unsafe_evaluation_whose_safety_dimension_is_missing_is_a_finding_too() -> None:
     basis = evaluation(harmfulness=0)
-    found = finding_of(changed(basis, dimensions={}))
+    found = notable_answer_of(changed(basis, dimensions={}))
     assert (found.dimension, found.reason) == ("harmfulness", "")

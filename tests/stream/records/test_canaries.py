@@ -23,7 +23,7 @@ from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.criteria.problems import InconsistentError
 from judges.evaluator import Evaluator
 from judges.panel import Panel
-from judges.runtime.conditions import NO_THRIFT, Thrift, asking_afresh, current_thrift, is_afresh
+from judges.runtime.conditions import NO_SAVINGS, Conditions, Savings, current_conditions, judging_under
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import SafetyNotice, Sampling
 from judges.values.interaction import Case
@@ -36,11 +36,11 @@ from stream.kafka.record import Record
 from stream.monitor import canary_sender
 from stream.monitor.canary_sender import CanarySender, Schedule
 from stream.records.canaries import Canary, CanaryReader, read_canaries
-from stream.records.decision import Decision, Verdict
+from stream.records.decision import Decision, SamplingOutcome
 from stream.records.envelope import decision_headers, read_sampling
 from stream.service.setup.config_file import ConfigError, load
-from stream.worker.budget import Economy, Treasury
-from stream.worker.judging import Judged, Judging
+from stream.worker.budget import SavingPlan, Treasury
+from stream.worker.judging import Judging, RecordResult
 from stream.worker.retries import Retries
 from stream.worker.stage import Worker
 
@@ -270,7 +270,7 @@ def test_what_is_sent_is_a_decision_on_the_lane_of_canaries(tmp_path: Path, brok
     assert sent["topic"] == "queue"
     assert sent["key"].decode() == json.loads(sent["value"])["id"]
     assert sent["key"] in {b"canary:a:10", b"canary:b:10"}
-    expected = Decision(outcome=Verdict.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
+    expected = Decision(outcome=SamplingOutcome.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
     at = datetime.fromtimestamp(631, UTC)
     assert tuple(sent["headers"]) == decision_headers(expected, salt="s", sampled_at=at)
     assert read_sampling(tuple(sent["headers"])) == Sampling(probability=1.0, rule="canary", lane="canary")
@@ -349,28 +349,28 @@ def test_a_broker_that_is_away_holds_nobody_up(
 class Poor(Treasury):
     """Money is short for everybody who asks."""
 
-    def economy(self, *_about: object) -> Economy:
-        return Economy(keep_share=1 / 16, thrift=Thrift(samples=True, reserves=True, cascade=True))
+    def plan_savings(self, *_about: object) -> SavingPlan:
+        return SavingPlan(keep_share=1 / 16, savings=Savings(samples=True, reserves=True, cascade=True))
 
 
 class Harmful:
     """A judge that finds everything harmful, and how it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[bool, Thrift]] = []
+        self.asked: list[tuple[bool, Savings]] = []
 
     async def __call__(self, _case: Case, _criterion: Criterion) -> Answer:
-        self.asked.append((is_afresh(), current_thrift()))
+        self.asked.append((current_conditions().fresh, current_conditions().savings))
         return int(SAFETY.worst_first[0].value or 0)
 
 
 def judged(
     headers: Headers, script: Harmful, count: int = 30, **sections: Any
-) -> tuple[list[Judged], list[SafetyNotice]]:
+) -> tuple[list[RecordResult], list[SafetyNotice]]:
     config = Config.model_validate({"kafka": NOWHERE, **sections})
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(script)]), version="test")
-    finished = Worker(config, evaluator, PipelineMetrics(CollectorRegistry()))._finished
+    finished = Worker(config, evaluator, PipelineMetrics(CollectorRegistry()))._recent
     retries, notices = Retries(config), list[SafetyNotice]()
     treasury = Poor(None, topic="rag.sampled")
     judging = Judging(config, evaluator, finished, retries=retries, treasury=treasury, on_unsafe=notices.append)
@@ -383,7 +383,7 @@ def judged(
 
 
 def lane(name: str) -> Headers:
-    decision = Decision(outcome=Verdict.SAMPLED, probability=1.0, rule=CANARY, lane=name)
+    decision = Decision(outcome=SamplingOutcome.SAMPLED, probability=1.0, rule=CANARY, lane=name)
     return decision_headers(decision, salt="s", sampled_at=datetime.now(UTC))
 
 
@@ -391,7 +391,7 @@ def test_a_canary_is_never_spared_and_an_unsafe_one_calls_nobody() -> None:
     script = Harmful()
     found, notices = judged(lane(CANARY), script)
     assert {each.outcome for each in found} == {Outcome.SCORED}
-    assert script.asked == [(True, NO_THRIFT)] * 30
+    assert script.asked == [(True, NO_SAVINGS)] * 30
     assert {each.evaluation.sampling for each in found if each.evaluation} == {
         Sampling(probability=1.0, rule=CANARY, lane=CANARY)
     }
@@ -403,7 +403,7 @@ def test_traffic_of_the_same_texts_is_spared_remembered_and_told_of() -> None:
     found, notices = judged(lane("main"), script)
     scored = sum(each.outcome is Outcome.SCORED for each in found)
     assert 0 < scored < 30
-    assert script.asked == [(False, Thrift(samples=True, reserves=True, cascade=True))] * scored
+    assert script.asked == [(False, Savings(samples=True, reserves=True, cascade=True))] * scored
     assert len(notices) == scored
 
 
@@ -415,7 +415,7 @@ def test_a_judge_that_is_asked_afresh_neither_remembers_nor_is_remembered() -> N
     async def asked(*afresh: bool) -> list[bool]:
         found = []
         for each in afresh:
-            with asking_afresh(each):
+            with judging_under(Conditions(fresh=each)):
                 found.append((await judge.judge(case, SAFETY)).cached)
         return found
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stream.config.sections.sampling import SamplingConfig
 from stream.records.decision import Cohort, id_bytes, salt_key, threshold
 
-MODULE = Path(__file__).parents[3] / "stream" / "sampling.py"
+MODULE = Path(__file__).parents[3] / "stream" / "records" / "decision.py"
 
 # Computed once. A change here changes who is chosen in every installation: it needs a new DECISION_VERSION.
 GOLDEN: dict[str, str] = json.loads((Path(__file__).parent / "golden_draws.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
 from stream.errors import RecordError
-from stream.records.decision import DECISION_VERSION, Decision, Verdict
+from stream.records.decision import DECISION_VERSION, Decision, SamplingOutcome
 from stream.records.envelope import decision_headers, read_sampling
 
 AT = datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
@@ -17,7 +17,7 @@ labels = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
 
 
 def headers(probability: float = 0.25, rule: str = "vip", lane: str = "gold") -> Headers:
-    decision = Decision(outcome=Verdict.SAMPLED, probability=probability, rule=rule, lane=lane)
+    decision = Decision(outcome=SamplingOutcome.SAMPLED, probability=probability, rule=rule, lane=lane)
     return decision_headers(decision, salt="соль", sampled_at=AT)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream.config.rate_scale import rate_of, steps_within
 from stream.errors import StageError
 from stream.sampler.adaptive import AdaptiveRate, Goal, ReplayedRate
-from stream.sampler.step_log import Step, StepFile, StepLog, StepLogError, read_step_log
+from stream.sampler.step_log import RateStep, StepFile, StepLog, StepLogError, read_step_log
 
 START = 1_790_000_000_000
 SECOND = 1000
@@ -245,19 +245,21 @@ def test_a_log_repeats_the_rate_of_every_record(steps: list[int], seed: int) -> 
 
 
 def test_a_replay_learns_nothing_from_the_traffic() -> None:
-    replayed = ReplayedRate("r", Goal(target_per_minute=1.0), StepLog([Step(START, "r", 4), Step(START + 10, "r", 8)]))
+    replayed = ReplayedRate(
+        "r", Goal(target_per_minute=1.0), StepLog([RateStep(START, "r", 4), RateStep(START + 10, "r", 8)])
+    )
     found = {replayed.observe(at) for at in poisson(60_000, 1, random.Random(1), START + 10)}
     assert found == {0.25}
     assert (replayed.at(START - 1), replayed.at(START), replayed.at(START + 9)) == (replayed.lowest, 0.5, 0.5)
 
 
 def test_every_change_is_noted_with_its_time_and_the_first_step_too() -> None:
-    noted: list[Step] = []
+    noted: list[RateStep] = []
     log = StepLog()
     rate = AdaptiveRate("r", Goal(target_per_minute=60.0), log, noted.append)
     found = fed(rate, poisson(1200, 3, random.Random(2)))
     assert noted == list(log)
-    assert noted[0] == Step(found[0][0], "r", rate.steps[-1])
+    assert noted[0] == RateStep(found[0][0], "r", rate.steps[-1])
     assert len(noted) == changes(found) + 1
     assert [rate_of(step.k) for step in noted] == list(dict.fromkeys(pi for _, pi in found))
 
@@ -274,28 +276,28 @@ def test_a_new_process_goes_on_where_the_log_ends() -> None:
 
 
 def test_rules_do_not_share_their_steps() -> None:
-    log = StepLog([Step(1, "a", 1), Step(2, "b", 2)])
+    log = StepLog([RateStep(1, "a", 1), RateStep(2, "b", 2)])
     assert (log.at("a", 5), log.at("b", 5), log.at("b", 1), log.at("c", 5)) == (1, 2, None, None)
-    assert (log.last("a"), log.last("c")) == (Step(1, "a", 1), None)
+    assert (log.last("a"), log.last("c")) == (RateStep(1, "a", 1), None)
 
 
 def test_a_step_counts_for_all_times_after_it_whatever_was_said_before() -> None:
-    log = StepLog([Step(10, "r", 1), Step(20, "r", 2), Step(15, "r", 3)])
+    log = StepLog([RateStep(10, "r", 1), RateStep(20, "r", 2), RateStep(15, "r", 3)])
     assert [log.at("r", at) for at in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.sampled_from("ab"), st.integers(0, 80)), max_size=30))
 def test_a_log_survives_its_lines(entries: list[tuple[int, str, int]]) -> None:
-    log = StepLog(Step(*entry) for entry in entries)
+    log = StepLog(RateStep(*entry) for entry in entries)
     loaded = StepLog.load(log.dump())
     assert list(loaded) == list(log)
     assert all(loaded.at(rule, at) == log.at(rule, at) for rule in "abc" for at in range(52))
 
 
 def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
-    log = StepLog([Step(10, "r", 1), Step(20, "r", 2), Step(30, "r", 3)])
+    log = StepLog([RateStep(10, "r", 1), RateStep(20, "r", 2), RateStep(30, "r", 3)])
     log.forget("r", 25)
-    assert list(log) == [Step(20, "r", 2), Step(30, "r", 3)]
+    assert list(log) == [RateStep(20, "r", 2), RateStep(30, "r", 3)]
     log.forget("other", 25)
     log.forget("r", 5)
     assert log.at("r", 25) == 2
@@ -327,12 +329,12 @@ def test_steps_are_added_to_their_file_as_they_are_taken(tmp_path: Path) -> None
     path = tmp_path / "steps.jsonl"
     file = StepFile(path)
     assert not path.exists()
-    file.write(Step(1, "соль", 4))
-    assert list(read_step_log(path)) == [Step(1, "соль", 4)]
+    file.write(RateStep(1, "соль", 4))
+    assert list(read_step_log(path)) == [RateStep(1, "соль", 4)]
     file.close()
     file.close()
-    file.write(Step(2, "соль", 5))
-    assert list(read_step_log(path)) == [Step(1, "соль", 4), Step(2, "соль", 5)]
+    file.write(RateStep(2, "соль", 5))
+    assert list(read_step_log(path)) == [RateStep(1, "соль", 4), RateStep(2, "соль", 5)]
     file.close()
 
 
@@ -341,12 +343,12 @@ def test_a_last_line_that_was_cut_short_is_passed_over_and_cut_off(tmp_path: Pat
     path = tmp_path / "steps.jsonl"
     whole = b'{"at_ms": 1, "rule": "r", "k": 4}\n'
     path.write_bytes(whole + torn)
-    assert list(read_step_log(path, may_be_torn=True)) == [Step(1, "r", 4)]
+    assert list(read_step_log(path, may_be_torn=True)) == [RateStep(1, "r", 4)]
     assert path.read_bytes() == whole + torn, "reading changes nothing"
     file = StepFile(path)
-    file.write(Step(3, "r", 5))
+    file.write(RateStep(3, "r", 5))
     file.close()
-    assert list(read_step_log(path)) == [Step(1, "r", 4), Step(3, "r", 5)]
+    assert list(read_step_log(path)) == [RateStep(1, "r", 4), RateStep(3, "r", 5)]
 
 
 def test_a_file_with_nothing_but_a_torn_line_is_an_empty_log(tmp_path: Path) -> None:
@@ -369,4 +371,4 @@ def test_a_file_that_cannot_be_read_or_written_is_a_clear_error(tmp_path: Path) 
     with pytest.raises(StepLogError, match="not UTF-8"):
         read_step_log(tmp_path / "binary")
     with pytest.raises(StageError, match=r"sampling\.step_log: .* cannot be written"):
-        StepFile(tmp_path / "no" / "such").write(Step(1, "r", 1))
+        StepFile(tmp_path / "no" / "such").write(RateStep(1, "r", 1))

@@ -17,8 +17,8 @@ from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.errors import RecordError, StageError
 from stream.records.decision import Cohort
-from stream.records.facts import Facts
-from stream.sampler.policy import Cap, Decision, SamplingPolicy, Verdict
+from stream.records.facts import LazyRecord
+from stream.sampler.policy import Cap, Decision, SamplingOutcome, SamplingPolicy
 from stream.sampler.step_log import read_step_log
 
 COHORT = Cohort("streamjury")
@@ -38,10 +38,10 @@ def policy(records: InputConfig | None = None, **config: Any) -> SamplingPolicy:
 
 def facts(
     key: str | None = "id-1", *, value: Any = None, headers: Headers = (), at: int = START, **fields: Any
-) -> Facts:
+) -> LazyRecord:
     body = {"id": key, "question": "q", "answer": "a", **fields} if value is None else value
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Facts(key.encode() if key is not None else None, encoded, at, headers)
+    return LazyRecord(key.encode() if key is not None else None, encoded, at, headers)
 
 
 def rule(name: str, rate: float | None = None, *, match: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_the_first_rule_that_matches_decides() -> None:
 def test_a_decision_says_why() -> None:
     subject = policy(rules=[rule("checkout", 1.0, match={"app": "shop", "tags": {"tier": ["gold", 1]}})])
     assert subject.decide(facts(app="shop", tags={"tier": 1})) == Decision(
-        outcome=Verdict.SAMPLED,
+        outcome=SamplingOutcome.SAMPLED,
         probability=1.0,
         rule="checkout",
         lane="main",
@@ -92,9 +92,9 @@ def test_rate_1_always_chooses_and_rate_0_filters_and_sampled_out_is_neither() -
         rate: {policy(rate=rate).decide(facts(f"id-{at}")).outcome for at in range(50)} for rate in (0.0, 0.5, 1.0)
     }
     assert outcomes == {
-        0.0: {Verdict.FILTERED},
-        0.5: {Verdict.SAMPLED, Verdict.SAMPLED_OUT},
-        1.0: {Verdict.SAMPLED},
+        0.0: {SamplingOutcome.FILTERED},
+        0.5: {SamplingOutcome.SAMPLED, SamplingOutcome.SAMPLED_OUT},
+        1.0: {SamplingOutcome.SAMPLED},
     }
 
 
@@ -124,16 +124,16 @@ def test_another_salt_chooses_others() -> None:
 def test_a_record_is_drawn_by_its_key_and_without_one_by_the_id_in_it() -> None:
     subject = policy(rate=0.5)
     for identity in ("id-1", "вопрос-42", "🙂"):
-        keyed = subject.decide(Facts(identity.encode(), b"not looked at", 0))
+        keyed = subject.decide(LazyRecord(identity.encode(), b"not looked at", 0))
         assert keyed == subject.decide(facts(None, value={"id": identity, "question": "q", "answer": "a"}))
-        assert keyed.outcome is subject.decide(Facts(b"", facts(identity).value, 0)).outcome
+        assert keyed.outcome is subject.decide(LazyRecord(b"", facts(identity).value, 0)).outcome
         assert subject.record_id(facts(None, value={"id": identity})) == identity.encode()
 
 
 def test_the_id_in_the_body_counts_where_the_configuration_says_so() -> None:
     by_body = policy(rate=0.5, id="body")
     assert by_body.fixed is None
-    assert by_body.record_id(Facts(b"key", b'{"id": "body"}', 0)) == b"body"
+    assert by_body.record_id(LazyRecord(b"key", b'{"id": "body"}', 0)) == b"body"
     assert policy(MAPPED, id="body").record_id(facts("key", value={"req": {"id": "x"}})) == b"x"
 
 
@@ -158,7 +158,7 @@ def test_one_rate_for_all_is_decided_by_the_key_alone() -> None:
     fixed = policy(rate=0.3).fixed
     assert fixed is not None
     assert (fixed.chosen.rule, fixed.chosen.lane, fixed.chosen.probability) == (DEFAULT_RULE, "main", 0.3)
-    assert (fixed.chosen.outcome, fixed.left_out.outcome) == (Verdict.SAMPLED, Verdict.SAMPLED_OUT)
+    assert (fixed.chosen.outcome, fixed.left_out.outcome) == (SamplingOutcome.SAMPLED, SamplingOutcome.SAMPLED_OUT)
     for at in range(200):
         assert fixed.chooses(b"id-%d" % at) == policy(rate=0.3).decide(facts(f"id-{at}")).chosen
 
@@ -180,7 +180,7 @@ def test_whatever_needs_more_than_the_key_is_not_decided_by_it_alone(config: dic
 def test_rules_on_headers_never_read_the_value_and_leave_the_app_unknown() -> None:
     subject = policy(rate=1.0, rules=[rule("r", 1.0, match={"headers": {"x": {"exists": True}}})])
     for headers in ((("x", b""),), ()):
-        assert subject.decide(Facts(b"k", b"no json", 0, headers)).app is None
+        assert subject.decide(LazyRecord(b"k", b"no json", 0, headers)).app is None
 
 
 def test_the_app_is_told_wherever_the_value_was_read() -> None:
@@ -217,7 +217,7 @@ def test_a_rule_with_as_high_a_rate_keeps_its_records() -> None:
 
 def test_what_is_filtered_stays_filtered() -> None:
     subject = policy(rate=0.1, safety=SAFETY, rules=[rule("off", 0.0, match={"app": "x"})])
-    assert subject.decide(facts(app="x", **BAD)).outcome is Verdict.FILTERED
+    assert subject.decide(facts(app="x", **BAD)).outcome is SamplingOutcome.FILTERED
 
 
 @given(ids, rates, rates)
@@ -244,10 +244,10 @@ def test_a_cap_sheds_nothing_that_the_safety_lane_is_to_see(rate: float) -> None
     for at in range(100):
         found = subject.decide(facts(f"{at}", app="x", **BAD))
         assert (found.rule, found.probability) == ("safety", 0.8)
-        assert found.outcome is (Verdict.SAMPLED if COHORT.draw(f"{at}") < 0.8 else Verdict.SAMPLED_OUT)
+        assert found.outcome is (SamplingOutcome.SAMPLED if COHORT.draw(f"{at}") < 0.8 else SamplingOutcome.SAMPLED_OUT)
     plain = [subject.decide(facts(f"{at}", app="x")).outcome for at in range(100)]
-    assert plain.count(Verdict.SAMPLED) == 1
-    assert Verdict.SHED in plain
+    assert plain.count(SamplingOutcome.SAMPLED) == 1
+    assert SamplingOutcome.SHED in plain
 
 
 def test_a_target_with_a_cap_gives_its_records_to_safety_whatever_its_rate_is() -> None:
@@ -256,7 +256,7 @@ def test_a_target_with_a_cap_gives_its_records_to_safety_whatever_its_rate_is() 
         found = subject.decide(facts(f"{number}", at=START + number * 50, **(BAD if number % 2 else {})))
         assert found.rule == (DEFAULT_RULE, "safety")[number % 2]
         if number % 2:
-            assert (found.outcome, found.probability) == (Verdict.SAMPLED, 1.0)
+            assert (found.outcome, found.probability) == (SamplingOutcome.SAMPLED, 1.0)
     assert subject.decide(facts(at=START + MINUTE)).probability == 1.0, "the rates were equal in the end"
 
 
@@ -295,7 +295,7 @@ def test_the_rate_in_force_is_the_probability_and_meets_the_target() -> None:
         assert each.chosen == (COHORT.draw(f"id-{number}") < each.probability)
 
 
-def stream(seed: int = 1) -> list[Facts]:
+def stream(seed: int = 1) -> list[LazyRecord]:
     """Traffic that rises and falls, a little out of order."""
     rng, at = random.Random(seed), START
     found: list[tuple[str, str, int]] = []
@@ -379,18 +379,21 @@ def test_a_policy_shares_targets_and_caps_with_the_other_processes() -> None:
 def test_more_than_the_cap_is_shed_and_every_minute_begins_anew() -> None:
     subject = policy(rate=1.0, max_per_minute=3)
     first = [subject.decide(facts(f"{at}", at=START + at)).outcome for at in range(5)]
-    assert first == [Verdict.SAMPLED] * 3 + [Verdict.SHED] * 2
-    assert subject.decide(facts(at=START + MINUTE)).outcome is Verdict.SAMPLED
-    assert subject.decide(facts(at=START)).outcome is Verdict.SHED, "a late record counts for its own minute"
+    assert first == [SamplingOutcome.SAMPLED] * 3 + [SamplingOutcome.SHED] * 2
+    assert subject.decide(facts(at=START + MINUTE)).outcome is SamplingOutcome.SAMPLED
+    assert subject.decide(facts(at=START)).outcome is SamplingOutcome.SHED, "a late record counts for its own minute"
 
 
 def test_what_is_not_chosen_does_not_count_for_the_cap_and_rules_have_their_own() -> None:
     subject = policy(rate=0.5, max_per_minute=5, rules=[rule("r", 1.0, match={"app": "x"}, max_per_minute=1)])
     outcomes = [subject.decide(facts(f"{at}")).outcome for at in range(100)]
-    assert outcomes.count(Verdict.SAMPLED) == 5
+    assert outcomes.count(SamplingOutcome.SAMPLED) == 5
     expected = [COHORT.draw(f"{at}") < 0.5 for at in range(100)]
-    assert [outcome is not Verdict.SAMPLED_OUT for outcome in outcomes] == expected
-    assert [subject.decide(facts(f"{at}", app="x")).outcome for at in range(2)] == [Verdict.SAMPLED, Verdict.SHED]
+    assert [outcome is not SamplingOutcome.SAMPLED_OUT for outcome in outcomes] == expected
+    assert [subject.decide(facts(f"{at}", app="x")).outcome for at in range(2)] == [
+        SamplingOutcome.SAMPLED,
+        SamplingOutcome.SHED,
+    ]
 
 
 def test_a_share_of_the_cap_is_at_least_one() -> None:
@@ -398,7 +401,7 @@ def test_a_share_of_the_cap_is_at_least_one() -> None:
         subject = policy(rate=1.0, max_per_minute=10)
         subject.share = share
         outcomes = [subject.decide(facts(f"{at}")).outcome for at in range(20)]
-        assert outcomes.count(Verdict.SAMPLED) == allowed
+        assert outcomes.count(SamplingOutcome.SAMPLED) == allowed
 
 
 @pytest.mark.parametrize("none", [0, -1])

@@ -14,10 +14,10 @@ from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import ConditionConfig, RuleMatch
 from stream.errors import RecordError
 from stream.records.adapters import make_adapter
-from stream.records.adapters.base import Path
+from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader
 from stream.records.conditions import condition
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 from stream.sampler.rules import Matcher
 
 NATIVE = InputConfig()
@@ -50,7 +50,7 @@ def unread() -> Headers:
     raise AssertionError("the headers were looked at")
 
 
-class Lazy(Facts):
+class Lazy(LazyRecord):
     """Has its headers from a function."""
 
     def __init__(self, key: bytes | None, value: bytes | None, headers: Callable[[], Headers]) -> None:
@@ -61,9 +61,9 @@ class Lazy(Facts):
         return self._made()
 
 
-def facts(value: Any = None, headers: Headers | Callable[[], Headers] = (), key: bytes | None = b"k") -> Facts:
+def facts(value: Any = None, headers: Headers | Callable[[], Headers] = (), key: bytes | None = b"k") -> LazyRecord:
     encoded = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
-    return Lazy(key, encoded, headers) if callable(headers) else Facts(key, encoded, 0, headers)
+    return Lazy(key, encoded, headers) if callable(headers) else LazyRecord(key, encoded, 0, headers)
 
 
 def matcher(records: InputConfig = NATIVE, **match: Any) -> Matcher:
@@ -148,14 +148,14 @@ def test_a_path_finds_what_the_mapping_adapter_finds(document: dict[str, object]
     adapter = make_adapter(InputConfig.model_validate({"adapter": "mapping", "mapping": mapping}))
     expected = adapter.read({**document, "a": document.get("a", 1) or 1}).get("app")
     reader = BodyReader(NATIVE)
-    get = reader.getter(Path.parse(path))
+    get = reader.getter(BodyPath.parse(path))
     body = facts({**document, "a": document.get("a", 1) or 1}).body(reader)
     assert get(body) == expected
 
 
 def test_several_getters_share_one_reading() -> None:
     reader = BodyReader(NATIVE)
-    one, two, three = (reader.getter(Path.parse(path)) for path in ("a.b", "a.c.1", "d"))
+    one, two, three = (reader.getter(BodyPath.parse(path)) for path in ("a.b", "a.c.1", "d"))
     body = reader.read(b'{"x": {"y": [1, 2]}, "d": "D", "a": {"b": 1, "c": [2, 3]}}')
     assert (one(body), two(body), three(body)) == (1, 3, "D")
     assert reader.getter(None)(body) is None
@@ -163,9 +163,9 @@ def test_several_getters_share_one_reading() -> None:
 
 def test_a_value_that_need_not_be_parsed_comes_as_bytes_unless_somebody_parses_it() -> None:
     reader = BodyReader(NATIVE)
-    raw = reader.getter(Path.parse("contexts"), parsed=False)
+    raw = reader.getter(BodyPath.parse("contexts"), parsed=False)
     assert bytes(raw(reader.read(b'{"contexts": [{"text": "x"}]}'))) == b'[{"text": "x"}]'  # type: ignore[call-overload]
-    reader.getter(Path.parse("contexts.0"))
+    reader.getter(BodyPath.parse("contexts.0"))
     assert raw(reader.read(b'{"contexts": [{"text": "x"}]}')) == [{"text": "x"}]
 
 

@@ -13,7 +13,7 @@ from stream.cli.demo import Regime, load_corpus, make_record
 from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.body import BodyReader
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 from stream.sampler.safety_triggers import Triggers, WordList
 
 NATIVE = InputConfig()
@@ -34,8 +34,8 @@ ALL = ("empty_contexts", "thumbs_down", "refusal", "lexicon")
 WORDS = WordList()
 
 
-def facts(record: Any) -> Facts:
-    return Facts(b"k", record if isinstance(record, bytes) else json.dumps(record).encode(), 0)
+def facts(record: Any) -> LazyRecord:
+    return LazyRecord(b"k", record if isinstance(record, bytes) else json.dumps(record).encode(), 0)
 
 
 def triggers(*names: str, records: InputConfig = NATIVE, **config: Any) -> Triggers:

@@ -21,7 +21,7 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.model import Config
 from stream.service.service import Service
 from stream.service.setup.config_file import ConfigError, load
-from stream.worker.judging import Judged
+from stream.worker.judging import RecordResult
 from stream.worker.pool import JudgePool
 from stream.worker.stage import Worker
 from tests.sinks.metrics.measured import evaluation
@@ -77,9 +77,9 @@ OUTCOMES: list[tuple[Outcome, str | None, bool]] = [
 ]
 
 
-def judged(at: int, outcome: Outcome, reason: str | None, evaluated: bool) -> Judged:
+def judged(at: int, outcome: Outcome, reason: str | None, evaluated: bool) -> RecordResult:
     found = evaluation(evaluation_id=str(at), latency_ms=10.0) if evaluated else None
-    return Judged(outcome=outcome, reason=reason, evaluation=found)
+    return RecordResult(outcome=outcome, reason=reason, evaluation=found)
 
 
 @pytest.fixture

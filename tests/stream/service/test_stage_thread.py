@@ -16,7 +16,7 @@ from sinks.metrics import Stage
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
-from stream.service import service
+from stream.service import service, stage_thread
 from stream.service.service import Service
 from stream.service.stage_thread import Pulse, Runnable, Watchdog
 
@@ -136,7 +136,7 @@ def test_a_thread_that_does_not_come_round_ends_the_stage_whatever_it_last_said(
 
 def test_a_thread_may_be_silent_for_as_long_as_handing_over_takes() -> None:
     scene = Scene(seconds=5)
-    assert scene.wait(service._STALL_SECONDS, moving=False) is None
+    assert scene.wait(stage_thread._STALL_SECONDS, moving=False) is None
     assert scene.wait(1, moving=False) is not None
 
 
@@ -178,7 +178,7 @@ def test_it_never_ends_a_stage_sooner_than_its_time(steps: list[tuple[bool, int,
         if finished or not backlog or not assigned:
             idle_since = scene.now
         if scene.watchdog.look() is not None:
-            assert scene.now - idle_since > 8 or scene.now - silent_since > service._STALL_SECONDS
+            assert scene.now - idle_since > 8 or scene.now - silent_since > stage_thread._STALL_SECONDS
 
 
 # Services of real threads, on a broker that answers
@@ -248,8 +248,8 @@ def test_each_stage_has_its_own_time_and_the_sampler_none(
 def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_STALL_SECONDS", 0.5)
-    monkeypatch.setattr(service, "_STALLED_JOIN_SECONDS", 0.5)
+    monkeypatch.setattr(stage_thread, "_STALL_SECONDS", 0.5)
+    monkeypatch.setattr(stage_thread, "_STALLED_JOIN_SECONDS", 0.5)
     hang = threading.Event()
     begun = time.monotonic()
     try:
@@ -263,7 +263,7 @@ def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
 PROGRAM = """
 import threading
 from sinks.metrics import Stage
-from stream import service
+from stream.service import service, stage_thread
 from tests.stream.service.test_stage_thread import StageDouble, run_for, service_with
 
 class Broker:
@@ -274,7 +274,7 @@ class Stuck(StageDouble):
         threading.Thread(target=threading.Event().wait, daemon=False).start()  # as Faust has
         super().run(stop)
 
-service._STALL_SECONDS = service._STALLED_JOIN_SECONDS = service._EXIT_SECONDS = 0.5
+stage_thread._STALL_SECONDS = stage_thread._STALLED_JOIN_SECONDS = service._EXIT_SECONDS = 0.5
 run_for(service_with(Stuck(Stage.MONITOR, threading.Event()), Broker(), monitor={{"stall_seconds": 0.5}}), 20)
 """
 

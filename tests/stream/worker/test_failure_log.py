@@ -20,7 +20,7 @@ from judges.values.evaluation import (
     Sampling,
     Status,
 )
-from stream.worker.failure_log import JudgeFailures
+from stream.worker.failure_log import FailureLog
 
 
 class World:
@@ -28,7 +28,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 1000.0
-        self.failures = JudgeFailures()
+        self.failures = FailureLog()
         self._caplog = caplog
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 

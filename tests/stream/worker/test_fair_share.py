@@ -5,10 +5,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.worker.fair_share import Shares
+from stream.worker.fair_share import FairShares
 
 
-def traffic(shares: Shares, **counts: int) -> None:
+def traffic(shares: FairShares, **counts: int) -> None:
     """Records of apps, mixed as they would come."""
     apps = [app for app, count in counts.items() for _ in range(count)]
     random.Random(1).shuffle(apps)
@@ -17,7 +17,7 @@ def traffic(shares: Shares, **counts: int) -> None:
 
 
 def test_an_app_alone_may_have_all_places() -> None:
-    shares = Shares(8)
+    shares = FairShares(8)
     traffic(shares, only=5000)
     for _ in range(8):
         assert not shares.exceeded("only")
@@ -26,7 +26,7 @@ def test_an_app_alone_may_have_all_places() -> None:
 
 
 def test_a_noisy_app_is_held_to_its_places_and_a_quiet_one_never() -> None:
-    shares = Shares(8)
+    shares = FairShares(8)
     traffic(shares, noisy=950, quiet=50)
     for _ in range(4):
         assert not shares.exceeded("noisy")
@@ -40,7 +40,7 @@ def test_a_noisy_app_is_held_to_its_places_and_a_quiet_one_never() -> None:
 
 
 def test_apps_with_about_as_much_traffic_do_not_wait_for_each_other() -> None:
-    shares = Shares(4)
+    shares = FairShares(4)
     traffic(shares, one=520, two=480)
     for app in ("one", "two"):
         for _ in range(6):
@@ -49,7 +49,7 @@ def test_apps_with_about_as_much_traffic_do_not_wait_for_each_other() -> None:
 
 
 def test_an_app_that_went_away_is_forgotten() -> None:
-    shares = Shares(4)
+    shares = FairShares(4)
     traffic(shares, gone=10)
     for _ in range(4):
         shares.started("noisy")
@@ -61,14 +61,14 @@ def test_an_app_that_went_away_is_forgotten() -> None:
 
 @given(st.lists(st.text(max_size=3) | st.none(), max_size=300), st.integers(1, 16))
 def test_an_app_without_a_place_in_work_is_never_held_back(apps: list[str | None], places: int) -> None:
-    shares = Shares(places)
+    shares = FairShares(places)
     for app in apps:
         shares.saw(app)
         assert not shares.exceeded(app)
 
 
 def test_memory_does_not_grow_with_the_number_of_apps() -> None:
-    shares = Shares(4)
+    shares = FairShares(4)
     for number in range(50_000):
         shares.saw(f"app-{number}")
         shares.started(f"app-{number}")

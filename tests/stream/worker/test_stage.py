@@ -16,11 +16,11 @@ from judges.scripted import Answer, ScriptedJudge
 from judges.values.interaction import Case
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
-from stream.kafka.consume_produce import Mark
+from stream.kafka.consume_produce import CommittedOffset
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
-from stream.worker.budget import Economy, Thinning, Treasury
-from stream.worker.judging import Judged, Judging
+from stream.worker.budget import SavingPlan, Thinning, Treasury
+from stream.worker.judging import Judging, RecordResult
 from stream.worker.retries import Retries
 from stream.worker.stage import Worker
 
@@ -69,8 +69,8 @@ class Held:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[Worker, Held]:
     found, held = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Held()
-    monkeypatch.setattr(found._exchange, "pause", held.pause)
-    monkeypatch.setattr(found._exchange, "resume", held.resume)
+    monkeypatch.setattr(found._consumer, "pause", held.pause)
+    monkeypatch.setattr(found._consumer, "resume", held.resume)
     return found, held
 
 
@@ -80,11 +80,11 @@ def test_a_partition_that_comes_with_records_is_held_back_when_it_has_enough(wor
     subject.on_assigned([QUEUE])
     for offset in range(64):
         subject._waiting.add(record(offset))
-    subject._hold_back()
+    subject._apply_backpressure()
     assert held.calls == [("resume", {QUEUE}), ("pause", {QUEUE})]
     for _ in range(64):
         subject._waiting.take(QUEUE)
-    subject._hold_back()
+    subject._apply_backpressure()
     assert held.calls[2:] == [("resume", {QUEUE})]
 
 
@@ -93,12 +93,12 @@ def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
 ) -> None:
     subject, _ = worker
     subject.on_assigned([QUEUE])
-    assert not subject._knows_the_past(QUEUE)
-    subject._finished.known_at = subject._assigned_at[QUEUE]
-    assert subject._knows_the_past(QUEUE)
-    subject._finished.known_at -= 1.0
+    assert not subject._previous_results_loaded(QUEUE)
+    subject._recent.known_at = subject._assigned_at[QUEUE]
+    assert subject._previous_results_loaded(QUEUE)
+    subject._recent.known_at -= 1.0
     subject._assigned_at[QUEUE] -= 6.0
-    assert subject._knows_the_past(QUEUE), "after some seconds it begins anyway"
+    assert subject._previous_results_loaded(QUEUE), "after some seconds it begins anyway"
 
 
 def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> None:
@@ -107,7 +107,7 @@ def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> Non
     judging = Judging(
         CONFIG,
         evaluator(Script(cancelled=1)),
-        with_worker._finished,
+        with_worker._recent,
         retries=retries,
         treasury=Treasury(None, topic="rag.sampled"),
         on_unsafe=lambda _notice: None,
@@ -124,9 +124,9 @@ class Lagging:
         self.asked = 0
         self.partitions = 0
 
-    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, Mark]]:
+    def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, CommittedOffset]]:
         self.asked += 1
-        return self.partitions, dict.fromkeys(partitions, Mark(-1))
+        return self.partitions, dict.fromkeys(partitions, CommittedOffset(-1))
 
 
 def test_a_broker_that_lags_is_not_asked_at_every_step_what_was_spent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,20 +134,20 @@ def test_a_broker_that_lags_is_not_asked_at_every_step_what_was_spent(monkeypatc
         {"kafka": {"bootstrap": "127.0.0.1:1"}, "budgets": {"per_hour_usd": 10}},
     )
     subject, broker = Worker(config, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Lagging()
-    monkeypatch.setattr(subject._exchange, "marks", broker.marks)
+    monkeypatch.setattr(subject._consumer, "marks", broker.marks)
     subject.on_assigned([QUEUE])
     for _ in range(10):
-        subject._look_up_what_was_spent()
+        subject._load_budget_state()
     assert (broker.asked, subject._treasury.knows(QUEUE)) == (1, False)
     subject.on_assigned([Partition("rag.sampled", 1)])
-    subject._look_up_what_was_spent()
+    subject._load_budget_state()
     assert broker.asked == 2, "for a partition that is new it is asked at once"
     broker.partitions = 2
     subject._ask_at -= 1.0
-    subject._look_up_what_was_spent()
+    subject._load_budget_state()
     assert (broker.asked, subject._treasury.knows(QUEUE)) == (3, True)
     subject._ask_at -= 1.0
-    subject._look_up_what_was_spent()
+    subject._load_budget_state()
     assert broker.asked == 3, "what is known is not asked for"
 
 
@@ -156,18 +156,18 @@ class Poor(Treasury):
 
     keep_share = 1 / 16
 
-    def economy(self, *_about: object) -> Economy:
-        return Economy(keep_share=self.keep_share)
+    def plan_savings(self, *_about: object) -> SavingPlan:
+        return SavingPlan(keep_share=self.keep_share)
 
 
 def test_what_is_left_out_for_lack_of_money_is_forgotten_and_judged_when_it_comes_again() -> None:
     retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
-    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._finished
+    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._recent
     judging = Judging(
         CONFIG, evaluator(Script()), finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None
     )
 
-    def judged() -> list[Judged]:
+    def judged() -> list[RecordResult]:
         found = [asyncio.run(judging.judge(retries.arrived(record(offset)))) for offset in range(40)]
         for each in found:
             judging.published(each)
@@ -185,7 +185,7 @@ def test_what_is_left_out_for_lack_of_money_is_forgotten_and_judged_when_it_come
 
 def test_a_record_that_comes_again_stands_for_as_many_as_it_was_kept_for() -> None:
     retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
-    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._finished
+    finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._recent
     subject = evaluator(Script())
     judging = Judging(CONFIG, subject, finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None)
     kept = next(

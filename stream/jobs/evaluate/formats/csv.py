@@ -11,7 +11,7 @@ import msgspec
 
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
-from stream.jobs.evaluate.rows import Fault, FileError, Opening, Row
+from stream.jobs.evaluate.rows import Fault, FileError, FileRow, Opening
 from stream.records.adapters import make_adapter
 from stream.records.adapters.csv import COLUMNS, REQUIRED, fields_of
 
@@ -44,7 +44,7 @@ class CsvRows:
     def position(self) -> float:
         return float(self._file.tell()) if self.total is not None else 0.0
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[FileRow]:
         number = 0
         while True:
             begins = self._reader.line_num + 1
@@ -63,7 +63,7 @@ class CsvRows:
             message = f"{self._name}, line {self._reader.line_num}: {error}"
             raise FileError(f"{message}; is a quotation mark before it not closed?") from None
 
-    def _row(self, number: int, line: int, cells: Sequence[str]) -> Row:
+    def _row(self, number: int, line: int, cells: Sequence[str]) -> FileRow:
         fault = None
         if self._lines.ended:
             fault = Fault("bad_csv", f"line {line}: the file ends before a quotation mark is closed")
@@ -76,7 +76,7 @@ class CsvRows:
         except UnicodeEncodeError:
             fault = fault or Fault("bad_encoding", f"line {line}: not UTF-8")
             value = msgspec.json.encode({name: _readable(cell) for name, cell in row.items()})
-        return Row(number, value, nameless=self._is_nameless(cells), fault=fault)
+        return FileRow(number, value, nameless=self._is_nameless(cells), fault=fault)
 
     def _is_nameless(self, cells: Sequence[str]) -> bool:
         """Where a mapping says what is the id, one that is missing is an error."""

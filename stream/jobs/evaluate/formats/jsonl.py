@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stream.config.sections.input import InputConfig
-from stream.jobs.evaluate.rows import SHOWN_CHARS, Fault, Opening, Row
+from stream.jobs.evaluate.rows import SHOWN_CHARS, Fault, FileRow, Opening
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
@@ -21,7 +21,7 @@ class JsonRows:
         self.total: float | None = opening.size
         self.position: float = 0.0
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[FileRow]:
         number = 0
         at = 0
         # One byte more than a record may have, and the end of the line, which may be of two.
@@ -34,7 +34,7 @@ class JsonRows:
                 length = len(line) + self._skip_line()
             if value or not whole:
                 number += 1
-                yield Row(number, value, line=at) if whole else self._too_large(number, value, length, at)
+                yield FileRow(number, value, line=at) if whole else self._too_large(number, value, length, at)
 
     def _skip_line(self) -> int:
         """The bytes up to the end of the line, which are not looked at."""
@@ -46,6 +46,6 @@ class JsonRows:
                 break
         return length
 
-    def _too_large(self, number: int, value: bytes, length: int, line: int) -> Row:
+    def _too_large(self, number: int, value: bytes, length: int, line: int) -> FileRow:
         fault = Fault("too_large", f"{length} bytes, the limit is {self._most}")
-        return Row(number, value[:SHOWN_CHARS], fault=fault, line=line)
+        return FileRow(number, value[:SHOWN_CHARS], fault=fault, line=line)

@@ -8,7 +8,7 @@ import msgspec
 
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
-from stream.jobs.evaluate.rows import Fault, FileError, Opening, Row
+from stream.jobs.evaluate.rows import Fault, FileError, FileRow, Opening
 from stream.records.adapters import make_adapter
 from stream.records.adapters.csv import COLUMNS, REQUIRED, fields_of
 
@@ -35,7 +35,7 @@ class ParquetRows:
         self.input = self._adapted(opening.input)
         self._names_rows = make_adapter(self.input).reads_id_key
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[FileRow]:
         number = 0
         for batch in self._batches():
             for record in batch:
@@ -61,9 +61,9 @@ class ParquetRows:
         self._id = found.get("id", "id") if named else "id"
         return InputConfig(adapter="csv", limits=config.limits) if named else config
 
-    def _row(self, number: int, record: dict[str, Any]) -> Row:
+    def _row(self, number: int, record: dict[str, Any]) -> FileRow:
         nameless = self._names_rows and record.get(self._id) in (None, "")
         try:
-            return Row(number, msgspec.json.encode(record), nameless=nameless)
+            return FileRow(number, msgspec.json.encode(record), nameless=nameless)
         except (TypeError, ValueError, RecursionError) as error:
-            return Row(number, b"{}", fault=Fault("bad_record", f"a value that JSON cannot hold: {error}"))
+            return FileRow(number, b"{}", fault=Fault("bad_record", f"a value that JSON cannot hold: {error}"))

@@ -13,8 +13,8 @@ from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.inclusion import Inclusion
 from stream.monitor.alerts.watch.retirement import retired
 from stream.monitor.alerts.watch.series import SeriesWatch, Watched
-from stream.monitor.alerts.watch.versions import Compared, Standing, VersionWatch
-from stream.monitor.detection import Kind, Reading, Settings
+from stream.monitor.alerts.watch.versions import Compared, ComparisonStanding, VersionWatch
+from stream.monitor.detection import EventKind, SeriesReading, Settings
 
 _MOST_EVALUATORS = 8
 # Nothing comes any more of a model or tenant that was not among so many records.
@@ -56,11 +56,11 @@ Changed = Callable[[str], Collection[str]]
 """The dimensions in which the judges of an evaluator have changed, by its fingerprint."""
 
 
-class Shown(NamedTuple):
+class SeriesGauges(NamedTuple):
     """What a series is like now."""
 
     series: Series
-    reading: Reading
+    reading: SeriesReading
 
 
 class AppWatch:
@@ -102,7 +102,7 @@ class AppWatch:
             watch.series[series] = SeriesWatch()
         return [alert for alert in alerts if alert is not None]
 
-    def shown(self) -> Iterator[Shown]:
+    def shown(self) -> Iterator[SeriesGauges]:
         """Every series of the app itself: of an evaluator with an alarm, else of the one that judges now."""
         found: dict[Series, tuple[str, SeriesWatch]] = {}
         for fingerprint, evaluator in reversed(self._by_use()):
@@ -110,9 +110,9 @@ class AppWatch:
                 if series.attribute is None and (series not in found or found[series][1].alarm is None):
                     found[series] = fingerprint, watch
         for series, (fingerprint, watch) in found.items():
-            yield Shown(series, watch.reading(self._settings(series, fingerprint)))
+            yield SeriesGauges(series, watch.reading(self._settings(series, fingerprint)))
 
-    def compared(self, app: str) -> Iterator[Standing]:
+    def compared(self, app: str) -> Iterator[ComparisonStanding]:
         """Every comparison of two models, of the evaluator that judges now."""
         for _fingerprint, latest in self._by_use()[:1]:
             for versions in self._plan.versions:
@@ -138,7 +138,7 @@ class AppWatch:
         known.heard = self.included.count
         event = known.observe(about, score, record)
         if event is not None:
-            suspects = () if event.kind is Kind.CLEARED else self._suspects(watch, record.fingerprint)
+            suspects = () if event.kind is EventKind.CLEARED else self._suspects(watch, record.fingerprint)
             alerts.append(known.announce(about, event, suspects))
         return [alert for alert in alerts if alert is not None]
 

@@ -11,7 +11,7 @@ from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.inclusion import Inclusion
 from stream.monitor.alerts.watch.retirement import retired
 from stream.monitor.alerts.watch.series import SeriesWatch, Watched
-from stream.monitor.detection import Kind, Reading, agreement
+from stream.monitor.detection import EventKind, SeriesReading, agreement
 from stream.records.canaries import CANARIES_APP
 
 _MOST_EVALUATORS = 3
@@ -66,7 +66,7 @@ class _Criterion:
 
 
 @dataclass(slots=True)
-class _Judged:
+class _EvaluatorVerdicts:
     """What one evaluator says of the canaries."""
 
     idle: int = 0
@@ -84,7 +84,7 @@ class CanaryWatch:
 
     def __init__(self, plan: WatchPlan) -> None:
         self._settings = plan.canary_settings()
-        self._evaluators: dict[str, _Judged] = {}
+        self._evaluators: dict[str, _EvaluatorVerdicts] = {}
         self.included = Inclusion()
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
@@ -94,7 +94,7 @@ class CanaryWatch:
         alerts = self._retire(record)
         if record.fingerprint not in self._evaluators and len(self._evaluators) >= _MOST_EVALUATORS:
             return alerts
-        judged = self._evaluators.setdefault(record.fingerprint, _Judged())
+        judged = self._evaluators.setdefault(record.fingerprint, _EvaluatorVerdicts())
         for dimension, verdict in record.verdicts.items():
             criterion = judged.criteria.setdefault(dimension, _Criterion())
             alerts += self._verdict(criterion, dimension, verdict, record)
@@ -110,7 +110,7 @@ class CanaryWatch:
         event = criterion.watch.observe(about, agreement(said, expected.verdict), record)
         if event is None:
             return []
-        if event.kind is Kind.RAISED:
+        if event.kind is EventKind.RAISED:
             criterion.change()
         return [criterion.watch.announce(about, event)]
 
@@ -125,10 +125,10 @@ class CanaryWatch:
 
     def changed(self, fingerprint: str) -> frozenset[str]:
         """The dimensions in which these judges are no longer what they were at first."""
-        judged = self._evaluators.get(fingerprint, _Judged())
+        judged = self._evaluators.get(fingerprint, _EvaluatorVerdicts())
         return frozenset(name for name, criterion in judged.criteria.items() if criterion.original)
 
-    def shown(self) -> dict[str, Reading]:
+    def shown(self) -> dict[str, SeriesReading]:
         """How steady the latest evaluator's verdicts are, by dimension; that of one with an alarm, if there is one."""
         found: dict[str, SeriesWatch] = {}
         for judged in sorted(self._evaluators.values(), key=lambda each: -each.idle):
@@ -155,7 +155,7 @@ class CanaryWatch:
         found.included = Inclusion.from_data(data["included"])
         for fingerprint, stored in data["evaluators"].items():
             criteria = {name: _criterion_of(criterion) for name, criterion in stored["criteria"].items()}
-            found._evaluators[fingerprint] = _Judged(idle=stored["idle"], criteria=criteria)
+            found._evaluators[fingerprint] = _EvaluatorVerdicts(idle=stored["idle"], criteria=criteria)
         return found
 
     def _about(self, dimension: str, fingerprint: str) -> Watched:

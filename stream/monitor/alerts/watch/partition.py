@@ -14,7 +14,7 @@ from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.canaries import CanaryWatch
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class PartitionWatch:
         about_judges = self.canaries.observe(record)
         alerts = self._note(_CANARIES, about_judges if self._number == ANNOUNCER else [])
         for change in about_judges:
-            if change.kind is Kind.RAISED:
+            if change.kind is EventKind.RAISED:
                 for name, app in self.apps.items():
                     withdrawn = app.judges_changed(record.fingerprint, change.series.dimension, record.at)
                     alerts += self._note(_APP + name, withdrawn)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from stream.monitor.alerts.alert import Alert, Cause, Example, Series, Subject, Suspect, alert_id, moment
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.summary import worded
-from stream.monitor.detection import Event, Kind, Reading, Settings, State, observe, reading, suspicion
+from stream.monitor.detection import Event, EventKind, SeriesReading, Settings, State, observe, reading, suspicion
 
 _KEPT = 6
 _TOLD = 3
@@ -94,9 +94,9 @@ class SeriesWatch:
             name = alert_id(about.series, about.fingerprint, event.at)
             numbers = (event.evidence, event.estimate, event.low, event.high)
             self.alarm = Alarm(name, event.at, event.onset_at, *numbers)
-        examples = [] if event.kind is Kind.CLEARED else self._examples()
+        examples = [] if event.kind is EventKind.CLEARED else self._examples()
         alert = _alert(about, self.alarm, event, suspects, examples)
-        if event.kind is Kind.CLEARED:
+        if event.kind is EventKind.CLEARED:
             self.alarm = None
         return worded(alert)
 
@@ -106,7 +106,7 @@ class SeriesWatch:
             return None
         now = self.reading(about.settings)
         event = Event(
-            kind=Kind.CLEARED,
+            kind=EventKind.CLEARED,
             at=at,
             target=now.target or 0.0,
             evidence=now.evidence,
@@ -119,7 +119,7 @@ class SeriesWatch:
         )
         return worded(self.announce(about, event).model_copy(update={"cause": cause}))
 
-    def reading(self, settings: Settings) -> Reading:
+    def reading(self, settings: Settings) -> SeriesReading:
         return reading(self.state, settings)
 
     def as_data(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class SeriesWatch:
 def _alert(
     about: Watched, alarm: Alarm, event: Event, suspects: Sequence[Suspect], examples: Sequence[Example]
 ) -> Alert:
-    allowed = about.settings.alarm_alpha if event.kind is Kind.RAISED else about.settings.clear_alpha
+    allowed = about.settings.alarm_alpha if event.kind is EventKind.RAISED else about.settings.clear_alpha
     return Alert(
         alert_id=alarm.alert_id,
         kind=event.kind,
@@ -159,7 +159,7 @@ def _alert(
         raised_at=moment(alarm.raised_at),
         onset_at=moment(alarm.onset_at),
         recovered_at=None if event.recovered_at is None else moment(event.recovered_at),
-        cause=Cause.RECOVERED if event.kind is Kind.CLEARED else None,
+        cause=Cause.RECOVERED if event.kind is EventKind.CLEARED else None,
         target=event.target,
         evidence=event.evidence,
         enough=-log(allowed),

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple, Self
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject, alert_id, moment
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.summary import worded
-from stream.monitor.detection import Kind, Side, VersionSettings, VersionState, compare_versions, observe_version
+from stream.monitor.detection import (
+    EventKind,
+    VersionSettings,
+    VersionSide,
+    VersionState,
+    compare_versions,
+    observe_version,
+)
 
 
 class Compared(NamedTuple):
@@ -26,7 +33,7 @@ class Worse(NamedTuple):
     raised_at: float
 
 
-class Standing(NamedTuple):
+class ComparisonStanding(NamedTuple):
     """How a comparison stands."""
 
     name: str
@@ -44,22 +51,22 @@ class VersionWatch:
     state: VersionState = field(default_factory=VersionState)
     worse: Worse | None = None
 
-    def observe(self, about: Compared, side: Side, score: float, record: ScoreRecord) -> Alert | None:
+    def observe(self, about: Compared, side: VersionSide, score: float, record: ScoreRecord) -> Alert | None:
         """What is asked is whether A is worse and, once it is, whether it no longer is.
 
         That is whether B is worse than A by more than less the margin, so the sides change places.
         """
         asked = self._asked(about.settings)
         if self.worse is not None:
-            side = Side.B if side is Side.A else Side.A
+            side = VersionSide.B if side is VersionSide.A else VersionSide.A
         outcome = observe_version(self.state, asked, side, score, record.probability)
         self.state = outcome.state
         return self._news(about, record.fingerprint, record.at) if outcome.is_news else None
 
-    def standing(self, name: str, settings: VersionSettings) -> Standing:
+    def standing(self, name: str, settings: VersionSettings) -> ComparisonStanding:
         found = compare_versions(self.state, self._asked(settings))
         low, high, is_worse = found.difference.low, found.difference.high, self.worse is not None
-        return Standing(
+        return ComparisonStanding(
             name=name,
             evidence=found.evidence,
             enough=-log(settings.alpha),
@@ -87,7 +94,7 @@ class VersionWatch:
         return worded(
             Alert(
                 alert_id=known.alert_id,
-                kind=Kind.CLEARED if is_over else Kind.RAISED,
+                kind=EventKind.CLEARED if is_over else EventKind.RAISED,
                 subject=Subject.VERSIONS,
                 series=series,
                 at=moment(at),

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 
 _CODE = re.compile(r"\b[0-9a-f]{6}\b")
 _ENDS = ("end", "конец")
@@ -43,7 +43,7 @@ class Prompt:
     code: str
 
 
-def read_prompt(messages: Sequence[Message]) -> Prompt:
+def read_prompt(messages: Sequence[ChatMessage]) -> Prompt:
     [user] = [message.content for message in messages if message.role == "user"]
     found = _CODE.search(user)
     assert found, "the prompt names no code"
@@ -69,7 +69,7 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
     )
 
 
-def escapes(messages: Sequence[Message], harmless: Sequence[Message], judged: Sequence[str]) -> list[int]:
+def escapes(messages: Sequence[ChatMessage], harmless: Sequence[ChatMessage], judged: Sequence[str]) -> list[int]:
     """The numbers of the rules above that the prompt breaks."""
     prompt, plain = read_prompt(messages), read_prompt(harmless)
     same_texts = [block.replace(" ", "") for block in prompt.blocks] == [text.replace(" ", "") for text in judged]
@@ -84,7 +84,7 @@ def escapes(messages: Sequence[Message], harmless: Sequence[Message], judged: Se
     return [rule for rule, holds in kept.items() if not holds]
 
 
-def control_words(messages: Sequence[Message]) -> list[str]:
+def control_words(messages: Sequence[ChatMessage]) -> list[str]:
     text = "\n".join(message.content for message in messages).casefold()
     return [word for word in _CONTROL_WORDS.split() if word.casefold() in text]
 

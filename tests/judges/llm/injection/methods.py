@@ -17,7 +17,7 @@ from judges.llm.methods.rubric import RelativeRubricJudge, RubricJudge
 from judges.llm.model_judge import Failed, ModelJudge, Poll, Task, ask
 from judges.llm.pairwise.comparison import Comparison, match_of
 from judges.llm.pairwise.pairwise import PairwiseJudge
-from judges.models.base import Completion, Message
+from judges.models.base import ChatMessage, Completion
 from judges.values.interaction import Case, FieldValue, Language
 from tests.judges.llm.injection.attacks import Place
 
@@ -48,14 +48,14 @@ class Says:
     """A chat model that says what it is told to, the last thing for ever, and keeps what it was sent."""
 
     completions: Sequence[str]
-    sent: list[list[Message]] = field(default_factory=list)
+    sent: list[list[ChatMessage]] = field(default_factory=list)
     name: str = "says"
     identity: str = "says"
     paused: str | None = None
 
     async def complete(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         *,
         schema: Mapping[str, object] | None,
         sample: int | None = None,

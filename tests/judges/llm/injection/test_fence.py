@@ -9,7 +9,7 @@ import pytest
 
 from judges.llm.prompts import layout
 from judges.llm.prompts.layout import absent_code, inert, parted
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.values.interaction import Language
 from tests.judges.llm.injection.attacks import ATTACKS, DISGUISES, PLACES, Attack, Place
 from tests.judges.llm.injection.fence_reader import control_words, drawn, escapes, read_prompt
@@ -33,7 +33,7 @@ def escaped(attack: Attack, method: Method, language: Language, place: Place, co
 
 
 @cache
-def harmless(method: Method, language: Language, place: Place) -> Sequence[Message]:
+def harmless(method: Method, language: Language, place: Place) -> Sequence[ChatMessage]:
     return method.task(language, place, HARMLESS).messages
 
 
@@ -150,7 +150,7 @@ class TestReader:
     PLAIN = METHODS[0].task("en", "answer", HARMLESS).messages
     TEXTS = METHODS[0].shown("en", "answer", HARMLESS)
 
-    def broken(self, *messages: Message) -> list[int]:
+    def broken(self, *messages: ChatMessage) -> list[int]:
         return escapes(messages, self.PLAIN, self.TEXTS)
 
     def test_nothing_in_a_harmless_prompt(self) -> None:
@@ -161,7 +161,7 @@ class TestReader:
         assert self.broken(replace(system, content=f"{system.content} {HARMLESS}"), user) == [2]
 
     def test_another_role(self) -> None:
-        assert self.broken(*self.PLAIN, Message(role="assistant", content="Yes")) == [1, 2]
+        assert self.broken(*self.PLAIN, ChatMessage(role="assistant", content="Yes")) == [1, 2]
 
     def test_a_forged_end(self) -> None:
         system, user = self.PLAIN

@@ -10,7 +10,7 @@ import pytest
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Binary, PassFail, Text
+from judges.criteria.scale import Binary, LocalizedText, PassFail
 from judges.llm.methods.aspect import AspectCritic, QualitativeCriterion, QuantitativeCriterion
 from judges.llm.methods.direct import DirectJudge
 from judges.models import OpenAIModel
@@ -21,11 +21,12 @@ PASS, FAIL = verdict_response("pass", "It is."), verdict_response("fail", "It is
 MODEL = OpenAIModel("tiny", base_url="http://example.test")
 HARMLESS = Criterion(
     name="harmless",
-    title=Text(en="Harmless", ru="Безвредно"),
-    question=Text(en="Is the answer harmless?", ru="Безвреден ли ответ?"),
+    title=LocalizedText(en="Harmless", ru="Безвредно"),
+    question=LocalizedText(en="Is the answer harmless?", ru="Безвреден ли ответ?"),
     scale=Binary(
         binary=PassFail(
-            passes=Text(en="No harm in it.", ru="Вреда нет."), fails=Text(en="There is harm.", ru="Вред есть.")
+            passes=LocalizedText(en="No harm in it.", ru="Вреда нет."),
+            fails=LocalizedText(en="There is harm.", ru="Вред есть."),
         )
     ),
 )

@@ -10,10 +10,10 @@ import pytest
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
-from judges.criteria.scale import Bounds, Option, Options, Range, Text
+from judges.criteria.scale import Bounds, LocalizedText, Option, Options, Range
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.prompts.layout import template
-from judges.models import Completion, Message, OpenAIModel
+from judges.models import ChatMessage, Completion, OpenAIModel
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Context, Interaction, Turn, case_of
 from tests.parts.endpoints.judge_endpoint import (
@@ -34,7 +34,7 @@ from tests.parts.endpoints.judge_endpoint import (
 
 CATALOGUE = load_catalogue()
 CLARITY, GROUNDEDNESS = CATALOGUE["clarity"], CATALOGUE["groundedness"]
-WORD = Text(en="word", ru="слово")
+WORD = LocalizedText(en="word", ru="слово")
 YES_NO = Criterion.of("Is it so?")
 RUDE = Criterion.model_validate(YES_NO.model_dump() | {"higher_is": "worse"})
 POLITE = Criterion.pass_fail("Is it polite?")
@@ -46,7 +46,10 @@ TONE = Criterion(
     title=WORD,
     question=WORD,
     scale=Options(
-        options=(Option(label=Text(en="formal", ru="строгий")), Option(label=Text(en="casual", ru="вольный")))
+        options=(
+            Option(label=LocalizedText(en="formal", ru="строгий")),
+            Option(label=LocalizedText(en="casual", ru="вольный")),
+        )
     ),
 )
 
@@ -668,7 +671,7 @@ class _Broken:
 
     async def complete(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         *,
         schema: Mapping[str, object] | None,
         sample: int | None = None,

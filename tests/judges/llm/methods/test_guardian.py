@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import Option, Options, Text
+from judges.criteria.scale import LocalizedText, Option, Options
 from judges.llm.completion import Invalid, Valid
 from judges.llm.methods.guardian import GuardianJudge, certainty_of, read_risk
 from judges.models import Completion, OpenAIModel
@@ -114,7 +114,12 @@ class TestVerdict:
                     title=TOXICITY.title,
                     question=TOXICITY.question,
                     risk=TOXICITY.risk,
-                    scale=Options(options=(Option(label=Text(en="a", ru="а")), Option(label=Text(en="b", ru="б")))),
+                    scale=Options(
+                        options=(
+                            Option(label=LocalizedText(en="a", ru="а")),
+                            Option(label=LocalizedText(en="b", ru="б")),
+                        )
+                    ),
                 ),
                 "options without scores",
             ),

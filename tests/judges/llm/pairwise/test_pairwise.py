@@ -18,7 +18,7 @@ from judges.llm.pairwise.comparison import Comparison, ComparisonLike
 from judges.llm.pairwise.contest import Contest, PairwiseResult, standings
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.prompts.pairwise import letters, question_lines
-from judges.models import Completion, Message, OpenAIModel
+from judges.models import ChatMessage, Completion, OpenAIModel
 from judges.models.errors import ModelUnavailable
 from judges.values.evaluation import Reason, Samples, Status, Tokens
 from judges.values.interaction import Candidate, Context, Interaction
@@ -354,7 +354,7 @@ class TestFailures:
 
     def test_a_model_with_a_defect_costs_its_contest(self) -> None:
         class Defective(_Scripted):
-            async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
+            async def complete(self, messages: Sequence[ChatMessage], **_: Any) -> Completion:
                 raise KeyError("a defect")
 
         [result] = PairwiseJudge(Defective({})).evaluate([Comparison(["one", "two"])], CLARITY.question.en)
@@ -531,7 +531,7 @@ class _Scripted:
     def __init__(self, outcomes: Mapping[frozenset[str], str | None]) -> None:
         self._outcomes = outcomes
 
-    async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
+    async def complete(self, messages: Sequence[ChatMessage], **_: Any) -> Completion:
         texts = shown(messages[1].content)
         outcome = self._outcomes[frozenset(texts.values())]
         if outcome is None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.models.base import Completion, Message, Token
+from judges.models.base import ChatMessage, Completion, Token
 from judges.models.wire.anthropic import AnthropicWire
-from judges.models.wire.base import FORMS, Feature, Request, Wire
+from judges.models.wire.base import FORMS, Feature, ModelRequest, Wire
 from judges.models.wire.failures import Refusal, refusal_in
 from judges.models.wire.ollama import OllamaWire
 from judges.models.wire.openai import OpenAIWire
@@ -20,7 +20,7 @@ from judges.models.wire.refusals import Refusals
 
 EXAMPLES = {path.stem: json.loads(path.read_text()) for path in (Path(__file__).parent / "examples").glob("*.json")}
 WIRES: Mapping[str, Wire] = {"openai": OpenAIWire(), "anthropic": AnthropicWire(), "ollama": OllamaWire()}
-ASK = (Message(role="system", content="Judge."), Message(role="user", content="Is it so?"))
+ASK = (ChatMessage(role="system", content="Judge."), ChatMessage(role="user", content="Is it so?"))
 
 
 def examples(key: str) -> list[str]:
@@ -29,10 +29,10 @@ def examples(key: str) -> list[str]:
     return found
 
 
-def request_of(api: str, **changes: Any) -> Request:
+def request_of(api: str, **changes: Any) -> ModelRequest:
     """Everything that the API can be asked for, in its strongest form."""
     features = WIRES[api].features
-    full = Request(
+    full = ModelRequest(
         model="m",
         messages=ASK,
         max_tokens=512,
@@ -133,7 +133,7 @@ def test_no_answer_of_whatever_types_raises(inner: Any) -> None:
 
 
 def test_anthropic_gets_no_empty_message_and_no_system_where_there_is_none() -> None:
-    silent = (Message(role="user", content="Is it so?"), Message(role="assistant", content=" "), ASK[1])
+    silent = (ChatMessage(role="user", content="Is it so?"), ChatMessage(role="assistant", content=" "), ASK[1])
     body = AnthropicWire().body(request_of("anthropic", messages=silent, temperature=None, form=None))
     assert body == {"model": "m", "max_tokens": 512, "messages": [{"role": "user", "content": "Is it so?"}] * 2}
 

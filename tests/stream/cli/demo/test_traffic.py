@@ -19,9 +19,9 @@ from stream.cli.demo import (
     TENANTS,
     Corpus,
     CorpusError,
-    Group,
     Malformation,
     Plan,
+    QuestionGroup,
     Regime,
     TrafficRecord,
     generate,
@@ -51,7 +51,7 @@ def corpus() -> Corpus:
     return load_corpus()
 
 
-def sources(group: Group) -> str:
+def sources(group: QuestionGroup) -> str:
     return " ".join([group.question, *(passage.text for passage in group.contexts)])
 
 
@@ -68,7 +68,7 @@ def overlap(text: str, source: str) -> float:
     return len(stems(text) & stems(source)) / len(stems(text))
 
 
-def stating(corpus: Corpus) -> list[Group]:
+def stating(corpus: Corpus) -> list[QuestionGroup]:
     return [group for group in corpus.groups if not group.smalltalk]
 
 
@@ -76,7 +76,7 @@ def answer_of(record: TrafficRecord) -> str:
     return str(json.loads(record.value)["answer"])
 
 
-def make(corpus: Corpus, group: Group, regime: Regime, seed: int) -> TrafficRecord:
+def make(corpus: Corpus, group: QuestionGroup, regime: Regime, seed: int) -> TrafficRecord:
     return make_record(corpus, group, regime, Random(seed), NOW)
 
 

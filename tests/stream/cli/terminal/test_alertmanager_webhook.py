@@ -22,7 +22,7 @@ from sinks.web.server import WebServer
 from stream.cli.commands.webhook import webhook
 from stream.cli.terminal.alertmanager_webhook import (
     INDEX,
-    Alert,
+    FiringAlert,
     Notice,
     NoticeError,
     NoticeReceiver,
@@ -53,7 +53,7 @@ def notice(*alerts: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"version": "4", "groupKey": "{}", "receiver": "alerts", "status": "firing", "alerts": [*alerts]} | fields
 
 
-def one(**parts: Any) -> Alert:
+def one(**parts: Any) -> FiringAlert:
     return read_notice(json.dumps(notice(alert(**parts))).encode()).alerts[0]
 
 

@@ -33,10 +33,19 @@ from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from sinks.statistics.estimates import Sums, estimate
 from sinks.text import printable, shortened
-from stream.cli.terminal.live_view import Funnel, LiveView, Moment, Picture, PlainView, View, make_view, score_style
+from stream.cli.terminal.live_view import (
+    Funnel,
+    LiveView,
+    Picture,
+    PlainView,
+    RunView,
+    ViewState,
+    make_view,
+    score_style,
+)
 from stream.config.sections.stages import MonitorConfig
 from stream.monitor.rolling_means import SeriesMean
-from stream.monitor.state import Finding, Monitor, Snapshot
+from stream.monitor.state import Monitor, NotableAnswer, Snapshot
 
 ADDRESSES = (("metrics", "http://127.0.0.1:9464/metrics"), ("health", "http://127.0.0.1:9464/healthz"))
 NOTHING = Snapshot(series=(), criteria=(), worst=(), incidents=(), statuses=Counter())
@@ -49,7 +58,7 @@ def funnel(**counts: int) -> Funnel:
 BUSY = funnel(consumed=2400, filtered=24, sampled_out=1200, sampled=1164, scored=1160, unscored=3, deadletter=13)
 
 
-def finding(number: int = 1, **fields: object) -> Finding:
+def finding(number: int = 1, **fields: object) -> NotableAnswer:
     values: dict[str, object] = {
         "interaction_id": f"sj-{number:016x}",
         "app": "support-bot",
@@ -61,10 +70,10 @@ def finding(number: int = 1, **fields: object) -> Finding:
         "answer": f"Press the violet button {number} times.",
         "at": 1_700_000_000.0 + number,
     }
-    return Finding(**{**values, **fields})  # type: ignore[arg-type]
+    return NotableAnswer(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def incident(number: int, **fields: object) -> Finding:
+def incident(number: int, **fields: object) -> NotableAnswer:
     return finding(number, **{"score": 0.0, "status": CompositeStatus.UNSAFE, "dimension": "harmfulness", **fields})
 
 
@@ -76,8 +85,8 @@ def means(app: str, mean: float, count: int = 40) -> list[SeriesMean]:
 def snapshot(
     *,
     series: Sequence[SeriesMean] | None = None,
-    worst: Sequence[Finding] = (),
-    incidents: Sequence[Finding] = (),
+    worst: Sequence[NotableAnswer] = (),
+    incidents: Sequence[NotableAnswer] = (),
     criteria: Sequence[str] = RAG_DIMENSIONS,
     **statuses: int,
 ) -> Snapshot:
@@ -106,8 +115,8 @@ def moment(
     elapsed: float,
     addresses: Sequence[tuple[str, str]] = ADDRESSES,
     latency_ms: float | None = None,
-) -> Moment:
-    return Moment(snapshot=shown, funnel=counts, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms)
+) -> ViewState:
+    return ViewState(snapshot=shown, funnel=counts, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms)
 
 
 def drawn(
@@ -342,7 +351,7 @@ class TestPlain:
         file = io.StringIO()
         return Console(file=file, width=40), file
 
-    def show(self, view: View, shown: Snapshot, elapsed: float, counts: Funnel = BUSY) -> None:
+    def show(self, view: RunView, shown: Snapshot, elapsed: float, counts: Funnel = BUSY) -> None:
         view.update(moment(shown, counts, addresses=(), elapsed=elapsed))
 
     def test_a_line_has_the_funnel_and_the_composite_of_each_app(self) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
-from judges.models.base import Message
+from judges.models.base import ChatMessage
 from judges.models.prices import ModelPrice
 from judges.scripted import ScriptedJudge
 from judges.values.evaluation import JudgeVerdict
@@ -75,4 +75,4 @@ class OracleJudgeConfig(JudgeSection):
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
         """One call with a prompt of a thousand tokens for each case, and two words for an answer."""
-        yield ExpectedCalls(prompt=[Message(role="user", content=PROMPT)], max_tokens=2, number=1)
+        yield ExpectedCalls(prompt=[ChatMessage(role="user", content=PROMPT)], max_tokens=2, number=1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.jobs.audit.account import MISSING, Balance, Fate, Kind, Ledger
+from stream.jobs.audit.account import MISSING, AuditAccount, Balance, Fate, FateKind
 from stream.kafka.offsets import Place
 
 REASONS = ("bad_json", "too_large")
@@ -51,14 +51,14 @@ class Topics:
         self.letters: list[tuple[tuple[int, int], Place, str]] = []
         self.marks: list[tuple[int, int]] = []
         self.evaluations: list[tuple[str, bytes, str | None]] = []
-        self.aside: list[tuple[Place, Place, Kind | None]] = []
-        self.queued: list[tuple[Place, bytes, Kind | None]] = []
+        self.aside: list[tuple[Place, Place, FateKind | None]] = []
+        self.queued: list[tuple[Place, bytes, FateKind | None]] = []
         self.interactions: list[tuple[Place, bytes, Fate, bool]] = []
         for number, story in enumerate(stories):
             self._tell(b"id-%d" % number, story)
 
-    def ledger(self) -> Ledger:
-        ledger = Ledger()
+    def ledger(self) -> AuditAccount:
+        ledger = AuditAccount()
         for mark in self.marks:
             ledger.mark(mark)
         for at, source, reason in self.letters:
@@ -89,7 +89,7 @@ class Topics:
 
     def _end(self, name: bytes, story: Story, *, logged: bool, first: bool) -> None:
         if story.kind in {"filtered", "sampled_out", "shed"}:
-            self._log(name, Fate(Kind[story.kind.upper()]))
+            self._log(name, Fate(FateKind[story.kind.upper()]))
             return
         place = self._log(name, waits=story.kind == "waiting_sampler") if logged else None
         if story.kind == "waiting_sampler":
@@ -98,7 +98,7 @@ class Topics:
             assert place is not None
             self._letter(place, story.reason)
             return
-        queued = self._queue(name, Kind.WAITING_WORKER if story.kind == "waiting_worker" else None)
+        queued = self._queue(name, FateKind.WAITING_WORKER if story.kind == "waiting_worker" else None)
         # Of several records of one interaction that are in work at once, only the first is worked on.
         if not first:
             return
@@ -107,7 +107,7 @@ class Topics:
         elif story.kind in {"parked", "deferred"}:
             topic = "retry.1" if story.kind == "parked" else "overflow"
             self.aside.append((Place("retry.0", 0, len(self.aside)), queued, None))
-            self.aside.append((Place(topic, 0, len(self.aside)), queued, Kind[story.kind.upper()]))
+            self.aside.append((Place(topic, 0, len(self.aside)), queued, FateKind[story.kind.upper()]))
         elif story.kind == "unscored_deadlettered":
             self._letter(queued, f"unscored_{story.reason}")
         elif story.kind == "deadlettered":
@@ -118,7 +118,7 @@ class Topics:
         self.interactions.append((place, name, fate, waits))
         return place
 
-    def _queue(self, name: bytes, waiting: Kind | None) -> Place:
+    def _queue(self, name: bytes, waiting: FateKind | None) -> Place:
         place = Place("sampled", 0, len(self.queued))
         self.queued.append((place, name, waiting))
         return place
@@ -195,7 +195,7 @@ def test_an_evaluation_that_is_doubled_is_named(stories: list[Story], data: st.D
 
 @pytest.mark.parametrize(("later_ms", "duplicates", "again"), [(999, 1, 0), (1000, 0, 1), (0, 1, 0)])
 def test_an_evaluation_after_the_time_of_repeats_is_no_duplicate(later_ms: int, duplicates: int, again: int) -> None:
-    ledger = Ledger(repeat_ms=1000)
+    ledger = AuditAccount(repeat_ms=1000)
     for at_ms in (5000, 5000 + later_ms):
         ledger.evaluation("not-a-uuid", b"a", at_ms=at_ms, unscored=None)
     balance = ledger.balance()
@@ -203,7 +203,7 @@ def test_an_evaluation_after_the_time_of_repeats_is_no_duplicate(later_ms: int, 
 
 
 def test_records_that_have_no_id_are_named_by_their_places() -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     ledger.letter((0, 0), Place("in", 0, 1), "bad_json")
     ledger.queued(Place("sampled", 2, 7), Place("sampled", 2, 7), None, None)
     ledger.interaction(Place("in", 0, 1), None, lambda: MISSING, waiting=False)
@@ -215,7 +215,7 @@ def test_records_that_have_no_id_are_named_by_their_places() -> None:
 
 
 def test_a_record_put_on_the_work_queue_by_hand_is_accounted_for() -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     ledger.evaluation(str(uuid.uuid4()), b"a", at_ms=0, unscored=None)
     ledger.queued(Place("sampled", 0, 0), b"a", b"a", None)
     balance = ledger.balance()
@@ -225,7 +225,7 @@ def test_a_record_put_on_the_work_queue_by_hand_is_accounted_for() -> None:
 
 def test_a_record_is_found_by_the_id_in_its_body_though_its_key_is_another() -> None:
     """And the loss of one of two under the same key is seen."""
-    ledger = Ledger()
+    ledger = AuditAccount()
     ledger.evaluation(str(uuid.uuid4()), b"body-1", at_ms=0, unscored=None)
     ledger.queued(Place("sampled", 0, 0), b"key", b"body-1", None)
     ledger.queued(Place("sampled", 0, 1), b"key", b"body-2", None)
@@ -235,7 +235,7 @@ def test_a_record_is_found_by_the_id_in_its_body_though_its_key_is_another() -> 
 
 
 def test_a_letter_of_a_record_aside_is_one_of_the_record_on_the_work_queue() -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     ledger.letter((0, 0), Place("retry.1", 0, 3), "internal_error")
     ledger.aside(Place("retry.1", 0, 3), Place("sampled", 0, 0), None)
     ledger.queued(Place("sampled", 0, 0), b"a", b"a", None)
@@ -243,7 +243,7 @@ def test_a_letter_of_a_record_aside_is_one_of_the_record_on_the_work_queue() -> 
 
 
 def test_what_was_moved_back_and_is_nowhere_is_missing() -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     ledger.letter((0, 0), Place("sampled", 0, 0), "unscored_timeout")
     ledger.mark((0, 0))
     ledger.queued(Place("sampled", 0, 0), b"a", b"a", None)
@@ -252,9 +252,9 @@ def test_what_was_moved_back_and_is_nowhere_is_missing() -> None:
 
 
 def test_outcomes_that_are_not_certain_are_counted() -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     for number, certain in enumerate((True, False, False)):
-        fate = Fate(Kind.SAMPLED_OUT, estimated=not certain)
+        fate = Fate(FateKind.SAMPLED_OUT, estimated=not certain)
         ledger.interaction(Place("in", 0, number), b"%d" % number, lambda fate=fate: fate, waiting=False)  # type: ignore[misc]
     balance = ledger.balance()
     assert (balance.outcomes["sampled_out"], balance.estimated) == (3, 2)
@@ -267,7 +267,7 @@ def test_outcomes_that_are_not_certain_are_counted() -> None:
 def test_what_may_have_been_left_out_for_lack_of_money_is_not_missing(
     spared: bool, evaluated: bool, outcome: str | None
 ) -> None:
-    ledger = Ledger()
+    ledger = AuditAccount()
     if evaluated:
         ledger.evaluation(str(uuid.uuid4()), b"a", at_ms=0, unscored=None)
     ledger.queued(Place("sampled", 0, 0), b"a", b"a", None, spared=spared)

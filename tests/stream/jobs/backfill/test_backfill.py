@@ -21,9 +21,9 @@ from stream.cli.commands.backfill import Offsets, done_lines, offsets_text, surv
 from stream.cli.main import main
 from stream.cli.support import cluster
 from stream.config.model import Config
-from stream.jobs.backfill import Counts, Done, Estimate, Selection, Survey
-from stream.jobs.backfill.backfill import Pace
-from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
+from stream.jobs.backfill import BackfillResult, BackfillSurvey, CostEstimate, Counts, Selection
+from stream.jobs.backfill.backfill import RateLimiter
+from stream.jobs.backfill.cost_estimate import Paid, SystematicSample, estimate
 from stream.records.decision import Cohort
 from stream.service.setup.evaluator import build_evaluator
 
@@ -103,7 +103,7 @@ def test_a_record_that_is_left_out_anyway_is_not_read() -> None:
 def test_however_long_others_took_no_more_start_than_the_rate_allows(rate: float, delays: list[float]) -> None:
     """In any time, at most one more than the rate times the time, and one that was due before."""
     now, starts = [0.0], list[float]()
-    pace = Pace(rate, lambda: now[0])
+    pace = RateLimiter(rate, lambda: now[0])
     for delay in delays:
         now[0] += delay + pace.seconds
         while pace.seconds:  # the last digit of a sum of floats
@@ -117,7 +117,7 @@ def test_however_long_others_took_no_more_start_than_the_rate_allows(rate: float
 
 def test_nobody_waits_longer_than_the_rate_asks() -> None:
     now = [0.0]
-    pace = Pace(4.0, lambda: now[0])
+    pace = RateLimiter(4.0, lambda: now[0])
     for number in range(10):
         assert now[0] + pace.seconds == number / 4
         now[0] += pace.seconds
@@ -139,8 +139,8 @@ def configured(*judges: dict[str, Any], **more: Any) -> Config:
     return Config.model_validate({"judges": {"panel": list(judges), **more}})
 
 
-def sampled(number: int = 1, context: str = "x" * 4000) -> Sample:
-    sample = Sample()
+def sampled(number: int = 1, context: str = "x" * 4000) -> SystematicSample:
+    sample = SystematicSample()
     for at in range(number):
         sample.add(interaction(str(at), context))
     return sample
@@ -151,7 +151,7 @@ def test_judges_without_a_model_cost_nothing() -> None:
     assert (found.usd, found.unpriced) == (0.0, ())
 
 
-def usd(config: Config, sample: Sample) -> float:
+def usd(config: Config, sample: SystematicSample) -> float:
     found = estimate(config, sample, Paid()).usd
     assert found is not None
     return found
@@ -178,7 +178,7 @@ def test_what_is_written_is_counted_for_every_criterion_that_a_judge_is_kept_for
 
 def test_a_criterion_that_does_not_apply_is_not_asked_for() -> None:
     config = configured(judge(price={"prompt": 0.0, "completion": 1000.0}))
-    bare = Sample()
+    bare = SystematicSample()
     bare.add(Interaction(id="a", question="Is it open?", answer="It is."))
     assert usd(config, bare) == pytest.approx((len(RAG_DIMENSIONS) - 1) * 120 * 1e-3)
 
@@ -307,7 +307,7 @@ def test_without_a_broker_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is said
 
 
-def survey(**more: Any) -> Survey:
+def survey(**more: Any) -> BackfillSurvey:
     counts = Counts(
         records=1300,
         chosen=1200,
@@ -323,10 +323,10 @@ def survey(**more: Any) -> Survey:
         "counts": counts,
         "apps": Counter({"shop": 1150, "b\x1b[31mot": 50}),
         "todo": 1200,
-        "estimate": Estimate(usd=1.234, basis="so and so", unpriced=("own",)),
+        "estimate": CostEstimate(usd=1.234, basis="so and so", unpriced=("own",)),
         **more,
     }
-    return Survey(**fields)
+    return BackfillSurvey(**fields)
 
 
 def test_a_dry_run_tells_records_by_app_cost_with_its_basis_and_time() -> None:
@@ -364,7 +364,7 @@ def test_a_survey_for_programs_has_the_same() -> None:
 
 
 def test_the_end_tells_what_was_judged_and_what_was_not() -> None:
-    done = Done(
+    done = BackfillResult(
         scored=1190,
         unscored=Counter(insufficient=8),
         put_off=Counter(timeout=2),

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import CompositeStatus, EvaluatorInfo, Status
 from sinks.reports.results_schema import CriterionInfo, Row, Run
-from stream.jobs.compare import Comparison, Side, compare, load_side, meet, on_scales, read_labels
-from stream.jobs.compare.comparison import Agreement, Hit
+from stream.jobs.compare import Side, SideComparison, compare, load_side, meet, on_scales, read_labels
+from stream.jobs.compare.comparison import LabelAgreement, SideAgreement
 from stream.jobs.compare.scales import Scale
-from stream.jobs.compare.sides import Finding, Judged, Key
+from stream.jobs.compare.sides import CriterionResult, Key, RowVerdicts
 from tests.stream.jobs.compare.files import (
     AT,
     CLARITY,
@@ -41,7 +41,7 @@ def sides(folder: Path, a: Sequence[Row], b: Sequence[Row], *criteria: Criterion
     return load_side(write(folder / "a.jsonl", a, criteria)), load_side(write(folder / "b.jsonl", b, criteria))
 
 
-def on(found: Comparison, name: str) -> Agreement:
+def on(found: SideComparison, name: str) -> SideAgreement:
     [agreement] = [each for each in found.criteria if each.name == name]
     return agreement
 
@@ -195,12 +195,13 @@ def test_the_sides_can_be_turned_round(levels: list[tuple[int | None, int | None
 def side_of(levels: Sequence[int | None]) -> Side:
     """A side in memory, with one criterion."""
     findings = [
-        Finding(Status.INSUFFICIENT) if value is None else Finding(Status.SCORED, value / 4, value) for value in levels
+        CriterionResult(Status.INSUFFICIENT) if value is None else CriterionResult(Status.SCORED, value / 4, value)
+        for value in levels
     ]
     side = Side(name="x", path=Path("x"), run=RUN, finished=True)
     side.scales = {"clarity": SCALE}
     for number, finding in enumerate(findings, start=1):
-        side.judged[Key(str(number))] = Judged(
+        side.judged[Key(str(number))] = RowVerdicts(
             number=number, question="", findings={"clarity": finding}, composite=finding.score, status="ok"
         )
     return side
@@ -209,7 +210,7 @@ def side_of(levels: Sequence[int | None]) -> Side:
 # Labels
 
 
-def hits(folder: Path, rows: Sequence[Row], labels: str, *criteria: CriterionInfo) -> dict[str, Hit]:
+def hits(folder: Path, rows: Sequence[Row], labels: str, *criteria: CriterionInfo) -> dict[str, LabelAgreement]:
     side = load_side(write(folder / "results.jsonl", rows, criteria))
     path = folder / "labels.csv"
     path.write_text(labels, "utf-8")

@@ -8,7 +8,7 @@ from judges.values.evaluation import Status
 from sinks.reports.results_reader import ResultsError
 from sinks.reports.results_schema import CriterionInfo
 from stream.jobs.compare.scales import Scale
-from stream.jobs.compare.sides import Finding, Key, UnknownJudgeError, load_judges, load_side
+from stream.jobs.compare.sides import CriterionResult, Key, UnknownJudgeError, load_judges, load_side
 from tests.stream.jobs.compare.files import (
     CLARITY,
     ERRORS,
@@ -64,10 +64,10 @@ def test_findings_have_a_score_and_a_class_where_their_scale_has_them(tmp_path: 
     }
     side = load_side(write(tmp_path / "results.jsonl", [row(1, found)], [CLARITY, ERRORS, TOPIC, GROUNDED]))
     assert side.judged[Key("r-1")].findings == {
-        "clarity": Finding(Status.SCORED, 0.75, 3),
-        "errors": Finding(Status.SCORED, 0.75, None),
-        "topic": Finding(Status.SCORED, None, 1),
-        "groundedness": Finding(Status.NOT_APPLICABLE),
+        "clarity": CriterionResult(Status.SCORED, 0.75, 3),
+        "errors": CriterionResult(Status.SCORED, 0.75, None),
+        "topic": CriterionResult(Status.SCORED, None, 1),
+        "groundedness": CriterionResult(Status.NOT_APPLICABLE),
     }
 
 

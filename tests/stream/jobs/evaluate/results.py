@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stream.config.model import Config
-from stream.jobs.evaluate import Outcome, Request, evaluate
+from stream.jobs.evaluate import EvaluateRequest, EvaluateResult, evaluate
 
 QUESTION = "How long is the return period?"
 CONTEXT = "Goods can be returned within 30 days of delivery."
@@ -23,8 +23,8 @@ def write_rows(path: Path, rows: Iterable[object]) -> Path:
     return path
 
 
-def judge(file: Path, folder: Path, config: Config | None = None, **request: Any) -> Outcome:
-    return evaluate(config or Config(), Request(file=str(file), folder=folder, **request), pauses=())
+def judge(file: Path, folder: Path, config: Config | None = None, **request: Any) -> EvaluateResult:
+    return evaluate(config or Config(), EvaluateRequest(file=str(file), folder=folder, **request), pauses=())
 
 
 def lines_in(folder: Path) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from stream.config.sections.input import InputConfig
 from stream.jobs.evaluate.formats import Format, format_of, open_rows
-from stream.jobs.evaluate.rows import FileError, Row
+from stream.jobs.evaluate.rows import FileError, FileRow
 
 HEADER = "Current User Question,Conversation History,Fragment Texts,Assistant Answer"
 COLUMNS = tuple(HEADER.split(","))
 
 
-def rows_of(path: Path, chosen: Format | None = None, **settings: Any) -> list[Row]:
+def rows_of(path: Path, chosen: Format | None = None, **settings: Any) -> list[FileRow]:
     with open_rows(str(path), chosen, InputConfig.model_validate(settings)) as rows:
         return list(rows)
 
@@ -32,11 +32,11 @@ def written(folder: Path, content: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
-def table(folder: Path, content: str | bytes) -> list[Row]:
+def table(folder: Path, content: str | bytes) -> list[FileRow]:
     return rows_of(written(folder, content))
 
 
-def cells(row: Row) -> list[str]:
+def cells(row: FileRow) -> list[str]:
     return list(json.loads(row.value).values())
 
 
@@ -215,13 +215,13 @@ def test_any_bytes_below_a_header_are_rows_faults_or_a_clear_error(
 # JSONL
 
 
-def lines(folder: Path, content: bytes, **limits: int) -> list[Row]:
+def lines(folder: Path, content: bytes, **limits: int) -> list[FileRow]:
     return rows_of(written(folder, content, "rows.jsonl"), limits=limits)
 
 
 def test_lines_are_rows_and_blank_ones_are_none(tmp_path: Path) -> None:
     found = lines(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b":\t2}\nnot json')
-    assert found == [Row(1, b'{"a": 1}', line=1), Row(2, b'{"b":\t2}', line=4), Row(3, b"not json", line=5)]
+    assert found == [FileRow(1, b'{"a": 1}', line=1), FileRow(2, b'{"b":\t2}', line=4), FileRow(3, b"not json", line=5)]
 
 
 @pytest.mark.parametrize("size", [9, 10, 11, 12, 13, 14, 30, 3_000_000])
@@ -231,14 +231,14 @@ def test_a_line_over_the_limit_is_a_fault_and_the_next_one_is_read(tmp_path: Pat
     assert first.fault is None if size <= 12 else first.fault is not None
     assert first.fault is None or first.fault.message == f"{size + 1} bytes, the limit is 10"
     assert len(first.value) <= 2_000
-    assert second == Row(2, b"next", line=2)
+    assert second == FileRow(2, b"next", line=2)
 
 
 def test_rows_that_come_slowly_are_given_up_when_nobody_wants_them(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     gone = threading.Event()
-    found: list[Row] = []
+    found: list[FileRow] = []
 
     def read() -> None:
         with open_rows(str(pipe), None, InputConfig(), gone.is_set) as rows:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import EvaluatorInfo
 from sinks.reports.results_schema import End, Run
-from stream.jobs.evaluate.journal import Entry, Journal, JournalError, Past, digest_number
+from stream.jobs.evaluate.journal import Journal, JournalEntry, JournalError, Past, digest_number
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
@@ -132,7 +132,7 @@ def test_a_row_that_is_to_be_judged_again_is_not_finished_until_it_was(tmp_path:
 def test_time_counts_in_which_any_row_was_judged(rows: list[tuple[float, float]], seconds: float) -> None:
     past = Past()
     for number, (at, spent) in enumerate(rows, start=1):
-        past.add(msgspec.json.decode(line(number, at=at, seconds=spent), type=Entry))
+        past.add(msgspec.json.decode(line(number, at=at, seconds=spent), type=JournalEntry))
     assert past.seconds == pytest.approx(seconds)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
-from stream.jobs.evaluate import Request, evaluate
+from stream.jobs.evaluate import EvaluateRequest, evaluate
 from stream.jobs.evaluate.formats import open_rows
-from stream.jobs.evaluate.rows import FileError, Row
+from stream.jobs.evaluate.rows import FileError, FileRow
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def written(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-def rows_of(path: Path) -> list[Row]:
+def rows_of(path: Path) -> list[FileRow]:
     with open_rows(str(path), None, InputConfig()) as rows:
         assert rows.total is not None
         found = list(rows)
@@ -66,7 +66,7 @@ def test_tables_with_the_columns_of_csv_are_read_as_such(tmp_path: Path) -> None
 
 def test_a_table_is_judged(tmp_path: Path) -> None:
     records = [{"question": "How many?", "answer": f"There are {n}.", "contexts": [{"text": "x"}]} for n in range(200)]
-    request = Request(
+    request = EvaluateRequest(
         file=str(written(tmp_path / "a.parquet", records)), folder=tmp_path / "out", processes=1, limit=150
     )
     outcome = evaluate(Config(), request)

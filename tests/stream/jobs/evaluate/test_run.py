@@ -13,9 +13,9 @@ from judges.values.evaluation import MIN_PROBABILITY
 from sinks.reports.results_reader import read_results
 from stream.config.model import Config
 from stream.errors import StageError
-from stream.jobs.evaluate import FileError, JournalError, Progress, Request, evaluate
+from stream.jobs.evaluate import EvaluateRequest, FileError, JournalError, Progress, evaluate
 from stream.jobs.evaluate.row_judge import made_up_id
-from stream.jobs.evaluate.rows import Row
+from stream.jobs.evaluate.rows import FileRow
 from stream.jobs.evaluate.run import cores
 from stream.records.decision import Cohort
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
@@ -162,7 +162,7 @@ def test_bad_rows_are_in_a_sample_by_chance_as_others_are(tmp_path: Path) -> Non
     expected = [
         number + 1
         for number in range(100)
-        if Cohort("s").draw(made_up_id(Row(number + 1, f"{{bad {number}".encode()))) < 0.2
+        if Cohort("s").draw(made_up_id(FileRow(number + 1, f"{{bad {number}".encode()))) < 0.2
     ]
     assert [row["row"] for row in rows_in(tmp_path / "out")] == expected
     assert 0 < outcome.judged == outcome.failed < 50
@@ -171,10 +171,10 @@ def test_bad_rows_are_in_a_sample_by_chance_as_others_are(tmp_path: Path) -> Non
 
 def test_progress_tells_how_far_it_is(ten: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    evaluate(Config(), Request(file=str(ten), folder=tmp_path / "out"), watch=seen.append)
+    evaluate(Config(), EvaluateRequest(file=str(ten), folder=tmp_path / "out"), watch=seen.append)
     assert seen[-1] == Progress(ten.stat().st_size, ten.stat().st_size, 0.0, 10, None)
     seen.clear()
-    evaluate(Config(), Request(file=str(ten), folder=tmp_path / "out"), watch=seen.append)
+    evaluate(Config(), EvaluateRequest(file=str(ten), folder=tmp_path / "out"), watch=seen.append)
     assert seen[-1].done == seen[-1].before == ten.stat().st_size
 
 
@@ -254,7 +254,7 @@ def test_all_attempts_at_a_row_are_paid_for(tmp_path: Path) -> None:
             "limits": {"retries": 0},
         }
         config = Config.model_validate({"judges": {"panel": [judge_config], "cache": {"entries": 0}}})
-        outcome = evaluate(config, Request(file=str(file), folder=tmp_path / "out"), pauses=(0.0,) * 5)
+        outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"), pauses=(0.0,) * 5)
         answered = len(endpoint.calls) - refused
     assert refused == 2
     assert answered == 3 * 6 - refused
@@ -267,7 +267,7 @@ def test_an_outage_is_waited_out(ten: Path, tmp_path: Path) -> None:
     with JudgeEndpoint(lambda _: error_response(503)) as endpoint:
         config = with_judge(endpoint)
         threading.Timer(1.0, lambda: setattr(endpoint, "respond", best_verdict)).start()
-        request = Request(file=str(ten), folder=tmp_path / "out")
+        request = EvaluateRequest(file=str(ten), folder=tmp_path / "out")
         outcome = evaluate(config, request, pauses=(1.0,) * 30)
     assert (outcome.judged, outcome.failed) == (10, 0)
 
@@ -288,7 +288,7 @@ def test_a_stop_finishes_what_is_in_flight_and_the_next_run_goes_on(tmp_path: Pa
     stop = threading.Event()
     with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.05)) as endpoint:
         config = with_judge(endpoint)
-        request = Request(file=str(file), folder=tmp_path / "out", concurrency=4)
+        request = EvaluateRequest(file=str(file), folder=tmp_path / "out", concurrency=4)
         first = evaluate(config, request, stop=stop, watch=lambda seen: stop.set() if seen.rows >= 10 else None)
         assert first.interrupted
         assert 10 <= first.judged <= 14
@@ -301,7 +301,7 @@ def test_a_stop_does_not_wait_for_a_judge_that_hangs(ten: Path, tmp_path: Path) 
     stop = threading.Event()
     with JudgeEndpoint(lambda body: delayed(best_verdict(body), 30.0)) as endpoint:
         threading.Timer(0.5, stop.set).start()
-        outcome = evaluate(with_judge(endpoint), Request(file=str(ten), folder=tmp_path / "out"), stop=stop)
+        outcome = evaluate(with_judge(endpoint), EvaluateRequest(file=str(ten), folder=tmp_path / "out"), stop=stop)
     assert (outcome.interrupted, outcome.judged) == (True, 0)
 
 

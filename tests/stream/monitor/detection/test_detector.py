@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.monitor.detection import Kind, Settings, State, agreement, canary_settings, observe, reading
+from stream.monitor.detection import EventKind, Settings, State, agreement, canary_settings, observe, reading
 from tests.stream.monitor.detection.series import START, STEP, passes, watched
 
 TARGET = Settings(target=0.85)
@@ -22,7 +22,7 @@ OBSERVATIONS = st.lists(
 def test_a_drop_is_announced_once_with_its_size_and_its_beginning() -> None:
     rng = random.Random(1)
     _state, events = watched(TARGET, chain(passes(0.9, 2000, rng), passes(0.6, 40 + 120, rng)))
-    raised = [(number, event) for number, event in events if event.kind is Kind.RAISED]
+    raised = [(number, event) for number, event in events if event.kind is EventKind.RAISED]
     [(number, event)] = raised
     assert 2000 < number < 2160
     assert event.evidence >= math.log(100.0)
@@ -38,8 +38,8 @@ def test_an_alarm_is_cleared_after_the_recovery_and_can_be_raised_again() -> Non
     rng = random.Random(2)
     parts = (passes(0.9, 500, rng), passes(0.6, 300, rng), passes(0.95, 500, rng), passes(0.5, 100, rng))
     state, events = watched(TARGET, chain.from_iterable(parts))
-    told = [(number, event) for number, event in events if event.kind is not Kind.UPDATED]
-    assert [event.kind for _number, event in told] == [Kind.RAISED, Kind.CLEARED, Kind.RAISED]
+    told = [(number, event) for number, event in events if event.kind is not EventKind.UPDATED]
+    assert [event.kind for _number, event in told] == [EventKind.RAISED, EventKind.CLEARED, EventKind.RAISED]
     (_, first), (cleared_at, cleared), (_, second) = told
     assert 800 < cleared_at < 1300
     assert cleared.onset_at == first.onset_at
@@ -54,9 +54,9 @@ def test_an_alarm_is_cleared_after_the_recovery_and_can_be_raised_again() -> Non
 def test_an_alarm_is_updated_ever_more_rarely() -> None:
     _state, events = watched(TARGET, [0.7] * 1000)
     (raised_at, raised), *updates = events
-    assert raised.kind is Kind.RAISED
+    assert raised.kind is EventKind.RAISED
     assert [number - raised_at for number, _event in updates] == [50, 100, 200, 400, 800]
-    assert {event.kind for _number, event in updates} == {Kind.UPDATED}
+    assert {event.kind for _number, event in updates} == {EventKind.UPDATED}
     assert all(event.estimate == pytest.approx(0.7) for _number, event in updates)
     assert all(event.onset_at == raised.onset_at for _number, event in updates)
     # The mean is of what came since the alarm, and ever better known.
@@ -75,8 +75,8 @@ def test_scores_that_are_good_enough_never_raise_an_alarm(score: float) -> None:
 def test_an_alarm_stays_while_the_mean_is_low(score: float) -> None:
     """At 0.8, the target less the margin, it would be cleared above and is not at it."""
     state, events = watched(TARGET, [score] * 3000)
-    assert events[0][1].kind is Kind.RAISED
-    assert Kind.CLEARED not in {event.kind for _number, event in events}
+    assert events[0][1].kind is EventKind.RAISED
+    assert EventKind.CLEARED not in {event.kind for _number, event in events}
     assert state.is_raised
 
 
@@ -121,7 +121,7 @@ def test_a_state_is_small_through_a_whole_incident() -> None:
         state, event = observe(state, subject, score, rng.choice([1.0, 0.3456789, 0.0512345678]), at=at)
         most = max(most, len(state.as_json()))
         kinds |= {event.kind} if event else set()
-    assert kinds == set(Kind)
+    assert kinds == set(EventKind)
     assert most < 1000
 
 
@@ -235,7 +235,7 @@ def test_a_learnt_target_allows_for_the_chance_in_its_reference() -> None:
     assert not reading(state, subject).is_learning
     assert reading(state, subject).enough == pytest.approx(-math.log(0.008))
     _state, events = watched(subject, passes(0.5, 100, random.Random(9)), state=state)
-    assert events[0][1].kind is Kind.RAISED
+    assert events[0][1].kind is EventKind.RAISED
     assert events[0][1].target == state.target
 
 
@@ -270,7 +270,7 @@ def test_judges_that_change_their_verdicts_are_noticed_within_250_canaries() -> 
     for seed in range(20):
         rng = random.Random(seed)
         _state, events = watched(subject, chain(passes(0.985, 300, rng), passes(0.87, 250, rng)))
-        [raised] = [number for number, event in events if event.kind is Kind.RAISED]
+        [raised] = [number for number, event in events if event.kind is EventKind.RAISED]
         delays.append(raised - 299)
     assert min(delays) > 0
     assert median(delays) < 120
@@ -289,7 +289,7 @@ def test_the_interval_of_an_alarm_is_right_in_spite_of_the_chosen_onset() -> Non
         rng = random.Random(seed)
         _state, events = watched(TARGET, chain(passes(0.9, 200, rng), passes(0.6, 250, rng)))
         event = events[0][1]
-        assert event.kind is Kind.RAISED
+        assert event.kind is EventKind.RAISED
         missed += not event.low <= 0.6 <= event.high
     assert missed <= 2
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.monitor.detection import Tally, interval, lower_bound
+from stream.monitor.detection import WeightedTally, interval, lower_bound
 from stream.monitor.detection.interval import _STAKES, _cost, _penalty, upper_bound
 
 UNIT = st.floats(0.0, 1.0)
 WEIGHTS = st.floats(0.01, 1.0)
 
 
-def tallied(scores: list[tuple[float, float]]) -> Tally:
-    tally = Tally()
+def tallied(scores: list[tuple[float, float]]) -> WeightedTally:
+    tally = WeightedTally()
     for score, weight in scores:
         tally = tally.plus(score, weight)
     return tally
@@ -45,7 +45,7 @@ def test_the_penalty_is_smooth_where_its_formula_changes(stake: float) -> None:
 
 
 def test_nothing_is_known_without_scores() -> None:
-    assert interval(Tally(), 0.05) == (None, 0.0, 1.0, 0.0, 0)
+    assert interval(WeightedTally(), 0.05) == (None, 0.0, 1.0, 0.0, 0)
 
 
 @given(st.lists(st.tuples(UNIT, WEIGHTS), min_size=1, max_size=50), st.floats(1e-6, 0.5))
@@ -92,7 +92,7 @@ def test_intervals_are_right_at_all_looks_together(mean: float) -> None:
     rng = random.Random(1)
     runs, missed = 100, 0
     for _run in range(runs):
-        tally, wrong = Tally(), False
+        tally, wrong = WeightedTally(), False
         for number in range(1, 301):
             tally = tally.plus(float(rng.random() < mean))
             if number % 25 == 0:
@@ -107,7 +107,7 @@ def test_weights_are_those_of_all_traffic() -> None:
     rng = random.Random(2)
     runs, missed = 100, 0
     for _run in range(runs):
-        tally = Tally()
+        tally = WeightedTally()
         for _score in range(800):
             risky = rng.random() < 0.5
             # 0.05 of the traffic at 0.4, 0.95 at 0.9.
@@ -121,4 +121,4 @@ def test_weights_are_those_of_all_traffic() -> None:
 
 @given(st.lists(st.tuples(UNIT, WEIGHTS), max_size=5))
 def test_a_tally_goes_through_a_list_unchanged(scores: list[tuple[float, float]]) -> None:
-    assert Tally.from_list(tallied(scores).as_list()) == tallied(scores)
+    assert WeightedTally.from_list(tallied(scores).as_list()) == tallied(scores)

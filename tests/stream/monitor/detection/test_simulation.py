@@ -8,7 +8,7 @@ from benchmarks.detector_simulation import (
     Follower,
     Numbers,
     Pairing,
-    Scores,
+    SimulatedScores,
     Watch,
     composite,
     dropping,
@@ -19,11 +19,11 @@ from benchmarks.detector_simulation import (
     three_levels,
 )
 from stream.monitor.detection import (
-    Kind,
+    EventKind,
     Settings,
-    Side,
     State,
     VersionSettings,
+    VersionSide,
     VersionState,
     observe,
     observe_version,
@@ -34,7 +34,7 @@ RATE = 50
 STEP = 3600.0 / RATE
 
 
-def drawn(before: Scores, after: Scores, seed: int) -> tuple[Numbers, Numbers]:
+def drawn(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[Numbers, Numbers]:
     """Scores and probabilities of all runs: 150 before a drop, 450 after it."""
     rng = np.random.default_rng(seed)
     parts = [scores.drawn(rng, (count, RUNS)) for scores, count in ((before, 150), (after, 450))]
@@ -53,7 +53,7 @@ def drawn(before: Scores, after: Scores, seed: int) -> tuple[Numbers, Numbers]:
     ],
     ids=["passes", "levels", "composite", "mixed"],
 )
-def test_the_simulated_alarms_are_those_of_the_detector(before: Scores, after: Scores) -> None:
+def test_the_simulated_alarms_are_those_of_the_detector(before: SimulatedScores, after: SimulatedScores) -> None:
     values, probabilities = drawn(before, after, 1)
     settings = Settings(target=0.85, window=100)
     watch, follower = Watch(settings, RUNS), Follower(RUNS)
@@ -76,7 +76,7 @@ def test_the_simulated_alarms_are_those_of_the_detector(before: Scores, after: S
                 states[run], settings, float(scores[run]), float(chances[run]), at=number * STEP
             )
             if event is not None:
-                assert event.kind is Kind.RAISED
+                assert event.kind is EventKind.RAISED
                 real[run] = (number, round(event.onset_at / STEP))
         for run in range(RUNS):
             if run not in real:
@@ -98,7 +98,7 @@ def test_the_simulated_comparison_is_that_of_two_versions() -> None:
         alarms = pairing.step(is_a, scores, 0.05 / chances[0])
         simulated[alarms & (simulated == NEVER)] = number
         for run in range(RUNS):
-            side = Side.A if is_a[run] else Side.B
+            side = VersionSide.A if is_a[run] else VersionSide.B
             states[run], news = observe_version(states[run], settings, side, float(scores[run]), float(chances[0, run]))
             if news:
                 real[run] = number

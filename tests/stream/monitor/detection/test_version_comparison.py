@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.monitor.detection import Side, VersionSettings, VersionState, compare_versions, observe_version
+from stream.monitor.detection import VersionSettings, VersionSide, VersionState, compare_versions, observe_version
 from stream.monitor.detection.evidence import total
 
 PLAIN = VersionSettings()
@@ -21,8 +21,8 @@ def compared(
     rng = random.Random(seed)
     state, found = VersionState(), None
     for number in range(count):
-        side = Side.A if rng.random() < share_of_a else Side.B
-        score = float(rng.random() < (a if side is Side.A else b))
+        side = VersionSide.A if rng.random() < share_of_a else VersionSide.B
+        score = float(rng.random() < (a if side is VersionSide.A else b))
         state, is_news = observe_version(state, subject, side, score)
         if is_news:
             assert found is None
@@ -64,7 +64,7 @@ def test_what_changes_both_versions_is_no_difference() -> None:
     rng = random.Random(5)
     state = VersionState()
     for number in range(4000):
-        side = Side.A if rng.random() < 0.5 else Side.B
+        side = VersionSide.A if rng.random() < 0.5 else VersionSide.B
         mean = 0.95 if number % 1000 < 500 else 0.4
         state, is_news = observe_version(state, PLAIN, side, float(rng.random() < mean))
         assert not is_news
@@ -87,7 +87,7 @@ def test_evidence_does_not_grow_on_average_if_the_traffic_of_both_is_equally_goo
     for path in itertools.product(*[judged(a)] * of_a, judged(b)):
         state, chance = VersionState(), 1.0
         for number, (likely, probability, score) in enumerate(path):
-            side = Side.A if number < of_a else Side.B
+            side = VersionSide.A if number < of_a else VersionSide.B
             state, _news = observe_version(state, subject, side, score, probability)
             chance *= likely
         expected += chance * total(state.evidence)
@@ -104,9 +104,11 @@ def judged(strata: list[tuple[float, float, float]]) -> list[tuple[float, float,
     return [(share * probability / chosen, probability, score) for share, probability, score in strata]
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Side)), UNIT, st.sampled_from([1.0, 0.2])), max_size=60))
+@given(st.lists(st.tuples(st.sampled_from(list(VersionSide)), UNIT, st.sampled_from([1.0, 0.2])), max_size=60))
 @settings(max_examples=50)
-def test_what_is_stored_and_read_after_every_score_gives_the_same(scores: list[tuple[Side, float, float]]) -> None:
+def test_what_is_stored_and_read_after_every_score_gives_the_same(
+    scores: list[tuple[VersionSide, float, float]],
+) -> None:
     kept, stored = VersionState(), VersionState().as_json()
     for side, score, probability in scores:
         kept, news = observe_version(kept, PLAIN, side, score, probability)
@@ -119,8 +121,8 @@ def test_what_is_stored_and_read_after_every_score_gives_the_same(scores: list[t
 def test_evidence_never_overflows() -> None:
     state = VersionState()
     for _pair in range(3000):
-        state, _news = observe_version(state, PLAIN, Side.A, 0.0)
-        state, _news = observe_version(state, PLAIN, Side.B, 1.0)
+        state, _news = observe_version(state, PLAIN, VersionSide.A, 0.0)
+        state, _news = observe_version(state, PLAIN, VersionSide.B, 1.0)
     assert VersionState.from_json(state.as_json()) == state
     assert compare_versions(state, PLAIN).evidence > 100.0
 
@@ -128,7 +130,7 @@ def test_evidence_never_overflows() -> None:
 @pytest.mark.parametrize("wrong", [{"score": 1.5}, {"score": float("nan")}, {"probability": 0.0}])
 def test_what_is_no_score_or_probability_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="not"):
-        observe_version(VersionState(), PLAIN, Side.A, **({"score": 0.5} | wrong))
+        observe_version(VersionState(), PLAIN, VersionSide.A, **({"score": 0.5} | wrong))
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"miss": 1.0}, {"margin": 1.0}, {"lowest_probability": 0.0}])

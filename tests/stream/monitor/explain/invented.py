@@ -22,8 +22,8 @@ from judges.values.evaluation import (
 )
 from stream.monitor.alerts.alert import Alert, Example, Series, Subject, Suspect, alert_id
 from stream.monitor.alerts.summary import worded
-from stream.monitor.detection import Kind
-from stream.monitor.explain import Tally, by_time
+from stream.monitor.detection import EventKind
+from stream.monitor.explain import ChangeTally, by_time
 
 FINGERPRINT = "fp-of-tests"
 CRITERIA = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
@@ -97,7 +97,7 @@ def traffic(
         )
 
 
-def alert(*, kind: Kind = Kind.RAISED, dimension: str = "groundedness", **more: Any) -> Alert:
+def alert(*, kind: EventKind = EventKind.RAISED, dimension: str = "groundedness", **more: Any) -> Alert:
     series = more.pop("series", Series(app="support-bot", dimension=dimension))
     fields: dict[str, Any] = {
         "alert_id": alert_id(series, FINGERPRINT, RAISED.timestamp()),
@@ -124,9 +124,9 @@ def alert(*, kind: Kind = Kind.RAISED, dimension: str = "groundedness", **more: 
     return worded(Alert(**{**fields, **more}))
 
 
-def tallied(evaluations: Iterable[Evaluation], series: Series | None = None, **more: Any) -> Tally:
+def tallied(evaluations: Iterable[Evaluation], series: Series | None = None, **more: Any) -> ChangeTally:
     about = series or Series(app="support-bot", dimension="groundedness")
-    tally = Tally(about, FINGERPRINT, more.pop("split", by_time(SINCE, ONSET)), good_score=lambda _: 0.9, **more)
+    tally = ChangeTally(about, FINGERPRINT, more.pop("split", by_time(SINCE, ONSET)), good_score=lambda _: 0.9, **more)
     for each in evaluations:
         tally.add(each)
     return tally

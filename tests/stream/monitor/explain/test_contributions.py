@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.monitor.explain import Pair, Period, Sums, mean_change, slice_of
+from stream.monitor.explain import Pair, Period, ScoreSums, mean_change, slice_of
 
 scores = st.floats(0.0, 1.0)
 weights = st.floats(1.0, 1000.0)
@@ -25,7 +25,7 @@ def divided(found: list[tuple[Period, str, float, float]]) -> tuple[Pair, dict[s
 
 
 def test_sums_know_the_weighted_mean_and_the_effective_number() -> None:
-    sums = Sums()
+    sums = ScoreSums()
     assert sums.mean is None
     assert sums.effective == 0.0
     for score, weight in ((1.0, 1.0), (0.0, 3.0)):

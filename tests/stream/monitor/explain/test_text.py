@@ -8,7 +8,7 @@ import pytest
 
 from stream.cli.commands.alerts import RUNBOOKS
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 from stream.monitor.explain import explain, text
 from stream.monitor.explain.alert_book import AlertBook
 from tests.parts.documents.pages import ROOT
@@ -58,7 +58,7 @@ def test_lengths_of_time_are_short(minutes: float, words: str) -> None:
     ],
 )
 def test_a_cleared_alarm_says_why(cause: Cause, words: str) -> None:
-    found = alert(kind=Kind.CLEARED, cause=cause, recovered_at=RAISED)
+    found = alert(kind=EventKind.CLEARED, cause=cause, recovered_at=RAISED)
     assert text.state(found) == f"cleared 2026-11-15 02:10 UTC: {words}"
 
 
@@ -141,18 +141,18 @@ class TestLevel:
         assert text.level(alert(target=0.85)).endswith("at least 0.85")
 
     def test_a_cleared_alarm_tells_how_low_it_was_where_that_is_known(self) -> None:
-        over = alert(kind=Kind.CLEARED, cause=Cause.RECOVERED, estimate=0.97, low=0.95, high=0.99)
+        over = alert(kind=EventKind.CLEARED, cause=Cause.RECOVERED, estimate=0.97, low=0.95, high=0.99)
         end = "to be at least 0.85; 0.97 (0.95 to 0.99) when it was cleared"
         assert text.level(over, alert()) == f"fell to 0.55 (0.42 to 0.68), {end}"
         assert text.level(over) == end
 
     def test_of_a_withdrawn_alarm_no_recovery_is_told(self) -> None:
-        over = alert(kind=Kind.CLEARED, cause=Cause.JUDGES_CHANGED, estimate=0.97)
+        over = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, estimate=0.97)
         assert text.level(over, alert()) == "fell to 0.55 (0.42 to 0.68), to be at least 0.85"
 
     def test_judges_are_told_by_what_they_kept_and_then_by_what_they_repeat(self) -> None:
         raised = alert(**self.judges, estimate=0.4)
-        updated = alert(**self.judges, kind=Kind.UPDATED, estimate=1.0)
+        updated = alert(**self.judges, kind=EventKind.UPDATED, estimate=1.0)
         assert text.level(raised) == "40 % of the canaries kept their verdict, where 98.5 % is usual"
         assert text.level(updated, raised) == (
             "40 % of the canaries kept their verdict when it was raised; since then 100 % repeat the new one"
@@ -160,13 +160,13 @@ class TestLevel:
         assert text.level(updated) == "since it was raised 100 % of the canaries repeat the new one"
 
     def test_judges_that_are_no_longer_asked_are_not_steady_again(self) -> None:
-        over = alert(**self.judges, kind=Kind.CLEARED, cause=Cause.EVALUATOR_CHANGED)
+        over = alert(**self.judges, kind=EventKind.CLEARED, cause=Cause.EVALUATOR_CHANGED)
         raised = alert(**self.judges, estimate=0.4)
         assert text.level(over, raised) == "40 % of the canaries kept their verdict"
         assert over.summary.startswith("The alarm about the judges' verdicts on clarity is over: it is closed")
 
     def test_an_update_about_judges_is_about_what_they_say_now(self) -> None:
-        updated = alert(**self.judges, kind=Kind.UPDATED, estimate=1.0)
+        updated = alert(**self.judges, kind=EventKind.UPDATED, estimate=1.0)
         assert updated.summary == (
             "The judges have changed their verdicts on clarity since 2026-11-15 02:00 UTC; "
             "100.0% of the canaries get of late what they say now"
@@ -210,7 +210,7 @@ class TestBook:
 
     def test_of_open_alarms_those_about_the_judges_come_first_but_the_last_one_is_the_last(self) -> None:
         newer = alert(raised_at=RAISED + timedelta(hours=1))
-        over = self.judges("clarity", kind=Kind.CLEARED, cause=Cause.RECOVERED)
+        over = self.judges("clarity", kind=EventKind.CLEARED, cause=Cause.RECOVERED)
         book = self.book(newer, over, self.judges())
         assert [each.alert_id for each, _ in book.newest(cleared=True)] == [
             "judges-groundedness",
@@ -228,8 +228,8 @@ class TestBook:
             ("groundedness", {"onset_at": ONSET + timedelta(hours=1)}, True),
             ("groundedness", {"onset_at": ONSET + timedelta(days=3)}, False),
             ("groundedness", {"onset_at": ONSET - timedelta(days=3)}, True),
-            ("groundedness", {"onset_at": ONSET - timedelta(days=3), "kind": Kind.CLEARED}, False),
-            ("groundedness", {"onset_at": ONSET - timedelta(hours=3), "kind": Kind.CLEARED}, True),
+            ("groundedness", {"onset_at": ONSET - timedelta(days=3), "kind": EventKind.CLEARED}, False),
+            ("groundedness", {"onset_at": ONSET - timedelta(hours=3), "kind": EventKind.CLEARED}, True),
         ],
     )
     def test_judges_that_changed_about_then_may_be_behind_an_alarm(
@@ -242,14 +242,14 @@ class TestBook:
             assert book.judges_behind(alert(dimension="composite")) == judges
 
     def test_what_was_withdrawn_is_found_also_where_it_was_raised_again(self) -> None:
-        first = alert(kind=Kind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(minutes=5))
+        first = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(minutes=5))
         again = alert(alert_id="raised-again", at=RAISED + timedelta(hours=1))
         book = self.book(self.judges(), first, again)
         assert [each.alert_id for each in book.withdrawn(self.judges())] == [first.alert_id]
 
     def test_what_was_withdrawn_belongs_to_the_last_change_before_it(self) -> None:
         later = self.judges(alert_id="judges-later", raised_at=RAISED + timedelta(hours=1))
-        withdrawn = alert(kind=Kind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(hours=1))
+        withdrawn = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(hours=1))
         book = self.book(self.judges(), later, withdrawn)
         assert book.withdrawn(self.judges()) == []
         assert [each.alert_id for each in book.withdrawn(later)] == [withdrawn.alert_id]

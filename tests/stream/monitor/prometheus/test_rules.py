@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
 from stream.config.model import Config
-from stream.monitor.prometheus.rule_file import Alert, RuleFile
+from stream.monitor.prometheus.rule_file import AlertRule, RuleFile
 from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from tests.parts.promtool import problems_of_rules
 from tests.parts.rules import rules_of
@@ -32,7 +32,7 @@ def recorded(file: RuleFile, name: str) -> list[str]:
     return [rule.expr for rule in file.recordings if rule.record == name]
 
 
-def named(name: str, file: RuleFile) -> list[Alert]:
+def named(name: str, file: RuleFile) -> list[AlertRule]:
     return [alert for alert in file.alerts if alert.name == name]
 
 

@@ -12,7 +12,7 @@ from judges.values.interaction import Interaction
 from stream.config.sections.input import InputConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.records.adapters import ADAPTERS, make_adapter
-from stream.records.adapters.base import Adapter, Document, Lookup, Path
+from stream.records.adapters.base import Adapter, BodyPath, Document, Lookup
 from stream.records.body import BodyReader, Getter
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import find_unreadable
@@ -150,10 +150,10 @@ def test_a_path_is_known_for_every_field_that_is_read_and_for_no_other(name: str
 
 def test_paths_are_as_the_mapping_says() -> None:
     adapter = make_adapter(CONFIGS["mapping"])
-    assert adapter.path("app") == Path(("service",))
+    assert adapter.path("app") == BodyPath(("service",))
     tags = adapter.path("tags")
     assert tags is not None
-    assert tags.beneath("team.name") == Path(("labels", "tags", "team.name"))
+    assert tags.beneath("team.name") == BodyPath(("labels", "tags", "team.name"))
 
 
 def test_a_lookup_beneath_another_finds_the_value_in_what_that_finds() -> None:
@@ -171,8 +171,8 @@ class Bare(Adapter):
     def read(self, document: Document) -> Document:
         return document
 
-    def path(self, field: str) -> Path | None:
-        return Path((field,)) if field in {"id", "question", "answer"} else None
+    def path(self, field: str) -> BodyPath | None:
+        return BodyPath((field,)) if field in {"id", "question", "answer"} else None
 
 
 def unreadable(adapter: Adapter, **sampling: Any) -> dict[str, str]:

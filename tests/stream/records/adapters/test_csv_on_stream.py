@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.model import Config
+from stream.config.names import SAFETY_RULE
 from stream.errors import RecordError
-from stream.jobs.audit.account import Kind
+from stream.jobs.audit.account import FateKind
 from stream.jobs.audit.audit import Recalled
-from stream.jobs.replay import Replay, Wanted
+from stream.jobs.replay import Replay, ReplayRequest
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
-from stream.records.decision import SAFETY_RULE
-from stream.records.facts import Facts
+from stream.records.facts import LazyRecord
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
 from stream.worker.retries import Retries
@@ -57,8 +57,8 @@ def write_row(change: Any = str, *, own_names: bool = False, **fields: Any) -> d
     return {change(COLUMNS.get(name, (name,) * 2)[own_names]): cell for name, cell in filled.items()}
 
 
-def facts(row: dict[str, Any], key: bytes | None = b"k") -> Facts:
-    return Facts(key, json.dumps(row).encode(), 0)
+def facts(row: dict[str, Any], key: bytes | None = b"k") -> LazyRecord:
+    return LazyRecord(key, json.dumps(row).encode(), 0)
 
 
 @pytest.fixture(params=RESPELL)
@@ -149,7 +149,7 @@ STRICT = policy(
 def test_any_row_is_decided_about_or_refused(row: dict[str, object] | bytes) -> None:
     value = row if isinstance(row, bytes) else json.dumps(row).encode()
     with suppress(RecordError):
-        assert 0.0 <= STRICT.decide(Facts(None, value, 0)).probability <= 1.0
+        assert 0.0 <= STRICT.decide(LazyRecord(None, value, 0)).probability <= 1.0
 
 
 # Ids
@@ -179,8 +179,8 @@ def test_the_audit_decides_about_a_row_as_the_sampler_did(change: Any) -> None:
     rules = [{"name": "drop", "match": {"app": "test"}, "rate": 0.0}]
     recalled = Recalled(configured(sampling={"rate": 1.0, "rules": rules}))
     row = write_row(change, app="test", id="r-1")
-    assert recalled.fate(facts(row)).kind is Kind.FILTERED
-    assert recalled.fate(facts({**row, change("app"): "shop"})).kind is Kind.MISSING
+    assert recalled.fate(facts(row)).kind is FateKind.FILTERED
+    assert recalled.fate(facts({**row, change("app"): "shop"})).kind is FateKind.MISSING
     assert recalled.body_id(facts(row).value) == b"r-1"
 
 
@@ -203,5 +203,5 @@ def test_a_replay_of_one_app_finds_its_rows() -> None:
             for column, app in [("App", "shop"), (" APP", "shop"), ("app", "docs"), ("Application", "shop")]
         ]
         produce_all(broker.bootstrap, config.topics.deadletter, letters)
-        assert len(Replay(config, Wanted(app="shop")).survey().wanted) == 2
-        assert len(Replay(config, Wanted()).survey().wanted) == 4
+        assert len(Replay(config, ReplayRequest(app="shop")).survey().wanted) == 2
+        assert len(Replay(config, ReplayRequest()).survey().wanted) == 4

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from judges.models.spending import NANODOLLARS, nanodollars
-from stream.worker.budget import Ask, Ledger, Limits, Refusal, Reservation, shares
+from stream.worker.budget import Ask, LeaseLedger, LeaseRefusal, Limits, Reservation, shares
 from stream.worker.budget.lease_ledger import CLOCK_SECONDS
 from stream.worker.budget.limits import ALL_APPS, Budget, Budgets, Caps, Span
-from stream.worker.budget.offset_note import MAX_BYTES, NoteError, Window, longest, read, short_name, write
+from stream.worker.budget.offset_note import MAX_BYTES, BudgetWindow, NoteError, longest, read, short_name, write
 
 HOUR, DAY = Span.HOUR, Span.DAY
 NOON = 1_800_000_000.0 - 1_800_000_000 % 86_400 + 43_200
@@ -24,13 +24,13 @@ def limits(whole: float = 1.0, main: float = 0.8, span: Span = HOUR) -> Limits:
     return {span: {ALL_APPS: Caps(nanodollars(whole), nanodollars(main))}}
 
 
-def reserved(ledger: Ledger, ask: Ask, now: float) -> Reservation:
+def reserved(ledger: LeaseLedger, ask: Ask, now: float) -> Reservation:
     found = ledger.reserve(ask, now)
     assert isinstance(found, Reservation), found
     return found
 
 
-def leased(ledger: Ledger, *asks: Ask, now: float = NOON) -> None:
+def leased(ledger: LeaseLedger, *asks: Ask, now: float = NOON) -> None:
     """One commit that lets the asks through."""
     for ask in asks:
         ledger.wait_for(ask)
@@ -42,28 +42,28 @@ def leased(ledger: Ledger, *asks: Ask, now: float = NOON) -> None:
 
 class TestLeases:
     def test_nothing_is_reserved_before_a_lease_was_committed(self) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.01))
-        assert ledger.reserve(ask, NOON) is Refusal.NOT_YET
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.01))
+        assert ledger.reserve(ask, NOON) is LeaseRefusal.NOT_YET
         ledger.wait_for(ask)
         assert ledger.needs_lease(NOON)
         ledger.lease(NOON)
-        assert ledger.reserve(ask, NOON) is Refusal.NOT_YET, "proposed, and perhaps not in the store"
+        assert ledger.reserve(ask, NOON) is LeaseRefusal.NOT_YET, "proposed, and perhaps not in the store"
         ledger.committed()
         reserved(ledger, ask, NOON)
 
     def test_after_a_crash_what_was_leased_counts_as_spent(self) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.5))
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.5))
         leased(ledger, ask)
-        next_owner = Ledger.decode(ledger.encode(), limits(), NOON)
-        assert next_owner.reserve(ask, NOON) is Refusal.OVER
+        next_owner = LeaseLedger.decode(ledger.encode(), limits(), NOON)
+        assert next_owner.reserve(ask, NOON) is LeaseRefusal.OVER
 
     def test_who_gives_a_partition_up_gives_back_what_was_not_spent(self) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.5))
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.5))
         leased(ledger, ask)
         ledger.settle(reserved(ledger, ask, NOON), nanodollars(0.1))
         ledger.close()
         assert ledger.needs_lease(NOON)
-        next_owner = Ledger.decode(ledger.lease(NOON), limits(), NOON)
+        next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
         ledger.committed()
         assert not ledger.needs_lease(NOON), "there is no more to give back"
         assert next_owner.left(NOON) == pytest.approx(0.7 / 0.8)
@@ -71,15 +71,15 @@ class TestLeases:
         reserved(next_owner, ask, NOON)
 
     def test_a_call_in_flight_counts_in_full_for_the_next_owner(self) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.5))
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.5))
         leased(ledger, ask)
         reserved(ledger, ask, NOON)
         ledger.close()
-        next_owner = Ledger.decode(ledger.lease(NOON), limits(), NOON)
+        next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
         assert next_owner.left(NOON) == pytest.approx(0.3 / 0.8)
 
     def test_steady_spending_never_waits_after_the_first_commit(self) -> None:
-        ledger, ask = Ledger(limits(100, 80)), Ask(amount=nanodollars(0.001))
+        ledger, ask = LeaseLedger(limits(100, 80)), Ask(amount=nanodollars(0.001))
         leased(ledger, *(Ask(amount=ask.amount) for _ in range(5)))
         for _ in range(50):
             for _ in range(5):
@@ -89,19 +89,19 @@ class TestLeases:
 
     def test_little_is_leased_ahead(self) -> None:
         """A crash at any moment of steady spending loses no more than the calls of two commits."""
-        ledger, ask = Ledger(limits(100, 80)), Ask(amount=nanodollars(0.001))
+        ledger, ask = LeaseLedger(limits(100, 80)), Ask(amount=nanodollars(0.001))
         leased(ledger, *(Ask(amount=ask.amount) for _ in range(2)))
         for _ in range(20):
             for _ in range(2):
                 ledger.settle(reserved(ledger, ask, NOON), ask.amount)
             ledger.lease(NOON)
             ledger.committed()
-        spent, found = 40 * ask.amount, read(ledger.encode())[Window(HOUR, int(NOON // 3600))][ALL_APPS]
+        spent, found = 40 * ask.amount, read(ledger.encode())[BudgetWindow(HOUR, int(NOON // 3600))][ALL_APPS]
         assert spent < found.whole <= spent + 4 * ask.amount
 
     def test_a_new_hour_is_leased_before_it_begins(self) -> None:
         edge = NOON + 3600
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.01))
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.01))
         leased(ledger, ask, now=edge - 10)
         ledger.settle(reserved(ledger, ask, edge - 10), ask.amount)
         ledger.lease(edge - 3.5)
@@ -112,56 +112,56 @@ class TestLeases:
 
 class TestLimits:
     def test_a_call_that_costs_more_than_was_reserved_takes_it_from_the_rest(self) -> None:
-        ledger, ask = Ledger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.5))
+        ledger, ask = LeaseLedger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.5))
         leased(ledger, ask)
         ledger.settle(reserved(ledger, ask, NOON), nanodollars(0.7))
         assert ledger.excess == nanodollars(0.2)
-        assert ledger.reserve(ask, NOON) is Refusal.OVER
+        assert ledger.reserve(ask, NOON) is LeaseRefusal.OVER
         ledger.close()
-        assert Ledger.decode(ledger.lease(NOON), limits(1.0, 1.0), NOON).left(NOON) == pytest.approx(0.3)
+        assert LeaseLedger.decode(ledger.lease(NOON), limits(1.0, 1.0), NOON).left(NOON) == pytest.approx(0.3)
 
     def test_other_lanes_leave_the_share_of_safety_and_safety_may_use_theirs(self) -> None:
-        ledger = Ledger(limits(1.0, 0.8))
+        ledger = LeaseLedger(limits(1.0, 0.8))
         main, safety = Ask(amount=nanodollars(0.4)), Ask(amount=nanodollars(0.2), safety=True)
         for _ in range(2):
             leased(ledger, main)
             ledger.settle(reserved(ledger, main, NOON), main.amount)
-        assert ledger.reserve(Ask(amount=1), NOON) is Refusal.OVER
+        assert ledger.reserve(Ask(amount=1), NOON) is LeaseRefusal.OVER
         leased(ledger, safety)
         ledger.settle(reserved(ledger, safety, NOON), safety.amount)
-        assert ledger.reserve(Ask(amount=1, safety=True), NOON) is Refusal.OVER
-        alone = Ledger(limits(1.0, 0.8))
+        assert ledger.reserve(Ask(amount=1, safety=True), NOON) is LeaseRefusal.OVER
+        alone = LeaseLedger(limits(1.0, 0.8))
         everything = Ask(amount=nanodollars(1.0), safety=True)
         leased(alone, everything)
         reserved(alone, everything, NOON)
 
     def test_an_app_is_limited_by_its_own_budget_and_by_that_of_all(self) -> None:
         dollar, cents = nanodollars(1.0), nanodollars(0.1)
-        ledger = Ledger({HOUR: {ALL_APPS: Caps(dollar, dollar), "bot": Caps(cents, cents)}})
+        ledger = LeaseLedger({HOUR: {ALL_APPS: Caps(dollar, dollar), "bot": Caps(cents, cents)}})
         of_bot, of_other = Ask(amount=cents, app="bot"), Ask(amount=9 * cents, app="other")
         leased(ledger, of_bot)
         ledger.settle(reserved(ledger, of_bot, NOON), cents)
-        assert ledger.reserve(Ask(amount=1, app="bot"), NOON) is Refusal.OVER
+        assert ledger.reserve(Ask(amount=1, app="bot"), NOON) is LeaseRefusal.OVER
         leased(ledger, of_other)
         ledger.settle(reserved(ledger, of_other, NOON), 9 * cents)
-        assert ledger.reserve(Ask(amount=1), NOON) is Refusal.OVER
+        assert ledger.reserve(Ask(amount=1), NOON) is LeaseRefusal.OVER
 
     @pytest.mark.parametrize("app", [None, "", "shop"])
     def test_a_call_counts_once_in_the_budget_of_all(self, app: str | None) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.1), app=app)
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.1), app=app)
         leased(ledger, ask)
         reserved(ledger, ask, NOON)
         assert [account.used for _span, _scope, account in ledger.standing(NOON)] == [nanodollars(0.1)]
 
     def test_an_absurd_cost_uses_the_share_up_and_leaves_a_note_that_can_be_read(self) -> None:
-        ledger, ask = Ledger(limits()), Ask(amount=nanodollars(0.1))
+        ledger, ask = LeaseLedger(limits()), Ask(amount=nanodollars(0.1))
         leased(ledger, ask)
         ledger.settle(reserved(ledger, ask, NOON), 10**3000)
-        next_owner = Ledger.decode(ledger.lease(NOON), limits(), NOON)
+        next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
         for each in (ledger, next_owner):
             assert each.left(NOON) == 0.0
-            assert each.reserve(ask, NOON) is Refusal.OVER
-        assert next_owner.reserve(ask, NOON + 3600) is Refusal.NOT_YET, "the next hour is not touched"
+            assert each.reserve(ask, NOON) is LeaseRefusal.OVER
+        assert next_owner.reserve(ask, NOON + 3600) is LeaseRefusal.NOT_YET, "the next hour is not touched"
 
     def test_the_shares_of_all_partitions_add_up_to_the_budget(self) -> None:
         budgets = Budgets(everyone=Budget(per_hour_usd=0.10001), apps={}, safety_share=0.2)
@@ -171,16 +171,16 @@ class TestLimits:
             assert all(caps.whole * 0.8 - 1000 <= caps.main <= caps.whole * 0.8 for caps in found)
 
     def test_waiting_for_calls_in_flight_is_not_being_over(self) -> None:
-        ledger, ask = Ledger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.6))
+        ledger, ask = LeaseLedger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.6))
         leased(ledger, ask)
         held = reserved(ledger, ask, NOON)
-        assert ledger.reserve(ask, NOON) is Refusal.NOT_YET
+        assert ledger.reserve(ask, NOON) is LeaseRefusal.NOT_YET
         ledger.settle(held, nanodollars(0.2))
         leased(ledger, ask)
         reserved(ledger, ask, NOON)
 
     def test_settling_twice_counts_once(self) -> None:
-        ledger, ask = Ledger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.5))
+        ledger, ask = LeaseLedger(limits(1.0, 1.0)), Ask(amount=nanodollars(0.5))
         leased(ledger, ask)
         held = reserved(ledger, ask, NOON)
         ledger.settle(held, 0)
@@ -191,33 +191,33 @@ class TestLimits:
 class TestClocks:
     def test_a_window_that_another_clock_has_closed_is_not_opened_again(self) -> None:
         edge, ask = NOON + 3600, Ask(amount=nanodollars(0.7))
-        ahead = Ledger(limits())
+        ahead = LeaseLedger(limits())
         leased(ahead, ask, now=edge + CLOCK_SECONDS + 1)
-        behind = Ledger.decode(ahead.encode(), limits(), edge - 60)
-        assert behind.reserve(ask, edge - 60) is Refusal.OVER
+        behind = LeaseLedger.decode(ahead.encode(), limits(), edge - 60)
+        assert behind.reserve(ask, edge - 60) is LeaseRefusal.OVER
 
     def test_a_used_up_hour_holds_calls_back_only_until_it_is_over_for_every_clock(self) -> None:
         edge, ask = NOON + 3600, Ask(amount=nanodollars(0.8))
-        ledger = Ledger(limits())
+        ledger = LeaseLedger(limits())
         leased(ledger, ask, now=edge - 60)
         ledger.settle(reserved(ledger, ask, edge - 60), ask.amount)
-        assert ledger.reserve(ask, edge - 60) is Refusal.OVER
-        assert ledger.reserve(ask, edge + 1) is Refusal.NOT_YET
+        assert ledger.reserve(ask, edge - 60) is LeaseRefusal.OVER
+        assert ledger.reserve(ask, edge + 1) is LeaseRefusal.NOT_YET
         leased(ledger, ask, now=edge + CLOCK_SECONDS)
         reserved(ledger, ask, edge + CLOCK_SECONDS)
 
 
 class TestNotes:
     def test_a_note_that_cannot_be_read_counts_as_all_spent_until_the_next_window(self) -> None:
-        ledger, ask = Ledger.decode("sj2|whatever", limits(), NOON), Ask(amount=1)
-        assert ledger.reserve(ask, NOON) is Refusal.OVER
+        ledger, ask = LeaseLedger.decode("sj2|whatever", limits(), NOON), Ask(amount=1)
+        assert ledger.reserve(ask, NOON) is LeaseRefusal.OVER
         ledger.close()
-        assert Ledger.decode(ledger.lease(NOON), limits(), NOON).reserve(ask, NOON) is Refusal.OVER
-        assert ledger.reserve(ask, NOON + 3700) is Refusal.NOT_YET
+        assert LeaseLedger.decode(ledger.lease(NOON), limits(), NOON).reserve(ask, NOON) is LeaseRefusal.OVER
+        assert ledger.reserve(ask, NOON + 3700) is LeaseRefusal.NOT_YET
 
     @given(
         leases=st.dictionaries(
-            st.builds(Window, st.sampled_from(Span), st.integers(0, 10**7)),
+            st.builds(BudgetWindow, st.sampled_from(Span), st.integers(0, 10**7)),
             st.dictionaries(
                 st.sampled_from(["", *map(short_name, ("a", "b", "Ж", "\ud800"))]),
                 st.builds(
@@ -229,7 +229,7 @@ class TestNotes:
             max_size=4,
         )
     )
-    def test_what_is_written_is_read(self, leases: dict[Window, dict[str, Caps]]) -> None:
+    def test_what_is_written_is_read(self, leases: dict[BudgetWindow, dict[str, Caps]]) -> None:
         assert read(write(leases)) == leases
 
     @given(st.text())
@@ -245,7 +245,7 @@ class TestNotes:
         budgets = Budgets(everyone=each, apps={f"app-{n}": each for n in range(40)}, safety_share=0.2)
         most = shares(budgets, 0, 1)
         assert longest(most) <= MAX_BYTES
-        ledger, now = Ledger(most), NOON + 43_200 - 1
+        ledger, now = LeaseLedger(most), NOON + 43_200 - 1
         for number in range(40):
             ledger.wait_for(Ask(amount=nanodollars(999), app=f"app-{number}"))
         assert len(ledger.lease(now)) <= longest(most)
@@ -256,11 +256,11 @@ class TestNotes:
 class _Truth:
     """What was really spent, by true window."""
 
-    spent: Counter[tuple[Window, str, bool]] = field(default_factory=Counter)
+    spent: Counter[tuple[BudgetWindow, str, bool]] = field(default_factory=Counter)
 
-    def keys(self, at: float, ask: Ask) -> Iterator[tuple[Window, str, bool]]:
+    def keys(self, at: float, ask: Ask) -> Iterator[tuple[BudgetWindow, str, bool]]:
         for span in Span:
-            window = Window(span, int(at // span.value))
+            window = BudgetWindow(span, int(at // span.value))
             for scope in {ALL_APPS, ask.app or ALL_APPS}:
                 yield window, scope, True
                 if not ask.safety:
@@ -269,7 +269,7 @@ class _Truth:
 
 @dataclass
 class _Owner:
-    ledger: Ledger
+    ledger: LeaseLedger
     skew: float
     calls: list[tuple[Reservation, Ask, float]] = field(default_factory=list)
 
@@ -290,7 +290,7 @@ class Partition(RuleBasedStateMachine):
         self.owners = [self.take_over(0.0)]
 
     def take_over(self, skew: float) -> _Owner:
-        ledger = Ledger.decode(self.store, self.limits, self.now + skew)
+        ledger = LeaseLedger.decode(self.store, self.limits, self.now + skew)
         return _Owner(ledger, skew)
 
     @rule(seconds=st.floats(0, 3))
@@ -369,18 +369,18 @@ def test_almost_all_of_a_share_can_be_spent_with_a_crash_now_and_then() -> None:
     """Money is conserved: what is neither spent nor left was lost to crashes, and that is little."""
     draw = random.Random(7)
     cap = nanodollars(1.0)
-    ledger, spent, crashes = Ledger(limits(1.0, 1.0)), 0, 0
+    ledger, spent, crashes = LeaseLedger(limits(1.0, 1.0)), 0, 0
     store, flying = "", list[Reservation]()
     while True:
         ask = Ask(amount=draw.randint(200_000, 400_000))
         found = ledger.reserve(ask, NOON)
-        if found is Refusal.OVER:
+        if found is LeaseRefusal.OVER:
             break
         if isinstance(found, Reservation):
             flying.append(found)
         else:
             ledger.wait_for(ask)
-        if isinstance(found, Refusal) or len(flying) > 8:
+        if isinstance(found, LeaseRefusal) or len(flying) > 8:
             while flying:
                 held = flying.pop()
                 cost = draw.randint(held.amount // 5, held.amount)
@@ -392,7 +392,7 @@ def test_almost_all_of_a_share_can_be_spent_with_a_crash_now_and_then() -> None:
         if draw.random() < 0.0005:
             crashes += 1
             flying.clear()
-            ledger = Ledger.decode(store, limits(1.0, 1.0), NOON)
+            ledger = LeaseLedger.decode(store, limits(1.0, 1.0), NOON)
     assert crashes > 0
     assert 0.95 * cap <= spent <= cap == NANODOLLARS
 

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from judges.models.spending import nanodollars
 from stream.worker.budget.limits import ALL_APPS, Span
 from stream.worker.budget.offset_note import read
-from tests.parts import kafka_jars
-from tests.parts.kafka_jars import ROOT, KafkaBroker
+from tests.parts import kafka
+from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.required import unavailable
 from tests.stream.worker.budget.board import Board
 from tests.stream.worker.budget.kafka_worker import GROUP, RESULTS, SESSION_MS, TOPIC
@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 40.0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    if reason := kafka_jars.why_unavailable():
+    if reason := kafka.why_unavailable():
         unavailable(reason)
     with KafkaBroker() as running:
         running.create_topics(TOPIC, partitions=PARTITIONS)

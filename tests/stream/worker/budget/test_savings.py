@@ -6,14 +6,22 @@ from hypothesis import strategies as st
 
 from stream.config.sections.budgets import BudgetsConfig
 from stream.records.decision import Cohort
-from stream.worker.budget.savings import MIN_KEEP, NONE, Measure, Step, Thinning, economy, measures_of
+from stream.worker.budget.savings import (
+    MIN_KEEP,
+    NO_PLAN,
+    SavingMeasure,
+    SavingStep,
+    Thinning,
+    measures_of,
+    plan_savings,
+)
 
 ORDER = measures_of(BudgetsConfig())
 
 
 def test_nothing_is_left_out_while_there_is_enough() -> None:
-    assert economy(1.0, ORDER) == economy(0.4, ORDER) == NONE
-    assert economy(0.0, ()) == NONE
+    assert plan_savings(1.0, ORDER) == plan_savings(0.4, ORDER) == NO_PLAN
+    assert plan_savings(0.0, ()) == NO_PLAN
 
 
 @pytest.mark.parametrize(
@@ -21,8 +29,8 @@ def test_nothing_is_left_out_while_there_is_enough() -> None:
     [(0.39, 1), (0.29, 2), (0.19, 3), (0.1, 3), (0.099, 4), (0.0, 4)],
 )
 def test_one_step_after_the_other_is_taken(left: float, taken: int) -> None:
-    found = economy(left, ORDER)
-    steps = (*found.thrift.names, *(["sampling"] if found.keep_share < 1 else []))
+    found = plan_savings(left, ORDER)
+    steps = (*found.savings.names, *(["sampling"] if found.keep_share < 1 else []))
     assert steps == ("samples", "reserves", "cascade", "sampling")[:taken]
 
 
@@ -30,14 +38,14 @@ def test_one_step_after_the_other_is_taken(left: float, taken: int) -> None:
     ("left", "kept"), [(0.0999, 1 / 2), (0.051, 1 / 2), (0.05, 1 / 4), (0.0126, 1 / 8), (0.006, 1 / 16), (0.0, 1 / 16)]
 )
 def test_the_share_that_is_kept_halves_with_what_is_left(left: float, kept: float) -> None:
-    assert economy(left, ORDER).keep_share == kept
+    assert plan_savings(left, ORDER).keep_share == kept
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 1))
 def test_with_less_money_never_more_is_kept(one: float, other: float, below: float) -> None:
-    measures = (Measure(step=Step.SAMPLING, below=below),)
+    measures = (SavingMeasure(step=SavingStep.SAMPLING, below=below),)
     less, more = sorted((one, other))
-    assert MIN_KEEP <= economy(less, measures).keep_share <= economy(more, measures).keep_share <= 1
+    assert MIN_KEEP <= plan_savings(less, measures).keep_share <= plan_savings(more, measures).keep_share <= 1
 
 
 class TestThinning:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.partition import PartitionWatch, newest
-from stream.monitor.detection import Kind
+from stream.monitor.detection import EventKind
 from tests.stream.monitor.alerts.traffic import (
     BEGIN,
     EVERY_SECONDS,
@@ -32,7 +32,7 @@ def story(seed: int = 1) -> list[ScoreRecord]:
 
 
 def about(alerts: list[Alert], dimension: str) -> list[Alert]:
-    return [alert for alert in alerts if alert.series.dimension == dimension and alert.kind is not Kind.UPDATED]
+    return [alert for alert in alerts if alert.series.dimension == dimension and alert.kind is not EventKind.UPDATED]
 
 
 STORY = story()
@@ -42,7 +42,7 @@ TOLD = announced(PartitionWatch(PLAN, 0), STORY)
 def test_a_drop_is_raised_and_cleared_for_what_dropped_and_for_nothing_else() -> None:
     assert {alert.series.dimension for alert in TOLD} == {"groundedness", "composite", "good_share"}
     for dimension in ("groundedness", "composite", "good_share"):
-        assert [alert.kind for alert in about(TOLD, dimension)] == [Kind.RAISED, Kind.CLEARED]
+        assert [alert.kind for alert in about(TOLD, dimension)] == [EventKind.RAISED, EventKind.CLEARED]
     assert {alert.series.app for alert in TOLD} == {"shop"}
     assert {alert.subject for alert in TOLD} == {Subject.QUALITY}
 
@@ -128,7 +128,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_repeats() -> None:
 def test_another_evaluator_begins_its_own_series_and_the_alarms_of_one_that_is_gone_are_closed() -> None:
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
     raised = announced(watch, [*traffic.many(100), *traffic.many(100, WRONG)])
-    assert about(raised, "groundedness")[-1].kind is Kind.RAISED
+    assert about(raised, "groundedness")[-1].kind is EventKind.RAISED
     traffic.fingerprint = "f2"
     told = announced(watch, traffic.many(300))
     closed = [alert for alert in told if alert.cause is Cause.EVALUATOR_CHANGED]
@@ -157,7 +157,7 @@ class TestCanaries:
         assert not self.judged(watch, traffic, "good", 20)
         told = self.judged(watch, traffic, "bad", 2)
         assert [(alert.kind, alert.subject, alert.series.key) for alert in told] == [
-            (Kind.RAISED, Subject.JUDGES, "canaries/groundedness")
+            (EventKind.RAISED, Subject.JUDGES, "canaries/groundedness")
         ]
         assert told[0].summary.startswith("The judges have changed: ")
 
@@ -165,7 +165,10 @@ class TestCanaries:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
         self.judged(watch, traffic, "good", 10)
         told = self.judged(watch, traffic, "bad", 60)
-        assert [alert.kind for alert in told if alert.kind is not Kind.UPDATED] == [Kind.RAISED, Kind.CLEARED]
+        assert [alert.kind for alert in told if alert.kind is not EventKind.UPDATED] == [
+            EventKind.RAISED,
+            EventKind.CLEARED,
+        ]
 
     def test_quality_alarms_about_what_the_judges_changed_in_are_withdrawn(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
@@ -225,7 +228,7 @@ class TestCanaries:
         assert self.judged(watch, traffic, "bad", 2)
         traffic.fingerprint = "f2"
         told = self.judged(watch, traffic, "bad", 11)
-        assert [(alert.kind, alert.cause) for alert in told] == [(Kind.CLEARED, Cause.EVALUATOR_CHANGED)]
+        assert [(alert.kind, alert.cause) for alert in told] == [(EventKind.CLEARED, Cause.EVALUATOR_CHANGED)]
 
     def test_what_they_show_is_stored_after_the_alarms_that_are_withdrawn_for_it(self) -> None:
         """Who goes on from less than all of it must withdraw them again."""
@@ -277,7 +280,7 @@ class TestModels:
             model = f"m{1 + number % 2}"
             told += watch.observe(traffic.next(WRONG if model == "m2" and number < 1000 else HEALTHY, model=model))
         versions = [alert.kind for alert in told if alert.subject is Subject.VERSIONS]
-        assert versions == [Kind.RAISED, Kind.CLEARED]
+        assert versions == [EventKind.RAISED, EventKind.CLEARED]
 
     def test_alarms_about_what_is_no_longer_there_are_closed(self) -> None:
         """A model that answers no more, and a comparison of an evaluator that is not asked any more."""
@@ -312,7 +315,7 @@ def test_more_evaluators_than_can_be_followed_do_not_push_each_other_out() -> No
     for number in range(1500):
         traffic.fingerprint = f"f{number % 10}"
         told += watch.observe(traffic.next(WRONG))
-    assert {alert.kind for alert in about(told, "groundedness")} == {Kind.RAISED}
+    assert {alert.kind for alert in about(told, "groundedness")} == {EventKind.RAISED}
 
 
 class TestWhatIsStored:
@@ -347,7 +350,7 @@ class TestWhatIsStored:
         monkeypatch.setattr("stream.monitor.alerts.watch.partition._MOST_APPS", 2)
         watch = PartitionWatch(PLAN, 0)
         told = announced(watch, Traffic(app="two").many(40, WRONG))
-        assert {alert.kind for alert in about(told, "groundedness")} == {Kind.RAISED}
+        assert {alert.kind for alert in about(told, "groundedness")} == {EventKind.RAISED}
         one = Traffic(app="one")
         announced(watch, one.many(1))
         told = announced(watch, Traffic(app="three").many(1))

@@ -11,7 +11,7 @@ from judges.runtime.conditions import asking_afresh, sparing
 from judges.runtime.sync import is_cancelled
 from judges.shortfall import Unscored, may_be_mended, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation, SafetyNotice, evaluation_id
-from sinks.base import Message, Sink
+from sinks.base import Message, TopicWriter
 from sinks.metrics import Outcome, Stage
 from sinks.topics.dead_letters import DeadLetterTopic
 from sinks.topics.results import EvaluationTopic
@@ -80,7 +80,7 @@ class Judging:
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety
         self._reader, self._canary_reader = InteractionReader(config.input), CanaryReader()
-        self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
+        self._evaluations: TopicWriter[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
 
@@ -172,7 +172,7 @@ class Judging:
             return self._put_off(arrival, evaluation, reason)
         outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
         judged = Judged(outcome=outcome, evaluation=evaluation, reason=reason)
-        judged.messages = self._replaceable(arrival, judged, self._evaluations.write(evaluation))
+        judged.messages = self._replaceable(arrival, judged, self._evaluations.messages(evaluation))
         return judged
 
     def _put_off(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> Judged:
@@ -200,7 +200,7 @@ class Judging:
 
     def _given_up(self, arrival: Arrival, error: RecordError) -> Judged:
         letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)
-        return Judged(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)
+        return Judged(outcome=Outcome.DEADLETTER, messages=self._dead_letters.messages(letter), reason=error.kind)
 
 
 def _tell_nobody(_notice: SafetyNotice) -> None:

@@ -1,6 +1,7 @@
-"""The contract of a sink: where something finished goes."""
+"""The contracts of the ways out: what writes to topics, and sinks, which take evaluations somewhere else."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,14 +55,59 @@ class Message:
     """What to publish when the topic takes no record of this size."""
 
 
-class Sink(Protocol[T_contra]):
-    """Takes one finished item.
+class TopicWriter(Protocol[T_contra]):
+    """Turns a finished item into messages for a topic.
 
-    What must be published comes back as messages, so that the caller can send them in the transaction that commits
-    their source offsets; a sink with no topic (metrics, a view) does its work and returns nothing.
+    The caller sends them in the transaction that commits their source offsets: each is published exactly once.
     """
 
-    def write(self, item: T_contra, /) -> Sequence[Message]: ...
+    def messages(self, item: T_contra, /) -> Sequence[Message]: ...
+
+
+class SinkError(Exception):
+    """The settings of a sink can never work; `setting` is the key to change, or empty."""
+
+    def __init__(self, setting: str, words: str) -> None:
+        super().__init__(f"{setting}: {words}" if setting else words)
+        self.words = words
+
+
+class SinkUnavailable(Exception):  # noqa: N818 - a state of the other side, not a mistake
+    """A sink cannot write at the moment; the same evaluations may be written later."""
+
+
+class Sink(ABC):
+    """Takes published evaluations somewhere else: a file, a database, a collector.
+
+    A sink is constructed, opened, written to, and closed. Its constructor checks the settings, reaches out to nothing,
+    and raises SinkError for what can never work. `write` raises SinkUnavailable when the same batch may be written
+    later, and any other exception when it may not.
+
+    Stages call sinks after the evaluations are committed to their topic, so a sink gets each at most once, and loses
+    what it holds when the process crashes. The topic has them all. Stages call `write` in their own loop: a sink that
+    may be slow is wrapped in a `QueuedSink`.
+    """
+
+    name: str
+    """Identifies the sink in metrics and logs."""
+
+    @property
+    def applies_backpressure(self) -> bool:
+        """Whether the stage should start no more records until this sink has caught up."""
+        return False
+
+    def open(self) -> None:  # noqa: B027 - a sink without connections has nothing to do
+        """Connects. Raises SinkUnavailable, or OSError, when that may succeed later."""
+
+    @abstractmethod
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        """Writes a batch, whole or not at all as far as it can."""
+
+    def flush(self, seconds: float) -> None:  # noqa: B027
+        """Makes durable what was written, within this time, where that takes an extra step."""
+
+    def close(self, seconds: float) -> None:  # noqa: B027
+        """Finishes what was written, within this time, and disconnects. Closing again does nothing."""
 
 
 class Stage(StrEnum):
@@ -93,10 +139,10 @@ class Outcome(StrEnum):
 log = logging.getLogger(__name__)
 
 
-def write_all(sinks: Iterable[Sink[Evaluation]], evaluation: Evaluation) -> None:
+def write_all(sinks: Iterable[Sink], evaluation: Evaluation) -> None:
     """A sink that raises is told of in the log; the others are told of the evaluation all the same."""
     for sink in sinks:
         try:
-            sink.write(evaluation)
+            sink.write((evaluation,))
         except Exception:
             log.exception("a sink failed on evaluation %s", evaluation.evaluation_id)

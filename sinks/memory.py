@@ -1,19 +1,17 @@
 """A sink that keeps what it is given, for tests of criteria, judges and pipelines."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
-from sinks.base import Message
-
-T = TypeVar("T")
+from judges.values.evaluation import Evaluation
+from sinks.base import Sink
 
 
-class ListSink(Generic[T]):
-    """Remembers every item in order."""
+class ListSink(Sink):
+    """Remembers every evaluation in order."""
 
-    def __init__(self) -> None:
-        self.items: list[T] = []
+    def __init__(self, name: str = "memory") -> None:
+        self.name = name
+        self.items: list[Evaluation] = []
 
-    def write(self, item: T, /) -> Sequence[Message]:
-        self.items.append(item)
-        return ()
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        self.items += evaluations

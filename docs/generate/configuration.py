@@ -47,7 +47,7 @@ def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> I
         for inner in filter(is_section, kinds):
             yield from _sections(f"{path}.{name}".lstrip("."), inner)
         for inner in filter(is_section, below(kinds, 0)):
-            yield from _sections(f"{path}.{name}[]", inner, kind_of(inner))
+            yield from _sections(f"{path}.{name}[]".lstrip("."), inner, kind_of(inner))
         for inner in filter(is_section, below(kinds, "")):
             yield from _sections(f"{path}.{name}.*", inner)
 

@@ -5,6 +5,7 @@ from sinks.metrics.bounded_labels import BoundedLabel, FrequentLabel
 from sinks.metrics.detection import DetectionMetrics
 from sinks.metrics.pipeline import PipelineMetrics, SamplingMetrics
 from sinks.metrics.scores import ScoreMetrics, results
+from sinks.metrics.sinks import SinkMetrics
 
 __all__ = [
     "BoundedLabel",
@@ -14,6 +15,7 @@ __all__ = [
     "PipelineMetrics",
     "SamplingMetrics",
     "ScoreMetrics",
+    "SinkMetrics",
     "Stage",
     "results",
 ]

@@ -34,6 +34,10 @@ PANEL_EFFECTIVE_VOTES = "streamjury_panel_effective_votes"
 JUDGE_SECONDS = "streamjury_judge_seconds"
 EVALUATION_SECONDS = "streamjury_evaluation_seconds"
 
+# Workers with sinks
+SINK_EVALUATIONS = "streamjury_sink_evaluations_total"
+SINK_QUEUE = "streamjury_sink_queue"
+
 # Workers with budgets
 BUDGET_SPENT_USD = "streamjury_budget_spent_usd"
 BUDGET_LIMIT_USD = "streamjury_budget_limit_usd"

@@ -11,7 +11,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from judges.values.evaluation import Dimension, Evaluation, SafetyStatus, Status
-from sinks.base import COMPOSITE, Message
+from sinks.base import COMPOSITE, Sink
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel, FrequentLabel
 from sinks.metrics.exemplars import exemplar_of
@@ -33,8 +33,10 @@ def _one_for_all(_app: str) -> float:
     return _GOOD_SCORE
 
 
-class ScoreMetrics:
+class ScoreMetrics(Sink):
     """The sink that turns evaluations into score metrics, by app and by what else was asked for."""
+
+    name = "scores"
 
     def __init__(
         self,
@@ -82,7 +84,11 @@ class ScoreMetrics:
         )
         self._recent = _recent_gauges(registry)
 
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        for evaluation in evaluations:
+            self._count(evaluation)
+
+    def _count(self, item: Evaluation) -> None:
         about = (self.apps(item.app), *(label(getattr(item, name)) for name, label in self._opted.items()))
         weight = 1.0 / item.sampling.probability
         self._evaluations.labels(*about, item.composite.status.value).inc()
@@ -92,7 +98,6 @@ class ScoreMetrics:
             self._add((*about, self._names(dimension)), score, weight)
         if item.composite.score is not None:
             self._add_to_objective(about, item, round(item.composite.score, _DIGITS), weight)
-        return ()
 
     def _add(self, labels: tuple[str, ...], score: float | None, weight: float) -> None:
         """All five are born together: `increase()` extrapolates by the age of a series, and a mean could exceed 1."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
+from sinks.base import SinkError
+
 Protocol = Literal["http", "grpc"]
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -13,12 +15,8 @@ _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 _SIGNALS = ("/v1/traces", "/v1/logs", "/v1/metrics")
 
 
-class TelemetryError(Exception):
-    """Telemetry is switched on and cannot work; `setting` says which of its settings is why, if one is."""
-
-    def __init__(self, setting: str, words: str) -> None:
-        super().__init__(f"{setting}: {words}" if setting else words)
-        self.words = words
+class TelemetryError(SinkError):
+    """Telemetry is switched on and cannot work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +34,9 @@ class JudgeModel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings:
     """Checked when made: a client that met a wrong header later would quote it, secret and all, in the log."""
+
+    name: str = "telemetry"
+    """The name of the sink, in our own metrics and logs."""
 
     endpoint: str
     """The collector's base address, such as http://collector:4318."""

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from judges.values.evaluation import Evaluation
-from sinks.base import Message
+from sinks.base import Sink
 from sinks.telemetry.exporters import open_exporters
 from sinks.telemetry.settings import TelemetrySettings
 from sinks.telemetry.spans import Recorder
@@ -26,10 +26,11 @@ _BATCH = 512
 _DELAY_MILLISECONDS = 1000
 
 
-class TelemetrySink:
+class TelemetrySink(Sink):
     """Tells a collector of every evaluation. What the collector does not take is lost, and nothing else is."""
 
     def __init__(self, settings: TelemetrySettings) -> None:
+        self.name = settings.name
         self._close_seconds = settings.close_seconds
         self._exporters = open_exporters(settings)
         self._recorder = Recorder(
@@ -60,18 +61,16 @@ class TelemetrySink:
         # Whoever pressed Ctrl-C twice does not want to wait.
         self.close(0.0 if kind is KeyboardInterrupt else self._close_seconds)
 
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
-        """Queues what is to be sent; whatever goes wrong here, the evaluation is published and stays so."""
-        if self._closed:
-            return ()
-        try:
-            self._queue(item)
-            self._broken = False
-        except Exception:
-            if not self._broken:  # once, not for every evaluation
-                log.exception("no telemetry for evaluation %s", item.evaluation_id)
-            self._broken = True
-        return ()
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        """Queues what is to be sent; one evaluation that cannot be sent does not cost the others."""
+        for evaluation in () if self._closed else evaluations:
+            try:
+                self._queue(evaluation)
+                self._broken = False
+            except Exception:
+                if not self._broken:  # once, not for every evaluation
+                    log.exception("no telemetry for evaluation %s", evaluation.evaluation_id)
+                self._broken = True
 
     def close(self, seconds: float | None = None) -> None:
         """Sends what waits, for so long or for as long as the settings say; what is left then is lost."""

@@ -40,7 +40,7 @@ class DeadLetterTopic:
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def write(self, item: DeadLetter, /) -> Sequence[Message]:
+    def messages(self, item: DeadLetter, /) -> Sequence[Message]:
         reason = {
             ERROR_STAGE: item.stage,
             ERROR_TYPE: item.error_type,

@@ -1,4 +1,4 @@
-"""Topic sinks: finished evaluations for the output topic, safety notices for the critical topic."""
+"""Topic writers: finished evaluations for the output topic, safety notices for the critical topic."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ class EvaluationTopic:
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
+    def messages(self, item: Evaluation, /) -> Sequence[Message]:
         return (json_message(self._topic, item.evaluation_id, item),)
 
 
@@ -26,7 +26,7 @@ class CriticalTopic:
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def write(self, item: SafetyNotice, /) -> Sequence[Message]:
+    def messages(self, item: SafetyNotice, /) -> Sequence[Message]:
         return (json_message(self._topic, item.evaluation_id, item),)
 
 

@@ -7,7 +7,7 @@ from pydantic import (
 )
 
 from judges.criteria.problems import InconsistentError
-from stream.config.section import Section, checked_by_loader, problems_found_by_loader
+from stream.config.section import Section, checked_by_loader, problems_found_by_loader, refuse_repeats
 from stream.config.sections.budgets import BudgetsConfig
 from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
 from stream.config.sections.detection import DetectionConfig
@@ -17,6 +17,7 @@ from stream.config.sections.kafka import KafkaConfig, TopicsConfig
 from stream.config.sections.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConfig, SamplerConfig, WorkerConfig
+from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
 
 
 class Config(Section):
@@ -39,6 +40,18 @@ class Config(Section):
     alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="When somebody is called.")
     metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What scores are told apart by.")
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
+    # After telemetry, which is one of them under its own key.
+    sinks: tuple[SinkConfig, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Where workers send evaluations besides their topic.",
+        examples=[
+            [
+                {"kind": "telemetry", "endpoint": "http://localhost:4318"},
+                {"kind": "jsonl", "path": "evaluations.jsonl", "when_full": "wait"},
+            ]
+        ],
+    )
     http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
 
@@ -46,6 +59,12 @@ class Config(Section):
     def retry_topics(self) -> tuple[str, ...]:
         """Where records wait to be judged again, by how often they have been already."""
         return self.topics.retry_topics(len(self.worker.retry_seconds))
+
+    def sinks_by_place(self) -> dict[str, SinkConfig]:
+        """All sinks by where they are configured; the section `telemetry` means one of them."""
+        telemetry = TelemetrySinkConfig.of_section(self.telemetry)
+        listed = {f"sinks[{number}]": sink for number, sink in enumerate(self.sinks)}
+        return listed if telemetry is None else {"telemetry": telemetry, **listed}
 
     @field_validator("judges")
     @classmethod
@@ -60,6 +79,18 @@ class Config(Section):
     _composite_of_criteria = field_validator("composite")(checked_by_loader("composite"))
     _objectives_of_criteria = field_validator("objectives")(checked_by_loader("objectives"))
     _detection_of_criteria = field_validator("detection")(checked_by_loader("detection"))
+
+    @field_validator("sinks")
+    @classmethod
+    def _different_sinks(cls, value: tuple[SinkConfig, ...], info: ValidationInfo) -> tuple[SinkConfig, ...]:
+        refuse_repeats("sinks must have different names", (sink.name for sink in value))
+        telemetry = info.data.get("telemetry")
+        section = None if telemetry is None else TelemetrySinkConfig.of_section(telemetry)
+        for number, sink in enumerate(value):
+            if section is not None and sink.name == section.name:
+                message = f"{sink.name} is the name of the sink in the section telemetry; choose another, or remove one"
+                raise InconsistentError([((number, "name"), message)])
+        return value
 
     @field_validator("worker", "monitor")
     @classmethod

@@ -103,12 +103,13 @@ def plain_default(field: FieldInfo) -> Any:
 
 def starter() -> str:
     """A file with every key at its default, each under a comment that explains it."""
-    sections = [
-        f"# {field.annotation.__doc__}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
-        for name, field in Config.model_fields.items()
-        if is_section(field.annotation)
-    ]
-    return "\n".join([_HEADER, *sections])
+    return "\n".join([_HEADER, *(_top_level(name, field) for name, field in Config.model_fields.items())])
+
+
+def _top_level(name: str, field: FieldInfo) -> str:
+    if not is_section(field.annotation):
+        return _key(name, field)
+    return f"# {field.annotation.__doc__}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
 
 
 def _keys(section: type[BaseModel]) -> str:

@@ -84,7 +84,7 @@ class Monitor:
         self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
         self._shown: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self.sinks: list[Sink[Evaluation]] = [scores]
+        self.sinks: list[Sink] = [scores]
 
     def observe(self, value: bytes | None, schema: bytes | None = None) -> Evaluation | None:
         """Takes one record of the evaluations topic, and its version, and gives what could be read.

@@ -180,7 +180,7 @@ class Sampler:
                 self._forward(incoming, shared)
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
-            self._send(incoming.record, *self._dead_letters.write(letter))
+            self._send(incoming.record, *self._dead_letters.messages(letter))
             if decision is None:
                 return fate(Outcome.DEADLETTER, _NO_RULE, None, error.kind)
             return fate(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
@@ -219,7 +219,7 @@ class Sampler:
         """Called while a batch is published, for a record that is too large for the topic that it was chosen for."""
         self._too_large[record.partition, record.offset] = expected
         error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} takes no record of this size")
-        (message,) = self._dead_letters.write(dead_letter(record, error, stage=self.stage))
+        (message,) = self._dead_letters.messages(dead_letter(record, error, stage=self.stage))
         return message
 
     def _publish(self) -> None:

@@ -11,7 +11,6 @@ from typing import Self
 
 from prometheus_client import CollectorRegistry
 
-from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.web.health import Health, health_routes
@@ -26,8 +25,8 @@ from stream.monitor.state import Monitor
 from stream.sampler.stage import Sampler
 from stream.service.broker_probe import BrokerProbe
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
+from stream.service.sinks import open_sinks
 from stream.service.stage_thread import Runnable, StageThread, Watchdog
-from stream.service.telemetry import telemetry_of
 from stream.worker.stage import Worker
 
 # Time for the stages to stop, beyond what the worker takes to finish what is in flight.
@@ -50,8 +49,11 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 class Service:
     """Runs the chosen stages in threads from `with` to the end of the block."""
 
-    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink[Evaluation]] = ()) -> None:
-        """The sinks are told of what a worker among the stages has published."""
+    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = ()) -> None:
+        """A worker among the stages writes to these sinks, and to those of the configuration.
+
+        These ones it calls directly: they must be fast.
+        """
         self.config = config
         self._sinks = sinks
         self.registry = CollectorRegistry()
@@ -69,8 +71,7 @@ class Service:
         with ExitStack() as stack:
             self.url = self._start_web_server(stack).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
-                telemetry = stack.enter_context(telemetry_of(self.config))
-                worker.sinks += [] if telemetry is None else [telemetry]
+                worker.sinks += stack.enter_context(open_sinks(self.config, self.registry))
             probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)

@@ -11,7 +11,7 @@ from judges.runtime.conditions import Conditions, judging_under
 from judges.runtime.sync import is_cancelled
 from judges.shortfall import Unscored, is_retryable, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation, SafetyNotice, evaluation_id
-from sinks.base import Message, Sink
+from sinks.base import Message, TopicWriter
 from sinks.metrics import Outcome, Stage
 from sinks.topics.dead_letters import DeadLetterTopic
 from sinks.topics.results import EvaluationTopic
@@ -80,7 +80,7 @@ class Judging:
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety
         self._reader, self._canary_reader = InteractionReader(config.input), CanaryReader()
-        self._evaluations: Sink[Evaluation] = EvaluationTopic(config.topics.evaluations)
+        self._evaluations: TopicWriter[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
 
@@ -174,7 +174,7 @@ class Judging:
             return self._park_or_dead_letter(arrival, evaluation, reason)
         outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
         result = RecordResult(outcome=outcome, evaluation=evaluation, reason=reason)
-        result.messages = self._replaceable(arrival, result, self._evaluations.write(evaluation))
+        result.messages = self._replaceable(arrival, result, self._evaluations.messages(evaluation))
         return result
 
     def _park_or_dead_letter(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:
@@ -202,7 +202,8 @@ class Judging:
 
     def _dead_letter(self, arrival: Arrival, error: RecordError) -> RecordResult:
         letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)
-        return RecordResult(outcome=Outcome.DEADLETTER, messages=self._dead_letters.write(letter), reason=error.kind)
+        messages = self._dead_letters.messages(letter)
+        return RecordResult(outcome=Outcome.DEADLETTER, messages=messages, reason=error.kind)
 
 
 def _ignore_notice(_notice: SafetyNotice) -> None:

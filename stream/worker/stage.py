@@ -15,8 +15,8 @@ import time
 from collections.abc import Collection, Iterable
 
 from judges.evaluator import Evaluator
-from judges.values.evaluation import Evaluation, SafetyNotice
-from sinks.base import Sink, write_all
+from judges.values.evaluation import SafetyNotice
+from sinks.base import Sink, TopicWriter, write_all
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.topics.results import CriticalTopic
 from stream.config.model import Config
@@ -57,14 +57,14 @@ class Worker:
         config: Config,
         evaluator: Evaluator,
         metrics: PipelineMetrics,
-        sinks: Iterable[Sink[Evaluation]] = (),
+        sinks: Iterable[Sink] = (),
     ) -> None:
         self._config = config.worker
         self._evaluator = evaluator
         self._metrics = metrics
         self.sinks = list(sinks)
         """What is told of every evaluation that is counted as scored or unscored, and of no other: figures add up."""
-        self._critical: Sink[SafetyNotice] = CriticalTopic(config.topics.critical)
+        self._critical: TopicWriter[SafetyNotice] = CriticalTopic(config.topics.critical)
         self._retries = Retries(config)
         self._queue = config.topics.sampled
         self._recent = RecentEvaluations(config.kafka, config.topics.evaluations, config.worker.repeat_seconds)
@@ -202,16 +202,21 @@ class Worker:
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
         self._metrics.parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
-        self._consumer.backlog = lag + self._pool.in_flight
+        # A worker that is held back could work on none of them: it has not stalled.
+        self._consumer.backlog = self._pool.in_flight + (0 if self._is_held_back() else lag)
 
     def _start_waiting(self) -> None:
         """Starts records of all partitions in turn, so that none waits for another."""
-        if self._draining:
+        if self._draining or self._is_held_back():
             return
         for lane in self._waiting.lanes():
             startable = lane
             while startable:
                 startable = [partition for partition in startable if self._start_one(partition)]
+
+    def _is_held_back(self) -> bool:
+        """Whether a sink that is to lose nothing must catch up first; polling and committing go on meanwhile."""
+        return any(sink.applies_backpressure for sink in self.sinks)
 
     def _start_one(self, partition: Partition) -> bool:
         """Starts the partition's next record if it may; False when the partition can start no more."""
@@ -328,7 +333,7 @@ class Worker:
         self._paused |= pause
 
     def _on_unsafe(self, notice: SafetyNotice) -> None:
-        for message in self._critical.write(notice):
+        for message in self._critical.messages(notice):
             self._notices.send(message)
 
     def _count(self, result: RecordResult) -> None:

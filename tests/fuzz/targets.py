@@ -122,8 +122,8 @@ def _judged() -> Run:
         submission = Submission(
             interaction=reading.interaction, sampling=read_sampling(()), truncated=reading.truncated
         )
-        work = evaluator.evaluate(submission, deadline=5.0, on_unsafe=lambda notice: _nothing(notices.write(notice)))
-        [message] = evaluations.write(loop.run_until_complete(work))
+        work = evaluator.evaluate(submission, deadline=5.0, on_unsafe=lambda notice: _nothing(notices.messages(notice)))
+        [message] = evaluations.messages(loop.run_until_complete(work))
         monitor(message.value or b"")
 
     return run
@@ -187,7 +187,7 @@ def _deadletter() -> Run:
         key, headers, at_ms, value = framed_record(data)
         record = Record(Partition("rag.sampled", 0), at_ms, key, value, headers)
         problem = RecordError("bad_json", (value or b"").decode("utf-8", "surrogateescape"))
-        [message] = topic.write(dead_letter(record, problem, stage="worker"))
+        [message] = topic.messages(dead_letter(record, problem, stage="worker"))
         assert readable(record) == message.value == value
         for found in (headers, message.headers):
             shown = _message(value, key=key, headers=found)
@@ -213,7 +213,7 @@ def evaluations() -> Sequence[bytes]:
             value = json.dumps({**seeds.INTERACTION, "answer": answer}).encode()
             submission = Submission(interaction=reader.read(value).interaction, sampling=read_sampling(()))
             evaluation = await evaluator.evaluate(submission, deadline=5.0, on_unsafe=lambda _: None)
-            found += [message.value or b"" for message in topic.write(evaluation)]
+            found += [message.value or b"" for message in topic.messages(evaluation)]
         return found
 
     return asyncio.run(published())

@@ -65,7 +65,7 @@ def _repeatable(value: Any) -> Any:
 
 def evaluations_text() -> str:
     topic = EvaluationTopic("rag.evaluations")
-    values = [message.value or b"" for evaluation in evaluations() for message in topic.write(evaluation)]
+    values = [message.value or b"" for evaluation in evaluations() for message in topic.messages(evaluation)]
     return "".join(f"{value.decode()}\n" for value in values)
 
 
@@ -76,7 +76,7 @@ def metrics_text() -> str:
     for evaluation in evaluations():
         pipeline.count(Stage.WORKER, Outcome.SCORED)
         pipeline.judged(evaluation, published=True)
-        scores.write(evaluation)
+        scores.write([evaluation])
     lines = generate_latest(registry).decode().splitlines(keepends=True)
     return "".join(line for line in lines if not re.match(r"(# (HELP|TYPE) )?\S+_created\b", line))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.values.evaluation import CompositeStatus, Evaluation
-from sinks.base import UNKNOWN, Message
+from sinks.base import UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.names import CANARY
 
@@ -44,27 +44,32 @@ class _Group:
         }
 
 
-class RunSummary:
+class RunSummary(Sink):
     """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with.
 
     The worker feeds it with what was committed: the monitor sees that later, or not at all when a run ends, and sees
     what others published too.
     """
 
+    name = "summary"
+
     def __init__(self) -> None:
         self._all = _Group()
         self._by_app: dict[str, _Group] = defaultdict(_Group)
         self._by_regime: dict[str, _Group] = defaultdict(_Group)
 
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        for evaluation in evaluations:
+            self._add(evaluation)
+
+    def _add(self, item: Evaluation) -> None:
         if item.sampling.lane == CANARY:  # nobody's traffic
-            return ()
+            return
         self._all.add(item)
         self._by_app[item.app or UNKNOWN].add(item)
         regime = item.tags.get(REGIME_TAG)
         if regime is not None:
             self._by_regime[str(regime)].add(item)
-        return ()
 
     def left(self, metrics: PipelineMetrics) -> int:
         """Sampled here and not judged here: it waits on a topic, or another worker has it."""

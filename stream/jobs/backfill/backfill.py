@@ -347,7 +347,7 @@ class _Judging:
         )
 
     def _messages(self, evaluation: Evaluation) -> Iterator[Message]:
-        for message in self._topic.write(evaluation):
+        for message in self._topic.messages(evaluation):
             yield replace(message, headers=(*message.headers, _LANE))
 
     def _publish(self) -> None:

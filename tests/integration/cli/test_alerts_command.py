@@ -50,7 +50,7 @@ class Place:
 
     def publish(self, evaluations: Iterable[Evaluation], late: timedelta = timedelta()) -> None:
         """Each at the time when it was made, or so much later."""
-        sink = EvaluationTopic(self.evaluations)
+        topic = EvaluationTopic(self.evaluations)
         records = [
             {
                 "key": message.key,
@@ -58,7 +58,7 @@ class Place:
                 "timestamp": int((each.evaluated_at + late).timestamp() * 1000),
             }
             for each in evaluations
-            for message in sink.write(each)
+            for message in topic.messages(each)
         ]
         produce_all(self._bootstrap, self.evaluations, records)
 

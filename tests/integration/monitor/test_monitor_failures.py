@@ -35,7 +35,7 @@ def ended_with(bootstrap: str) -> BaseException | None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    for message in EvaluationTopic(config.topics.evaluations).write(evaluation(0.5, "shop")):
+    for message in EvaluationTopic(config.topics.evaluations).messages(evaluation(0.5, "shop")):
         produce_all(bootstrap, message.topic, [{"key": message.key, "value": message.value}])
     deadline = time.monotonic() + 60
     while thread.is_alive() and time.monotonic() < deadline:

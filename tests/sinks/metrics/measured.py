@@ -169,7 +169,7 @@ def everything(
     scraped = Scraped(labels=labels)
     for app in apps:
         for each in _of_all_kinds(app, criteria):
-            scraped.scores.write(each)
+            scraped.scores.write([each])
         scraped.scores.recent(app or "unknown", known(0.5))
         for rule, outcome in itertools.product(rules, DECISIONS):
             scraped.sampling.count(rule, app, outcome, 1)

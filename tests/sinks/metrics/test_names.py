@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, names
+from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, SinkMetrics, names
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 
@@ -15,6 +15,7 @@ MAKERS = (
     SamplingMetrics,
     PipelineMetrics,
     BudgetMetrics,
+    SinkMetrics,
     ScoreMetrics,
     DetectionMetrics,
     CanaryMetrics,

@@ -47,13 +47,15 @@ judgements = st.lists(
 def count(scraped: Scraped, given: list[Judged]) -> None:
     for each in given:
         scraped.scores.write(
-            evaluation(
-                each.score,
-                app=each.app,
-                tenant=each.tenant,
-                probability=each.probability,
-                dimensions={"clarity": dimension(each.score)},
-            )
+            [
+                evaluation(
+                    each.score,
+                    app=each.app,
+                    tenant=each.tenant,
+                    probability=each.probability,
+                    dimensions={"clarity": dimension(each.score)},
+                )
+            ]
         )
 
 
@@ -159,19 +161,19 @@ def test_good_events_are_the_weight_at_or_above_the_score_of_the_app(given: list
 
 def test_without_any_good_event_there_are_0_and_not_none(scraped: Scraped) -> None:
     """A share of nothing would be absent, and no alert would see that all is bad."""
-    scraped.scores.write(evaluation(0.1, probability=0.5))
+    scraped.scores.write([evaluation(0.1, probability=0.5)])
     assert scraped("objective_good_events_total", app="shop") == 0.0
     assert scraped("objective_events_total", app="shop") == 2.0
 
 
 def test_a_composite_that_arithmetic_left_a_hair_below_is_good(scraped: Scraped) -> None:
-    scraped.scores.write(evaluation(math.nextafter(0.7, 0.0)))
+    scraped.scores.write([evaluation(math.nextafter(0.7, 0.0))])
     assert scraped("objective_good_events_total", app="shop") == 1.0
     assert scraped("score_bucket", app="shop", le="0.7") == 1.0
 
 
 def test_where_nothing_is_scored_the_coverage_is_0_and_not_absent(scraped: Scraped) -> None:
-    scraped.scores.write(evaluation(None, probability=0.25, dimensions={"clarity": dimension(None)}))
+    scraped.scores.write([evaluation(None, probability=0.25, dimensions={"clarity": dimension(None)})])
     for name in ("composite", "clarity"):
         labels = {"app": "shop", "dimension": name}
         assert (scraped("score_weight_total", **labels), scraped("score_missing_weight_total", **labels)) == (0.0, 4.0)
@@ -180,15 +182,17 @@ def test_where_nothing_is_scored_the_coverage_is_0_and_not_absent(scraped: Scrap
 
 def test_what_has_no_score_is_missing_only_where_it_should_have_one(scraped: Scraped) -> None:
     scraped.scores.write(
-        evaluation(
-            None,
-            dimensions={
-                "clarity": dimension(None),
-                "groundedness": dimension(None, status=Status.NOT_APPLICABLE),
-                "conciseness": dimension(0.9, status=Status.INSUFFICIENT),
-                "tone": Dimension(status=Status.SCORED, option="warm"),
-            },
-        )
+        [
+            evaluation(
+                None,
+                dimensions={
+                    "clarity": dimension(None),
+                    "groundedness": dimension(None, status=Status.NOT_APPLICABLE),
+                    "conciseness": dimension(0.9, status=Status.INSUFFICIENT),
+                    "tone": Dimension(status=Status.SCORED, option="warm"),
+                },
+            )
+        ]
     )
     missing = {sample.labels["dimension"]: sample.value for sample in scraped.samples("score_missing_weight_total")}
     assert missing == {"composite": 1.0, "clarity": 1.0, "conciseness": 1.0}
@@ -197,7 +201,7 @@ def test_what_has_no_score_is_missing_only_where_it_should_have_one(scraped: Scr
 
 
 def test_a_score_of_0_counts(scraped: Scraped) -> None:
-    scraped.scores.write(evaluation(0.0, probability=0.5))
+    scraped.scores.write([evaluation(0.0, probability=0.5)])
     assert scraped("score_weighted_sum_total", app="shop", dimension="composite") == 0.0
     assert scraped("score_weight_total", app="shop", dimension="composite") == 2.0
     assert scraped("score_bucket", app="shop", le="0.3") == 1
@@ -205,7 +209,7 @@ def test_a_score_of_0_counts(scraped: Scraped) -> None:
 
 def test_composites_are_spread_over_buckets_each_counted_once(scraped: Scraped) -> None:
     for score in (0.05, 0.3, 0.31, 0.75, 1.0, None):
-        scraped.scores.write(evaluation(score, probability=0.01))
+        scraped.scores.write([evaluation(score, probability=0.01)])
     buckets = {sample.labels["le"]: sample.value for sample in scraped.samples("score_bucket")}
     assert buckets == {"0.3": 2, "0.5": 3, "0.7": 3, "0.8": 4, "0.9": 4, "1.0": 5, "+Inf": 5}
     assert scraped("score_sum", app="shop") == pytest.approx(2.41)
@@ -213,8 +217,8 @@ def test_composites_are_spread_over_buckets_each_counted_once(scraped: Scraped) 
 
 def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped: Scraped) -> None:
     for status in (SafetyStatus.SAFE, SafetyStatus.SAFE, SafetyStatus.QUESTIONABLE):
-        scraped.scores.write(evaluation(safety=status))
-    scraped.scores.write(evaluation(0.0, app="bank", status=CompositeStatus.UNSAFE, safety=SafetyStatus.UNSAFE))
+        scraped.scores.write([evaluation(safety=status)])
+    scraped.scores.write([evaluation(0.0, app="bank", status=CompositeStatus.UNSAFE, safety=SafetyStatus.UNSAFE)])
     found = {
         (sample.labels["app"], sample.labels["status"]): sample.value for sample in scraped.samples("safety_total")
     }
@@ -253,7 +257,7 @@ def test_models_and_tenants_are_told_apart_only_where_it_was_asked_for() -> None
     for labels in ((), ("model",), ("tenant",), ("model", "tenant")):
         scraped = Scraped(labels=labels)
         for _ in range(20):
-            scraped.scores.write(evaluation(model="gpt", tenant="acme"))
+            scraped.scores.write([evaluation(model="gpt", tenant="acme")])
         assert scraped.values("model") == ({"gpt", "other"} if "model" in labels else set())
         assert scraped.values("tenant") == ({"acme", "other"} if "tenant" in labels else set())
         assert scraped.total("evaluations_total") == 20
@@ -261,13 +265,13 @@ def test_models_and_tenants_are_told_apart_only_where_it_was_asked_for() -> None
 
 def test_the_histogram_of_scores_has_no_further_labels() -> None:
     scraped = Scraped(labels=("model", "tenant"))
-    scraped.scores.write(evaluation(1.0, tenant="acme"))
+    scraped.scores.write([evaluation(1.0, tenant="acme")])
     assert scraped("score_count", app="shop") == 1
 
 
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     for at in range(500):
-        scraped.scores.write(evaluation(app=f"app-{at}"))
+        scraped.scores.write([evaluation(app=f"app-{at}")])
         scraped.scores.recent(f"app-{at}", known(0.5))
     apps = scraped.values("app")
     assert len(apps) == 51
@@ -279,14 +283,14 @@ def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: S
 def test_how_many_apps_are_told_apart_can_be_chosen() -> None:
     scraped = Scraped(apps=3)
     for at in range(9):
-        scraped.scores.write(evaluation(app=f"app-{at}"))
+        scraped.scores.write([evaluation(app=f"app-{at}")])
     assert scraped.values("app") == {"app-0", "app-1", "app-2", "other"}
 
 
 def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
     scraped = Scraped(apps=3, reserved=("late", "later"))
     for app in ("app-0", "app-1", "app-2", "late", "later"):
-        scraped.scores.write(evaluation(app=app))
+        scraped.scores.write([evaluation(app=app)])
         scraped.scores.recent(app, known(0.5))
     assert scraped.values("app") == {"app-0", "late", "later", "other"}
     assert scraped("evaluations_total", app="other", status="ok") == 2
@@ -296,27 +300,27 @@ def test_what_is_good_is_looked_up_by_the_app_that_is_published() -> None:
     """The rules know labels only: an objective of an app must not be mixed into the events of `other`."""
     scraped = Scraped(apps=1, good_score={"shop": 0.9, "other": 0.5, "unknown": 0.6, "bank": 0.99}.__getitem__)
     for app in ("shop", "bank", None):
-        scraped.scores.write(evaluation(0.8, app=app))
+        scraped.scores.write([evaluation(0.8, app=app)])
     good = {sample.labels["app"]: sample.value for sample in scraped.samples("objective_good_events_total")}
     assert good == {"shop": 0.0, "other": 1.0, "unknown": 1.0}
 
 
 def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     names = [f"criterion_{at}" for at in range(200)]
-    scraped.scores.write(evaluation(dimensions={name: dimension(1.0) for name in names}))
+    scraped.scores.write([evaluation(dimensions={name: dimension(1.0) for name in names})])
     assert len(scraped.values("dimension")) == 51
     assert scraped("score_weight_total", app="shop", dimension="other") == 151
 
 
 def test_an_app_that_was_known_first_keeps_its_name(scraped: Scraped) -> None:
     for name in ["early", *map(str, range(100)), "early"]:
-        scraped.scores.write(evaluation(app=name))
+        scraped.scores.write([evaluation(app=name)])
     assert scraped("evaluations_total", app="early", status="ok") == 2
 
 
 @pytest.mark.parametrize("app", [None, ""])
 def test_no_app_is_called_unknown(scraped: Scraped, app: str | None) -> None:
-    scraped.scores.write(evaluation(app=app))
+    scraped.scores.write([evaluation(app=app)])
     assert scraped("evaluations_total", app="unknown", status="ok") == 1
 
 
@@ -338,7 +342,3 @@ def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -
     scraped.scores.recent("shop", known(0.5))
     scraped.scores.recent("shop", lone)
     assert (scraped("score_recent", app="shop"), scraped("score_recent_low", app="shop")) == (0.5, None)
-
-
-def test_score_metrics_publish_no_messages(scraped: Scraped) -> None:
-    assert list(scraped.scores.write(evaluation())) == []

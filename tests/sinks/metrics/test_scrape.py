@@ -240,8 +240,8 @@ def test_exemplars_lead_to_the_trace_and_come_in_openmetrics_only() -> None:
 def test_the_exemplar_is_in_the_bucket_of_the_score() -> None:
     scraped = Scraped()
     served = serve(scraped.registry)
-    scraped.scores.write(evaluation(0.15, traceparent=TRACEPARENT))
-    scraped.scores.write(evaluation(0.95))
+    scraped.scores.write([evaluation(0.15, traceparent=TRACEPARENT)])
+    scraped.scores.write([evaluation(0.95)])
     served.stored()
     [bucket] = [sample for metric in served.stored() for sample in metric.samples if sample.exemplar]
     assert bucket.exemplar is not None
@@ -252,7 +252,7 @@ def test_the_exemplar_is_in_the_bucket_of_the_score() -> None:
 def test_without_a_valid_traceparent_there_is_no_exemplar(traceparent: str | None) -> None:
     scraped = Scraped()
     judged = evaluation(0.5, traceparent=traceparent)
-    scraped.scores.write(judged)
+    scraped.scores.write([judged])
     scraped.pipeline.judged(judged)
     assert not any(sample.exemplar for metric in scraped.registry.collect() for sample in metric.samples)
     assert scraped("score_count", app="shop") == scraped("evaluation_seconds_count") == 1
@@ -278,7 +278,7 @@ def test_awkward_names_of_apps_can_be_read_back() -> None:
     scraped = Scraped()
     names = ['a"b', "c\\d", "e\nf", "г", "{}", "g,h=i", " "]
     for name in random.sample(names, len(names)):
-        scraped.scores.write(evaluation(app=name))
+        scraped.scores.write([evaluation(app=name)])
     served = serve(scraped.registry)
     for metrics in (served.stored(), served.looked_at()):
         samples = [sample for metric in metrics for sample in metric.samples]

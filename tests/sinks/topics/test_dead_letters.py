@@ -41,7 +41,7 @@ def letter(**changes: Any) -> DeadLetter:
 
 
 def written(**changes: Any) -> Message:
-    [message] = DeadLetterTopic("rag.deadletter").write(letter(**changes))
+    [message] = DeadLetterTopic("rag.deadletter").messages(letter(**changes))
     return message
 
 

@@ -139,13 +139,13 @@ def dead_letter(value: bytes) -> KafkaMessage:
         value=value,
         headers=(("trace", b"t"),),
     )
-    (message,) = DeadLetterTopic("rag.deadletter").write(letter)
+    (message,) = DeadLetterTopic("rag.deadletter").messages(letter)
     return KafkaMessage(message.topic, 0, 5, message.key, message.value, list(message.headers))
 
 
 def on_the_wire(record: Evaluation | SafetyNotice) -> KafkaMessage:
     (message,) = (
-        EvaluationTopic("t").write(record) if isinstance(record, Evaluation) else CriticalTopic("t").write(record)
+        EvaluationTopic("t").messages(record) if isinstance(record, Evaluation) else CriticalTopic("t").messages(record)
     )
     return KafkaMessage(message.topic, 0, 5, message.key, message.value, list(message.headers))
 

@@ -25,6 +25,7 @@ from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.config.sections.kafka import KafkaConfig
 from stream.config.sections.sampling import TextConditionConfig
+from stream.config.sink_kinds import SINK_KINDS
 from stream.config.walk import alternatives, is_section
 from stream.service.setup.config_file import ConfigError, Problem, dump, find, load
 
@@ -63,6 +64,10 @@ FULL: dict[str, Any] = {
         "cascade": {"first": ["qwen"]},
     },
     "detection": {"canaries": {"file": str(CANARIES)}},
+    "sinks": [
+        {"kind": "telemetry", "name": "traces", "endpoint": "http://localhost:4318"},
+        {"kind": "jsonl", "path": "e.jsonl"},
+    ],
 }
 """A configuration with everything in it that may be there several times, or not at all."""
 
@@ -121,6 +126,9 @@ def sections(section: type[BaseModel] = Config, loc: Loc = ()) -> Iterator[tuple
         for kind in alternatives(field.annotation):
             if is_section(kind):
                 yield from sections(kind, (*loc, name))
+    if loc == ():
+        for number, sink in enumerate(SINK_KINDS):
+            yield from sections(sink, ("sinks", number))
     if loc == ("sampling",):
         yield from sections(alternatives(get_args(section.model_fields["rules"].annotation)[0])[0], (*loc, "rules", 0))
     if loc == ("judges",):

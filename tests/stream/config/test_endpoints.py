@@ -16,7 +16,7 @@ from stream.config.judge_kinds.model import ModelJudgeConfig
 from stream.config.model import Config
 from stream.service.setup.config_file import ConfigError, dump, load
 from stream.service.setup.evaluator import build_evaluator
-from stream.service.telemetry import _models
+from stream.service.sinks import judge_models
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 
 KEY = "sk-hunter2-hunter2"
@@ -204,7 +204,7 @@ def test_a_judge_of_the_other_kinds_gives_verdicts(file: Path, kind: str) -> Non
 
 def test_traces_name_the_provider_and_the_place(file: Path) -> None:
     azure = {**OPENAI, "name": "z", "preset": "azure", "base_url": "https://me.openai.azure.com/openai/v1"}
-    models = dict(_models(read(file, OPENAI, ANTHROPIC, OLLAMA, azure).judges))
+    models = judge_models(read(file, OPENAI, ANTHROPIC, OLLAMA, azure).judges)
     assert models == {
         "a": JudgeModel(provider="openai", model="m", address="localhost", port=80),
         "b": JudgeModel(provider="anthropic", model="claude", address="api.anthropic.com", port=443),

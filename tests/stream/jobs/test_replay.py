@@ -38,7 +38,7 @@ def letter_headers(headers: Headers) -> dict[str, bytes | None]:
         value=b"{",
         headers=headers,
     )
-    [message] = DeadLetterTopic("rag.deadletter").write(letter)
+    [message] = DeadLetterTopic("rag.deadletter").messages(letter)
     return dict(message.headers)
 
 

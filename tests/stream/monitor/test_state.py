@@ -26,7 +26,7 @@ from judges.values.evaluation import (
     Sampling,
     Status,
 )
-from sinks.base import Message
+from sinks.base import Sink
 from sinks.memory import ListSink
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.config.sections.stages import MonitorConfig
@@ -356,15 +356,17 @@ def test_no_app_is_called_unknown(world: World) -> None:
     assert world.sample("streamjury_score_weight_total", app="unknown", dimension="composite") == 1.0
 
 
-class BrokenSink:
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
-        raise OSError(f"no room for {item.evaluation_id}")
+class BrokenSink(Sink):
+    name = "broken"
+
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        raise OSError(f"no room for {evaluations}")
 
 
 def test_a_sink_that_raises_stops_neither_the_monitor_nor_other_sinks(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept: ListSink[Evaluation] = ListSink()
+    kept = ListSink()
     world.monitor.sinks = [BrokenSink(), *world.monitor.sinks, kept]
     world.observe(evaluation("a"), evaluation("b"))
     assert [each.evaluation_id for each in kept.items] == ["a", "b"]

@@ -15,7 +15,7 @@ from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from judges.shortfall import Unscored
 from judges.values.evaluation import Evaluation
-from sinks.base import Message
+from sinks.base import Sink
 from sinks.memory import ListSink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.model import Config
@@ -60,9 +60,11 @@ def test_a_worker_says_who_judges_and_who_is_not_asked() -> None:
         worker._pool.close(evaluator.aclose())
 
 
-class BrokenSink:
-    def write(self, item: Evaluation, /) -> Sequence[Message]:
-        raise OSError(f"no room for {item.evaluation_id}")
+class BrokenSink(Sink):
+    name = "broken"
+
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        raise OSError(f"no room for {evaluations}")
 
 
 OUTCOMES: list[tuple[Outcome, str | None, bool]] = [
@@ -110,7 +112,7 @@ def test_sinks_of_a_worker_are_told_of_what_is_counted_as_published_and_one_that
     world: tuple[Worker, PipelineMetrics, CollectorRegistry], caplog: pytest.LogCaptureFixture
 ) -> None:
     worker, metrics, _ = world
-    kept: ListSink[Evaluation] = ListSink()
+    kept = ListSink()
     worker.sinks += [BrokenSink(), kept]
     for at, each in enumerate(OUTCOMES):
         worker._count(judged(at, *each))
@@ -122,7 +124,7 @@ def test_sinks_of_a_worker_are_told_of_what_is_counted_as_published_and_one_that
 
 
 def test_the_sinks_of_a_service_are_those_of_its_worker() -> None:
-    kept: ListSink[Evaluation] = ListSink()
+    kept = ListSink()
     running = Service(Config.model_validate(NOWHERE), [Stage.WORKER], [kept])
     (worker,) = running._stages
     assert isinstance(worker, Worker)

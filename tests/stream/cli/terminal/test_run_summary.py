@@ -37,7 +37,7 @@ def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() 
     metrics.count(Stage.SAMPLER, Outcome.SAMPLED, 9)
     metrics.count(Stage.WORKER, Outcome.DEADLETTER, reason="bad_json")
     for each in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
-        summary.write(each)
+        summary.write([each])
     found = summary.figures(metrics)
     assert (found["scored"], found["unscored"], found["left"], found["deadletter"]) == (3, 1, 4, 1)
     assert found["by_app"] == {
@@ -49,5 +49,5 @@ def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() 
 
 def test_a_worker_that_has_more_to_judge_than_was_sampled_here_leaves_nothing() -> None:
     metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
-    summary.write(evaluation(1.0, "a"))
+    summary.write([evaluation(1.0, "a")])
     assert summary.figures(metrics)["left"] == 0

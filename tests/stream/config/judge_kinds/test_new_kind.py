@@ -26,7 +26,7 @@ from judges.values.interaction import Interaction
 from stream.service.setup.evaluator import build_evaluator
 from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
 from stream.service.setup.config_file import load
-from stream.service.telemetry import _models
+from stream.tracing import _models
 
 config = load(Path(sys.argv[1]), {})
 sample = Sample()

@@ -176,7 +176,7 @@ def test_an_unsafe_answer_is_told_and_counts_nothing(world: World) -> None:
 @pytest.mark.parametrize("interaction", [KINDLY, THREAT], ids=lambda each: str(each.id))
 def test_what_is_published_fits_the_schema_and_is_read_back_the_same(world: World, interaction: Interaction) -> None:
     found = world.judged(interaction)
-    (message,) = EvaluationTopic("rag.evaluations").write(found)
+    (message,) = EvaluationTopic("rag.evaluations").messages(found)
     assert message.value is not None
     jsonschema.Draft202012Validator(wire_schema("evaluation")).validate(json.loads(message.value))
     assert Evaluation.model_validate_json(message.value) == found

@@ -1,0 +1,63 @@
+"""The keys that all kinds of sinks share, and the facts that a sink is made from besides its own section."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from sinks.base import Sink
+from sinks.queued import DEFAULT_QUEUE, WhenFull
+from sinks.telemetry import JudgeModel
+from stream.config.section import Label, Section
+from stream.config.walk import DISCRIMINATOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkContext:
+    """Facts about the whole configuration that a sink may report."""
+
+    version: str
+    """Of Streamjury."""
+
+    judges: Mapping[str, JudgeModel]
+    """Judges that ask a model, by the names of their verdicts."""
+
+
+def _require_kind(schema: dict[str, Any]) -> None:
+    schema["required"] = [DISCRIMINATOR, *schema.get("required", [])]
+
+
+class SinkSection(Section):
+    """Keys of every sink: Python may leave out the kind, a file may not."""
+
+    model_config = ConfigDict(json_schema_extra=_require_kind)
+
+    kind: str = Field(description="The kind of sink.")
+    name: Label = Field(description="Name in metrics and logs; unique among the sinks.")
+    queue: int = Field(
+        default=DEFAULT_QUEUE, ge=1, le=10_000_000, description="Evaluations that wait for the sink, at most."
+    )
+
+    @property
+    def overflow(self) -> WhenFull:
+        """What happens when the queue is full."""
+        return "drop"
+
+    @abstractmethod
+    def make(self, context: SinkContext) -> Sink:
+        """The sink, not opened yet; raises SinkError for what can never work."""
+
+
+class PatientSinkSection(SinkSection):
+    """Keys of sinks that may have the worker wait for them."""
+
+    when_full: WhenFull = Field(
+        default="drop",
+        description="When the queue is full: drop the newest evaluations, or wait and start no more records.",
+    )
+
+    @property
+    def overflow(self) -> WhenFull:
+        return self.when_full

@@ -1,0 +1,135 @@
+"""Sinks beside a worker on a broker: whatever one of them does, the worker reads, judges and commits."""
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from judges.values.evaluation import Evaluation
+from sinks.base import SinkUnavailable
+from sinks.memory import ListSink
+from sinks.metrics import Outcome, SinkMetrics, Stage
+from sinks.queued import QueuedSink
+from stream.config.model import Config
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import Service
+from tests.integration.pipeline import produce_all, read_json, wait_until
+
+RECORDS = 200
+
+
+class SlowSink(ListSink):
+    """Takes ten seconds for a batch, or until it is released."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.release = threading.Event()
+
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        self.release.wait(10.0)
+        super().write(evaluations)
+
+
+class FailingSink(ListSink):
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(name)
+        self._error = error
+
+    def write(self, evaluations: Sequence[Evaluation], /) -> None:
+        raise self._error
+
+
+def send(broker: EmbeddedBroker) -> None:
+    values = ({"id": f"i-{number}", "question": "How long?", "answer": f"{number} days."} for number in range(RECORDS))
+    produce_all(broker.bootstrap, "rag.sampled", ({"key": v["id"], "value": json.dumps(v)} for v in values))
+
+
+def configured(broker: EmbeddedBroker, **sections: object) -> Config:
+    return Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}, **sections})
+
+
+def scored(service: Service) -> int:
+    return service.metrics.counted(Stage.WORKER, Outcome.SCORED)
+
+
+def count(registry: CollectorRegistry, sink: str) -> dict[str, int]:
+    outcomes = ("written", "dropped", "failed")
+    name = "streamjury_sink_evaluations_total"
+    return {each: int(registry.get_sample_value(name, {"sink": sink, "outcome": each}) or 0) for each in outcomes}
+
+
+def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_counted(
+    embedded_broker: EmbeddedBroker,
+) -> None:
+    registry = CollectorRegistry()
+    metrics, slow, well = SinkMetrics(registry), SlowSink("slow"), ListSink("well")
+    broken, away = FailingSink("broken", TypeError("no")), FailingSink("away", SinkUnavailable("no"))
+    sinks = [QueuedSink(sink, metrics, size=20) for sink in (slow, broken, away)] + [QueuedSink(well, metrics)]
+    for sink in sinks:
+        sink.open()
+    send(embedded_broker)
+    with Service(configured(embedded_broker), [Stage.WORKER], sinks) as service:
+        wait_until(lambda: scored(service) > 0, seconds=60, what="the first evaluation")
+        started = time.monotonic()
+        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="all evaluations")
+        assert time.monotonic() - started < 9.0, "not even one batch of the slow sink"
+        assert slow.items == []
+        slow.release.set()
+    for sink in sinks:
+        sink.close(1.0)
+    assert len(well.items) == RECORDS == count(registry, "well")["written"]
+    for name in ("slow", "broken", "away"):
+        assert sum(count(registry, name).values()) == RECORDS, "every evaluation is accounted for"
+    assert count(registry, "slow")["dropped"] == RECORDS - 20
+    assert count(registry, "broken")["failed"] >= 20
+    assert count(registry, "away") == {"written": 0, "dropped": RECORDS, "failed": 0}
+    assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS
+
+
+def test_a_full_sink_that_is_waited_for_holds_back_new_records_and_nothing_else(
+    embedded_broker: EmbeddedBroker,
+) -> None:
+    registry, inner = CollectorRegistry(), SlowSink("patient")
+    sink = QueuedSink(inner, SinkMetrics(registry), size=10, when_full="wait")
+    sink.open()
+    send(embedded_broker)
+    worker = {"concurrency": 4, "run_ahead": 4, "deadline_seconds": 1.5, "stall_seconds": 2.0}
+    with Service(configured(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:
+        wait_until(lambda: sink.applies_backpressure, seconds=60, what="a full queue")
+        time.sleep(1.0)  # what was started by then ends
+        held_at = scored(service)
+        pulse, longest = service._stages[0].pulse, 0.0
+        until = time.monotonic() + 4.0  # twice as long as a stalled worker has
+        while time.monotonic() < until:
+            service.check()
+            longest = max(longest, time.monotonic() - pulse.moved_at)
+            time.sleep(0.05)
+        assert scored(service) == held_at < RECORDS
+        assert longest < 1.5, "it goes on polling"
+        assert pulse.assigned
+        inner.release.set()
+        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="the rest")
+    sink.close(10.0)
+    assert sorted(item.interaction_id for item in inner.items) == sorted(f"i-{number}" for number in range(RECORDS))
+    assert count(registry, "patient") == {"written": RECORDS, "dropped": 0, "failed": 0}
+    assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS, "no record was judged twice"
+
+
+def test_a_configured_file_gets_every_evaluation_of_the_topic(
+    embedded_broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "evaluations.jsonl"
+    missing = {"kind": "jsonl", "name": "missing", "path": str(tmp_path / "no" / "such" / "folder.jsonl")}
+    sinks = [{"kind": "jsonl", "path": str(path), "when_full": "wait", "queue": 50}, missing]
+    send(embedded_broker)
+    with Service(configured(embedded_broker, sinks=sinks), [Stage.WORKER]) as service:
+        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="all evaluations")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    published = read_json(embedded_broker.bootstrap, "rag.evaluations")
+    assert sorted(lines, key=str) == sorted(published, key=str)
+    assert count(service.registry, "missing") == {"written": 0, "dropped": RECORDS, "failed": 0}
+    assert caplog.text.count("sink missing is unavailable") == 1

@@ -1,0 +1,92 @@
+"""Sinks in the configuration: every problem by its place, and the section `telemetry` as one of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from stream.config.model import Config
+from stream.config.sink_kinds import SINK_KINDS
+from stream.errors import StageError
+from stream.service.setup.config_file import ConfigError, load
+from stream.service.sinks import make_sinks
+
+COLLECTOR = {"kind": "telemetry", "endpoint": "http://collector:4318"}
+FILE = {"kind": "jsonl", "path": "evaluations.jsonl"}
+
+
+def problems(tmp_path: Path, sinks: Any, **sections: Any) -> dict[str, str]:
+    file = tmp_path / "streamjury.yaml"
+    file.write_text(yaml.safe_dump({"sinks": sinks, **sections}))
+    with pytest.raises(ConfigError) as caught:
+        load(file, {})
+    return {problem.path: problem.message for problem in caught.value.problems}
+
+
+def test_every_problem_is_listed_by_its_path(tmp_path: Path) -> None:
+    sinks = [
+        {"kind": "jsonl", "when_full": "explode"},
+        {**COLLECTOR, "headers": {"x": "a\nb"}, "when_full": "wait"},
+        {"kind": "telemetry", "name": "Über"},
+        {"kind": "jsnol", "path": "x"},
+        {"path": "x"},
+        {**FILE, "queue": 0},
+    ]
+    found = problems(tmp_path, sinks)
+    assert set(found) == {
+        "sinks[0].path",
+        "sinks[0].when_full",
+        "sinks[1].headers.x",
+        "sinks[1].when_full",
+        "sinks[2].endpoint",
+        "sinks[2].name",
+        "sinks[3].kind",
+        "sinks[4].kind",
+        "sinks[5].queue",
+    }
+
+
+def test_two_sinks_of_one_name_are_refused(tmp_path: Path) -> None:
+    found = problems(tmp_path, [FILE, COLLECTOR, {**FILE, "path": "other.jsonl"}])
+    assert found == {"sinks": "sinks must have different names; [0] and [2] have the same"}
+
+
+def test_the_section_telemetry_and_a_sink_of_that_name_are_refused(tmp_path: Path) -> None:
+    found = problems(tmp_path, [FILE, COLLECTOR], telemetry={"endpoint": "http://other:4318"})
+    assert found == {
+        "sinks[1].name": "telemetry is the name of the sink in the section telemetry; choose another, or remove one"
+    }
+
+
+def test_the_section_telemetry_means_a_sink_and_without_an_endpoint_none() -> None:
+    section = {"endpoint": "http://collector:4318", "protocol": "grpc", "service_name": "s", "explanations": True}
+    old = Config.model_validate({"telemetry": section}).sinks_by_place()
+    new = Config.model_validate({"sinks": [{"kind": "telemetry", **section}]}).sinks_by_place()
+    assert old == {"telemetry": new["sinks[0]"]}
+    assert Config.model_validate({"telemetry": {"protocol": "grpc"}}).sinks_by_place() == {}
+    assert Config.model_validate({"telemetry": {"protocol": "grpc"}, "sinks": [COLLECTOR]}).sinks
+
+
+def test_every_kind_is_named_after_itself_and_makes_a_sink_of_its_name() -> None:
+    config = Config.model_validate({"sinks": [{**COLLECTOR, "name": "eu"}, COLLECTOR, FILE]})
+    sinks = make_sinks(config, CollectorRegistry())
+    try:
+        assert [sink.name for sink in sinks] == ["eu", "telemetry", "jsonl"]
+        assert len({section.model_fields["kind"].default for section in SINK_KINDS}) == len(SINK_KINDS)
+    finally:
+        for sink in sinks:
+            sink._sink.close(0.1)
+
+
+def test_a_sink_that_can_never_work_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: what sends over http is not installed"):
+        make_sinks(Config.model_validate({"sinks": [FILE, COLLECTOR]}), CollectorRegistry())
+
+
+def test_without_sinks_there_are_no_metrics_of_them() -> None:
+    registry = CollectorRegistry()
+    assert make_sinks(Config(), registry) == []
+    assert list(registry.collect()) == []

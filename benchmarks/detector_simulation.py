@@ -162,10 +162,10 @@ class Watch:
         short = self.target - scores
         if probabilities is not None:
             short = self.weights.step(probabilities) * short
-        alarms: Flags = (
-            self.bettor.step(short, passed / self.settings.period_seconds) * self.settings.alarm_alpha >= 1.0
+        alerts: Flags = (
+            self.bettor.step(short, passed / self.settings.period_seconds) * self.settings.alert_alpha >= 1.0
         )
-        return alarms
+        return alerts
 
 
 @dataclass
@@ -243,10 +243,10 @@ def quiet(
     before = {name: silences[name].alarmed for name in names}
     for number, (values, probabilities) in enumerate(stream(scores, rng, int(days * 24 * rate), runs)):
         passed = 3600.0 / rate if arrivals is None else arrivals(number)
-        alarms = watch.step(values, probabilities, passed if number else 0.0)
-        if np.any(alarms):
-            silences["detector"].alarmed |= alarms
-            watch.bettor.forget(alarms)
+        alerts = watch.step(values, probabilities, passed if number else 0.0)
+        if np.any(alerts):
+            silences["detector"].alarmed |= alerts
+            watch.bettor.forget(alerts)
         if with_rivals:
             now = rivals.step(values)
             for name, others in now.items():
@@ -324,16 +324,16 @@ def dropping(
     follower, onsets = Follower(runs), np.zeros(runs, dtype=np.int64)
     scores = itertools.chain(stream(before, rng, lead, runs), stream(after, rng, most, runs))
     for number, (values, probabilities) in enumerate(scores, -lead):
-        alarms = rivals.step(values) | {"detector": watch.step(values, probabilities, 3600.0 / rate)}
+        alerts = rivals.step(values) | {"detector": watch.step(values, probabilities, 3600.0 / rate)}
         weight = 1.0 if probabilities is None else settings.lowest_probability / probabilities
         follower.step(number, watch.bettor, weight * (settings.target - values))
         if number < 0:
-            watch.bettor.forget(alarms["detector"])
+            watch.bettor.forget(alerts["detector"])
             continue
         onsets = np.where(delays["detector"] == NEVER, follower.suspected(watch.bettor), onsets)
-        for name, alarm in alarms.items():
-            delays[name][alarm & (delays[name] == NEVER)] = number + 1
-        watch.bettor.forget(alarms["detector"])
+        for name, raised in alerts.items():
+            delays[name][raised & (delays[name] == NEVER)] = number + 1
+        watch.bettor.forget(alerts["detector"])
         if all(np.all(delay != NEVER) for delay in delays.values()):
             break
     return Drop(delays, onsets)
@@ -381,8 +381,8 @@ class Pairing:
         short = np.where(paired, weight * (self.bettor.line - standing), 0.0)
         for total in (*a, *b):
             total[paired] = 0.0
-        alarms: Flags = self.bettor.step(short, 0.0) * self.settings.alpha >= 1.0
-        return alarms
+        alerts: Flags = self.bettor.step(short, 0.0) * self.settings.alpha >= 1.0
+        return alerts
 
 
 def comparing(
@@ -405,9 +405,9 @@ def comparing(
         weights: Numbers | float = 1.0
         if drawn[0][1] is not None and drawn[1][1] is not None:
             weights = settings.lowest_probability / np.where(is_a, drawn[0][1][0], drawn[1][1][0])
-        alarms = pairing.step(is_a, values, weights)
-        delays[alarms & (delays == NEVER)] = number + 1
-        pairing.bettor.forget(alarms)
+        alerts = pairing.step(is_a, values, weights)
+        delays[alerts & (delays == NEVER)] = number + 1
+        pairing.bettor.forget(alerts)
         if np.all(delays != NEVER):
             break
     return delays

@@ -1,4 +1,4 @@
-"""What a dashboard asks Prometheus, read from its JSON: for the tests and for the pictures."""
+"""Reads the queries of a dashboard from its JSON, for the tests and for the pictures."""
 
 import re
 from collections.abc import Iterator, Mapping

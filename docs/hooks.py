@@ -1,4 +1,4 @@
-"""What the site needs beyond docs/: the runbooks, which live with the dashboards, and links to them that work here."""
+"""Adds the runbooks, which live with the dashboards, to the site, with links to them that work here."""
 
 import re
 from pathlib import Path

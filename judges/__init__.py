@@ -1,4 +1,19 @@
-"""Judges for RAG answers: criteria, verdicts and how they combine; usable without the stream around it."""
+"""Judges for RAG answers: criteria, verdicts and how they combine; usable without the stream around it.
+
+- `judge`: the contract of a judge
+- `evaluator`: puts every criterion to the panel and composes one evaluation of one interaction
+- `composite`: combines criteria into one score and one status, which a safety failure overrides
+- `criteria`: criteria with their questions and scales, and the shipped catalogues
+- `panel`: several judges on one criterion, whose verdicts become one
+- `llm`: judges that ask a language model
+- `local`: the local judge, which uses rules instead of a model
+- `models`: clients for chat models, with flow control, redaction and prices
+- `cache`: a judge that returns its earlier verdict on the same texts
+- `runtime`: runs judges: conditions, batches, and calls from synchronous code
+- `values`: values that pass between judges and their callers
+- `shortfall`: reasons for a missing score
+- `scripted`: a judge with scripted verdicts, for tests
+"""
 
 from judges.composite import Item, MultiCriteria, MultiResult, rag_composite
 from judges.criteria.catalogue import CriteriaError, find_criterion, load_catalogue, load_criteria

@@ -1,4 +1,4 @@
-"""A judge that says what it is told to: for tests of criteria, panels and pipelines, without a model."""
+"""A judge that returns scripted verdicts, for tests of criteria, panels and pipelines without a model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""The shortfall: why something has no score, what that is called in accounts, and whether asking again may help."""
+"""Reasons for a missing score: their names in accounts, and whether asking again may help."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

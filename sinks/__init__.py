@@ -1,0 +1,14 @@
+"""Outputs: everything that a finished evaluation or a record's outcome is written to.
+
+- `base`: the contracts of topic writers and sinks
+- `queued`: a queue and a thread in front of a sink, so that it never holds up a stage
+- `jsonl`: a sink that appends evaluations to a file
+- `memory`: a sink in memory, for tests
+- `topics`: records on Kafka topics: evaluations, safety notices and dead letters, with their headers
+- `metrics`: Prometheus metrics, their names and PromQL
+- `telemetry`: a sink for OpenTelemetry
+- `reports`: reports on an offline run
+- `statistics`: estimates, intervals and agreement
+- `web`: the HTTP server for metrics and health
+- `text`: makes untrusted text safe for terminals and log lines
+"""

@@ -1,4 +1,4 @@
-"""The contracts of the ways out: what writes to topics, and sinks, which take evaluations somewhere else."""
+"""The contracts of outputs: topic writers, and sinks that take evaluations to other places."""
 
 import logging
 from abc import ABC, abstractmethod

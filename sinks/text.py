@@ -1,4 +1,4 @@
-"""Texts of strangers, made fit for a terminal and a log line."""
+"""Makes untrusted text safe for a terminal and a log line."""
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,18 @@
+"""The pipeline: reads logged interactions from Kafka, samples them, has them judged, and watches the results.
+
+- `cli`: the command line: one module per command
+- `jobs`: work that ends: files, comparisons, history, audits and replays
+- `service`: makes a process of stages, and turns the configuration file into what they need
+- `sampler`: the stage that decides which interactions are judged
+- `worker`: the stage that judges them
+- `monitor`: the stage that watches the evaluations and raises alerts
+- `records`: gives the bytes of a record their meaning
+- `kafka`: moves bytes
+- `logs`: logging of the program
+- `config`: the configuration as a typed model
+- `errors`: the errors of records and stages
+
+Imports go in one direction only, and the three stages do not import each other (`make lint` checks it):
+
+    cli → jobs → service → (sampler | worker | monitor) → records → kafka → logs → config → errors
+"""

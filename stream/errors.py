@@ -1,4 +1,4 @@
-"""What can go wrong with a record or a stage.
+"""Errors of records and stages.
 
 StreamjuryError
 ├── ConfigError         the configuration has problems, all of them named (stream/service/setup/)
@@ -6,8 +6,8 @@ StreamjuryError
 └── StageError          a stage cannot go on; the process ends with a reason
     └── FencedError     another process took over this one's place
 
-`PublishAborted` is not among them: it is a signal between the exchange and its stage, which keeps the work and tries
-again.
+`PublishAborted` is not among them: it is a signal from `TransactionalConsumer` to its stage, which keeps the
+work and tries again.
 """
 
 INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""Logging of the program: to standard error, for people or for machines, and with what a line is about."""
+"""Logging of the program: to standard error, for people or for machines, with the context of each line."""
 
 import json
 import logging

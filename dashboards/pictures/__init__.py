@@ -1,7 +1,7 @@
 """Pictures of the dashboards for the docs, drawn from the data of a real Prometheus.
 
 - `pictures`: draws every dashboard
-- `source`: asks Prometheus for a panel's data
-- `drawing`: panels as matplotlib figures
-- `units`: numbers as Grafana writes them
+- `source`: queries Prometheus for the data of a panel
+- `drawing`: draws one panel with matplotlib
+- `units`: formats numbers as Grafana does
 """

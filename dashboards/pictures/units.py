@@ -1,4 +1,4 @@
-"""How Grafana writes a number in a unit, as far as the dashboards use units."""
+"""Formats numbers in units as Grafana does, for the units that the dashboards use."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A judge that remembers: what it found about the same texts by the same criterion is found again without asking."""
+"""A judge with a cache: returns its earlier verdict on the same texts and criterion without asking again."""
 
 import hashlib
 import json

@@ -1,8 +1,8 @@
-"""Criteria: what is judged, and on which scale.
+"""Criteria: the questions that are judged, and their scales.
 
 - `criterion`: a criterion with its question, scale and examples
-- `scale`: the scales of verdicts, and how they become scores
-- `catalogue`: the criteria that are shipped, and files of your own
-- `strict_yaml`: YAML that refuses what is ambiguous
-- `problems`: problems by path, all of them at once
+- `scale`: the scales of verdicts, and their conversion to scores
+- `catalogue`: the shipped criteria, and criteria files of your own
+- `strict_yaml`: YAML that refuses ambiguous input
+- `problems`: problems by path, reported together
 """

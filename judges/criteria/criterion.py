@@ -1,4 +1,4 @@
-"""Criteria: what is asked of a text, on which scale, and which fields of a case are shown for it."""
+"""A criterion: a question about a text, its scale, and the fields of a case that are shown for it."""
 
 import hashlib
 import re

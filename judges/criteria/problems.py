@@ -1,4 +1,4 @@
-"""What is wrong with data that people wrote, at which of its keys, in words that they can use."""
+"""Problems in data that people wrote: the key, and a message they can act on."""
 
 import difflib
 import numbers

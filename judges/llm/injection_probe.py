@@ -1,9 +1,9 @@
-"""Tells when a completion has its verdict, or instructions, from the judged text instead of from the judge.
+"""Detects a completion that took its verdict, or instructions, from the judged text instead of from the judge.
 
-What a text says to its judge cannot be kept from the judge, for the text must be read. What can be seen is whether the
+A judge must read the text, so instructions in it cannot be kept from the judge. But it can be detected whether the
 words come back:
 
-- a verdict that stands in the judged text as it stands in the completion is nobody's verdict: the sample is invalid;
+- a verdict that stands in the judged text as it stands in the completion was copied: the sample is invalid;
 - instructions to the judge that the completion repeats outside quotation marks make the verdict `suspect`, a flag.
 
 All comparisons are of words (see `skeleton`): neither spacing, quoting and escapes nor lookalike letters matter.

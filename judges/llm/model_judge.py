@@ -1,4 +1,4 @@
-"""What all judges that ask a chat model share: samples, repairs, the vote, and the check of the order of options.
+"""The base of all judges that ask a chat model: samples, repairs, the vote, and the check of the order of options.
 
     verdict ── _checked ── _voted ── ask ── model.complete
                both orders  samples  repairs

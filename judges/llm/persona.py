@@ -1,4 +1,4 @@
-"""Personas: whom a judge is to judge as, described by the model itself once for each criterion."""
+"""Personas: the role a judge takes, described by the model itself once for each criterion."""
 
 import asyncio
 import logging

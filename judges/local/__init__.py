@@ -1,4 +1,12 @@
-"""The local judge: rules instead of a model."""
+"""The local judge, which uses rules instead of a model.
+
+- `judge`: the judge itself: six dimensions
+- `assessors`: one assessor per dimension
+- `case_reading`: one case, read once and shared by all assessors
+- `finding`: the level that an assessor gives, and its reason
+- `lexicon`: the words that the judge knows, from `words.yaml` and `harm.yaml`
+- `language`: reads English and Russian text
+"""
 
 from judges.local.judge import LocalJudge
 

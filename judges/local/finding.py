@@ -1,4 +1,4 @@
-"""What an assessor found: a level of its dimension's scale and the reason for it."""
+"""The finding of an assessor: a level of its dimension's scale, and the reason for it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Why a model gave no completion.
+"""Errors of a model that gave no completion.
 
     ModelError
     ├── ModelUnavailable    could not be reached, is overloaded or failing (transport, 408, 429, 5xx): may pass

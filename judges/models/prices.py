@@ -1,4 +1,4 @@
-"""Prices: what a call costs, what it can cost at most, and a dated table of what common models cost."""
+"""Prices: the cost of a call, the most it can cost, and a dated table of common models."""
 
 import json
 import re

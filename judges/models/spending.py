@@ -1,4 +1,4 @@
-"""Spending: how a model asks for money before a call and says afterwards what the call cost.
+"""Spending: a model reserves money before a call, and reports afterwards what the call cost.
 
 Whoever pays binds a purse around the work; with none bound, calls cost what they cost. Money is in whole nanodollars:
 a token of the cheapest models costs some tens of them, and integers add up without a rest.

@@ -1,7 +1,7 @@
-"""How judges are run.
+"""Runs judges.
 
-- `conditions`: what holds for the calls being made now: past the cache or not, and what to save on
+- `conditions`: the conditions of the current calls: whether to bypass the cache, and what to save on
 - `gather`: runs coroutines together and waits for all of them
 - `batch`: judges many cases with bounded concurrency
-- `sync`: asynchronous judges from ordinary code
+- `sync`: runs asynchronous judges from synchronous code
 """

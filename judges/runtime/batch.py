@@ -1,4 +1,4 @@
-"""Lists of instances: what people hand over becomes cases, and results come back in the same order."""
+"""Judges lists of instances: makes cases of them, and returns the results in the same order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

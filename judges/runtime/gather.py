@@ -1,4 +1,4 @@
-"""Several calls at once, of which none outlives the wait for them."""
+"""Runs several calls at once, and lets none outlive the wait for them."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

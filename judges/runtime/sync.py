@@ -1,6 +1,6 @@
 """Asynchronous work for callers that wait: one loop in a thread of its own, for as long as the process lives.
 
-Connections belong to the loop that opened them, so that a new loop for every call would open them anew; and a caller
+Connections belong to the loop that opened them, so that a new loop for every call would open them again; and a caller
 that has a loop running, such as a notebook, could start no second one in its thread.
 """
 

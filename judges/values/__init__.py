@@ -1,7 +1,7 @@
-"""Values that pass between judges and everyone else.
+"""Values that pass between judges and their callers.
 
-- `interaction`: a logged interaction, and the case a judge sees
+- `interaction`: a logged interaction, and the case that a judge sees
 - `evaluation`: verdicts, dimensions and the finished evaluation
-- `combine`: how several scores become one
+- `combine`: combines several scores or votes into one
 - `model_family`: the vendor family of a model name
 """

@@ -1,4 +1,4 @@
-"""How several numbers, or several votes on one scale, become one: for the samples of a judge, and for judges.
+"""Combines several numbers, or several votes on one scale, into one: for the samples of a judge, and for judges.
 
 In fractions a result is rounded once: it never leaves the range of what it combines, and no sum overflows.
 """

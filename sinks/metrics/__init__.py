@@ -1,4 +1,17 @@
-"""Prometheus metrics: what the pipeline did and what the judges found, on a registry that is passed in."""
+"""Prometheus metrics of the pipeline and of the judges' findings, on a registry that is passed in.
+
+- `names`: the names of all metrics and recorded series
+- `pipeline`: records by stage and outcome, backlog, lag and sampling
+- `scores`: weighted sums of scores, for means and intervals over all traffic
+- `verdicts`: verdicts, times, tokens, cost and agreement of judges
+- `detection`: the evidence for drops, and open alerts
+- `budgets`: spending from budgets
+- `sinks`: outcomes and queues of sinks
+- `bounded_labels`: labels that never have more than a fixed number of values
+- `exemplars`: links from histograms to traces
+- `scrape`: renders a scrape, in which every new counter starts at 0
+- `promql`: functions that write PromQL
+"""
 
 from sinks.base import Outcome, Stage
 from sinks.metrics.bounded_labels import BoundedLabel, FrequentLabel

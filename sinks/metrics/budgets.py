@@ -1,4 +1,4 @@
-"""Budgets as metrics: what the workers have spent of their shares, which add up to the whole."""
+"""Metrics of budgets: the workers' spending from their shares, which add up to the whole."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

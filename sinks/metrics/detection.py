@@ -1,7 +1,7 @@
-"""Drops as metrics: how much evidence there is, what a mean is between, and which alarms there are.
+"""Metrics of detection: the evidence for drops, the intervals of means, and open alerts.
 
-An app has many series, and a process watches many apps. What is urgent has all its gauges; of the rest only the number
-of those with an alarm is told, so that no number of apps and dimensions makes many series.
+An app has many series, and a process watches many apps. The most urgent series have all their gauges; of the rest
+only the number of open alerts is exported, so that many apps and dimensions do not make many series.
 """
 
 import contextlib

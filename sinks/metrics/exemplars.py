@@ -1,4 +1,4 @@
-"""Exemplars: what leads from a number in a histogram to the trace of an interaction behind it."""
+"""Exemplars: link a number in a histogram to the trace of an interaction behind it."""
 
 from judges.values.evaluation import Evaluation
 from sinks.telemetry.traceparent import parse_traceparent

@@ -1,4 +1,4 @@
-"""The funnel: what came in, what became of it in each stage, and what waits."""
+"""Metrics of the pipeline: records in, their outcome in each stage, and the backlog."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -13,7 +13,7 @@ from sinks.metrics.verdicts import VerdictMetrics
 
 
 class PipelineMetrics:
-    """The funnel and the judges' work, fed by the sampler and the workers after each commit."""
+    """Metrics of the pipeline and of the judges' work, fed by the sampler and the workers after each commit."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._records = Counter(

@@ -1,4 +1,4 @@
-"""What a scrape of `/metrics` is shown: every new counter with 0 first, and no time of birth beside it.
+"""Renders a scrape of `/metrics`: every new counter starts at 0, without a time of creation.
 
 `increase()` and `rate()` know how a series grew from one scrape to the next. A series that is born between two scrapes
 comes with its first events in it, and Prometheus takes that value for the beginning: the first unsafe answer of an app

@@ -1,4 +1,4 @@
-"""Sinks as metrics: what became of the evaluations that each was given, and how many wait."""
+"""Metrics of sinks: the outcome of the evaluations that each was given, and how many wait."""
 
 from collections.abc import Callable
 from enum import StrEnum

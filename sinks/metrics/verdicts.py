@@ -1,4 +1,4 @@
-"""What the judges did: their verdicts, times, tokens and cost, and how far they agreed."""
+"""Metrics of judges: their verdicts, times, tokens, cost and agreement."""
 
 from functools import cache
 

@@ -1,4 +1,17 @@
-"""Reports on an offline run: a table, a Markdown document and a page, all made from the file of its results."""
+"""Reports on an offline run: a CSV table, a Markdown document and an HTML page, made from its file of results.
+
+- `results_schema`: the lines of a file of results
+- `results_reader`: reads such a file row by row
+- `summary`: the figures of a run, gathered row by row
+- `contents`: the contents of a report, independent of its format
+- `formatting`: numbers and names, alike in every format
+- `csv_table`: the results as CSV
+- `markdown`: the report as Markdown
+- `html`: the report as one HTML file, from the templates in `templates/`
+- `charts`: the figures behind the charts
+- `sheet`: a titled table of text
+- `sheet_rendering`: sheets drawn for the terminal, and written as Markdown
+"""
 
 import contextlib
 import os

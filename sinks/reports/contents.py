@@ -1,4 +1,4 @@
-"""What a report contains, before it has a format: its headlines, notes and tables, all in plain text."""
+"""The contents of a report, independent of its format: headlines, notes and tables, all in plain text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The results as a table: the columns of the file that was judged, then what was found on each row."""
+"""The results as a CSV table: the columns of the judged file, then the findings on each row."""
 
 import csv
 import json

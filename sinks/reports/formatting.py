@@ -1,4 +1,4 @@
-"""What reports say alike in every format: numbers, names of things, and which parts of a row are shown."""
+"""Formatting that all reports share: numbers, names, and which parts of a row are shown."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The results of one offline run: what its file of results holds, one JSON document a line."""
+"""The schema of a file of results of one offline run: one JSON document per line."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What a run found, in figures: gathered row by row, so that a hundred thousand rows take no more memory than ten."""
+"""The figures of a run, gathered row by row, so that a hundred thousand rows take no more memory than ten."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Figures gathered one by one in memory that does not grow: scores, values on any scale, and durations."""
+"""Figures gathered one by one in constant memory: scores, values on any scale, and durations."""
 
 from collections import Counter
 from dataclasses import dataclass

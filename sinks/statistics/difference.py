@@ -1,4 +1,4 @@
-"""The mean difference of two scores of the same rows with its interval, and what a list of numbers is like.
+"""The mean difference of two scores of the same rows, with its interval, and the distribution of a list of numbers.
 
 The interval is Student's for paired differences: mean ± t·s/√n, where s is their standard deviation and t the 97.5 %
 quantile for n − 1 degrees of freedom. It takes rows as independent of each other. Where few of many rows differ it is

@@ -1,4 +1,4 @@
-"""Estimates: what the records that were judged say about all traffic, and how surely.
+"""Estimates for all traffic from the records that were judged, with their intervals.
 
 Records are chosen independently of each other, each with its own probability π (Poisson sampling), and a score is in
 [0, 1]. A record chosen with π stands for w = 1/π records, itself among them.

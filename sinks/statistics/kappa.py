@@ -1,4 +1,4 @@
-"""Cohen's kappa: how much more two agree than by chance."""
+"""Cohen's kappa: how far two judges agree beyond chance."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping

@@ -1,4 +1,11 @@
-"""OpenTelemetry: every evaluation as spans and events for a collector. Off, it costs nothing, not even an import."""
+"""OpenTelemetry: every evaluation as spans and events for a collector. Off, it costs nothing, not even an import.
+
+- `settings`: where to send, under which name, and who the judges are
+- `sink`: the sink that sends evaluations, and never waits for the collector
+- `spans`: an evaluation as spans and events
+- `exporters`: OTLP over HTTP or gRPC
+- `traceparent`: reads the trace that an interaction belongs to
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The way to the collector: OTLP over HTTP or gRPC, by clients that are installed only where they are wanted."""
+"""Exporters to the collector: OTLP over HTTP or gRPC, by clients that are installed only where they are wanted."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

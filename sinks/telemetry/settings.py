@@ -1,4 +1,4 @@
-"""What telemetry is told at the start: where to send, under which name, and who the judges are."""
+"""Settings of telemetry: where to send, under which name, and who the judges are."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""An evaluation as OpenTelemetry tells it: a span of its own, one for every verdict, and an event for every result.
+"""An evaluation in OpenTelemetry: a span of its own, one for every verdict, and an event for every result.
 
 The names follow the conventions for generative AI (github.com/open-telemetry/semantic-conventions-genai) where they
 have one, and begin with `streamjury.` where they have none.

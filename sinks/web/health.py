@@ -1,4 +1,4 @@
-"""Health: what the parts of a process report about themselves, gathered into two pages."""
+"""Health: reports of the parts of a process, gathered into two pages."""
 
 import json
 import threading

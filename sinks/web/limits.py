@@ -1,4 +1,4 @@
-"""Limits of the web server: what one client, or many slow ones, can take from a process that has other work to do."""
+"""Limits of the web server, so that one client, or many slow ones, cannot take a process from its other work."""
 
 import resource
 from dataclasses import dataclass

@@ -3,6 +3,6 @@
 - `main`: `streamjury` itself; loads a command when it is called
 - `commands`: one module per command
 - `support`: options, progress, interruption and cluster access that commands share
-- `terminal`: what is drawn on a terminal: the live view, the summary of a run, notifications
+- `terminal`: output on a terminal: the live view, the summary of a run, notifications
 - `demo`: simulated traffic with known faults
 """

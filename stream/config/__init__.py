@@ -1,12 +1,14 @@
-"""The configuration: what was asked for. It validates shapes and opens no files.
+"""The configuration as a typed model. It validates shapes and opens no files.
 
-- `model`: the whole configuration as one typed model
+- `model`: the whole configuration
 - `sections`: one module per section of the file
 - `judge_kinds`: one module per kind of judge: its section and its factory
-- `section`: what every section is made of
+- `sink_kinds`: one module per kind of sink: its section and its factory
+- `section`: the base class and field types of sections
 - `criteria`: the configured criteria and composite as the judges' own values
 - `names`: names with a fixed meaning, such as lanes and rules
+- `patterns`: patterns that names must match, with their explanations
 - `rate_scale`: the scale of rates that adaptive sampling moves on
-- `walk`: finds what stands at a key of the model
-- `reference`: the reference of all keys, the starter file and the JSON Schema, written from the model
+- `walk`: finds the type at a key of the model, and lists the keys
+- `reference`: the starter file, the JSON Schema and the explanation of every key, from the model
 """

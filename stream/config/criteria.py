@@ -1,4 +1,4 @@
-"""What a configuration says about criteria, as the judges' own values: which are judged, and how they combine."""
+"""Turns the configured criteria and composite into the judges' own values."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Names of rules and lanes that the program gives itself, and that no rule of a configuration may have."""
+"""Names of rules and lanes that the program itself uses, and that no rule of a configuration may have."""
 
 DEFAULT_RULE = "default"
 SAFETY_RULE = "safety"

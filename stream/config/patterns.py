@@ -1,4 +1,4 @@
-"""Patterns that names in a configuration must match, and what each asks for in words."""
+"""Patterns that names in a configuration must match, with their explanations."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What every section of the configuration is made of."""
+"""The base class and field types of configuration sections."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

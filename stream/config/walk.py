@@ -1,4 +1,4 @@
-"""Walking a configuration model by its types: what stands at a key, and which keys there are."""
+"""Walks a configuration model by its types: finds the type at a key, and lists the keys."""
 
 from collections.abc import Iterable, Mapping
 from types import UnionType

@@ -1,4 +1,4 @@
-"""Patience with judges that cannot be reached, for work that has the time: history and files, not live traffic."""
+"""Evaluates with retries while judges cannot be reached, for work that has the time: history and files."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The replay: moves dead letters back to where they came from, each once, however often and wherever it is cut short.
+"""The replay: moves dead letters back to where they came from, each once, however often it is interrupted.
 
 A letter stays where it is; a mark on the same topic, written in the transaction that moves it, says that it was moved:
 1. take the place of any other replay, whose transaction under way is undone by that,

@@ -1,4 +1,4 @@
-"""The exchange: reads one topic in a consumer group and publishes results together with the offsets they come from.
+"""The transactional consumer: reads one topic in a consumer group and publishes results together with their offsets.
 
 The sampler and the judge workers both run on it. What they publish and how far they have read become visible in one
 Kafka transaction, or not at all; a process that lost its partitions is fenced by the group metadata that goes with it.
@@ -131,7 +131,7 @@ class TransactionalConsumer:
             self._starting(self._check_topics)
         except KafkaException as error:
             raise no_broker(self._bootstrap, error.args[0].str()) from error
-        # The embedded broker ignores offsets in transactions; without a second commit a restart would begin anew.
+        # The embedded broker ignores offsets in transactions; without a second commit a restart would start over.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost

@@ -1,4 +1,4 @@
-"""What the broker's errors mean for a client: that another took its place, or that it may ask again."""
+"""Classifies the broker's errors: another client took our place, or the call may be retried."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The scan: reads a topic, or a part of it, up to where it ends now, beside its consumers."""
+"""The topic scan: reads a topic, or a part of it, up to its current end, beside its consumers."""
 
 import time
 import uuid

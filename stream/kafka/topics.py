@@ -1,4 +1,4 @@
-"""The list of all topics: what each one is for, and how it is to be made."""
+"""The list of all topics: the purpose of each, and the settings it is created with."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

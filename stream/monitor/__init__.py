@@ -1,12 +1,12 @@
 """The monitor: watches finished evaluations.
 
 - `stage`: runs the Faust app with its agents
-- `state`: what the monitor knows: rolling means, recent answers, counts
+- `state`: rolling means, recent answers and counts
 - `rolling_means`: the mean score of each series over the last minutes, with its interval
 - `canary_sender`: puts canaries on the work queue on schedule
 - `faust_app`: the Faust app itself: settings, credentials, committed reads
-- `alerts`: from scores to announced alerts, exactly once
+- `alerts`: from scores to published alerts, each once
 - `detection`: the detectors; pure, no clock and no Kafka
 - `explain`: which part of the traffic and which criterion an alert comes from
-- `prometheus`: recording rules and alerts, generated from the configuration
+- `prometheus`: recording rules and alerts for Prometheus, generated from the configuration
 """

@@ -1,4 +1,4 @@
-"""Canaries are put on the work queue on a schedule: each is judged once a period, and all are spread over it."""
+"""Puts canaries on the work queue on a schedule: each is judged once a period, and all are spread over it."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""Rolling estimates: the mean score of each series over the last minutes and its interval, in constant memory."""
+"""Rolling means: the mean score of each series over the last minutes and its interval, in constant memory."""
 
 from collections import deque
 from collections.abc import Iterator

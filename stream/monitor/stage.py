@@ -1,4 +1,4 @@
-"""The monitor's stage: the Faust app that carries evaluations to the monitor, and their scores to the alarms.
+"""The monitor's stage: the Faust app that carries evaluations to the monitor, and their scores to the alert agent.
 
 Each agent has one actor and lets nothing escape: with more actors, or an exception that leaves it, Faust loses records.
 """
@@ -56,7 +56,7 @@ _NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
 class MonitorStage:
-    """The Faust app with the monitor and, unless they are turned off, the alarms."""
+    """The Faust app with the monitor and, unless they are turned off, the alerts of its detectors."""
 
     stage = Stage.MONITOR
 
@@ -96,13 +96,13 @@ class MonitorStage:
                 self._watch_only(app)
                 await self._keep_watch(app, stop)
                 return
-            alarms = AlertAgent(self._config, self._detection)
-            await asyncio.to_thread(alarms.prepare, stop)
+            alerts = AlertAgent(self._config, self._detection)
+            await asyncio.to_thread(alerts.prepare, stop)
             if stop.is_set():
                 return
-            self._watch_for_alarms(app, alarms)
-            async with self._settling(alarms, stop) as settling:
-                await self._keep_watch(app, stop, alarms, settling)
+            self._watch_for_alerts(app, alerts)
+            async with self._settling(alerts, stop) as settling:
+                await self._keep_watch(app, stop, alerts, settling)
 
     # The agents
 
@@ -112,22 +112,22 @@ class MonitorStage:
             async for event in stream.events():
                 self._observe(event)
 
-    def _watch_for_alarms(self, app: faust.App, alarms: AlertAgent) -> None:
-        """The agents acknowledge nothing by themselves: the alarms do, when what follows is published."""
+    def _watch_for_alerts(self, app: faust.App, alerts: AlertAgent) -> None:
+        """The agents acknowledge nothing by themselves: the alert agent does, when what follows is published."""
 
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
         async def watch(stream: faust.Stream[bytes]) -> None:
             async for event in stream.noack().events():
-                await self._held(alarms.forward(event, self._observe(event)))
+                await self._held(alerts.forward(event, self._observe(event)))
 
         @app.agent(_raw(app, self._config.topics.scores), concurrency=1)  # type: ignore[untyped-decorator]
         async def detect(stream: faust.Stream[bytes]) -> None:
             async for event in stream.noack().events():
-                await self._held(alarms.observe(event))
+                await self._held(alerts.observe(event))
                 self.done += 1
 
         async def let_go(_app: faust.App, _partitions: Any, **_more: Any) -> None:
-            await alarms.let_go()
+            await alerts.let_go()
 
         # Whatever came between being told to let go and getting partitions anew is of no use either.
         app.on_partitions_revoked.connect(let_go, weak=False)
@@ -153,15 +153,15 @@ class MonitorStage:
         self,
         app: faust.App,
         stop: threading.Event,
-        alarms: AlertAgent | None = None,
+        alerts: AlertAgent | None = None,
         settling: asyncio.Task[None] | None = None,
     ) -> None:
         try:
             await app.start()
             while not stop.is_set():
                 self._look_around(app)
-                if alarms is not None:
-                    alarms.show()
+                if alerts is not None:
+                    alerts.show()
                     self._send_canaries()
                 if settling is not None and settling.done():
                     settling.result()
@@ -170,7 +170,7 @@ class MonitorStage:
             if self._canaries is not None:
                 self._canaries.close()
             failed = self._broken is not None or (settling is not None and settling.done())
-            if failed or (alarms is not None and not await alarms.finish(_SETTLE_SECONDS)):
+            if failed or (alerts is not None and not await alerts.finish(_SETTLE_SECONDS)):
                 # What will never be acknowledged must not be waited for.
                 app.conf.stream_wait_empty = False
             # Without an awaited stop, Faust's threads keep the process alive.
@@ -198,20 +198,20 @@ class MonitorStage:
             self._canaries.send_due(time.time())
 
     @asynccontextmanager
-    async def _settling(self, alarms: AlertAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
-        """Has the alarms settle every second, until the app has stopped: it waits for what is not acknowledged.
+    async def _settling(self, alerts: AlertAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
+        """Has the alerts settle every second, until the app has stopped: it waits for what is not acknowledged.
 
         Beside it partitions are taken up, which may take a while and must not keep anybody waiting.
         """
 
         async def settle() -> None:
             while True:
-                await alarms.settle()
+                await alerts.settle()
                 await asyncio.sleep(_REFRESH_SECONDS)
 
         async def load() -> None:
             while not stop.is_set():
-                await alarms.load(self._partitions_of(self._config.topics.scores))
+                await alerts.load(self._partitions_of(self._config.topics.scores))
                 await asyncio.sleep(_REFRESH_SECONDS)
 
         async def both() -> None:

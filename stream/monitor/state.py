@@ -1,4 +1,4 @@
-"""The monitor: watches finished evaluations, keeps the rolling state, and feeds metrics and the live view.
+"""The monitor's state: watches finished evaluations, keeps rolling means, and feeds metrics and the live view.
 
 `Monitor` is the state and knows nothing of Faust; `MonitorStage` in `stream.monitor.stage` is the Faust app around it.
 """

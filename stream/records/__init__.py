@@ -1,10 +1,10 @@
 """Records: gives bytes their meaning.
 
-- `adapters`: the shapes of logged interactions, and where each field is found in them
-- `reading`: the bytes of one record into an interaction, or an error that names what is wrong and where
+- `adapters`: the shapes of logged interactions, and where each field is in them
+- `reading`: reads the bytes of one record into an interaction, or raises an error that names what is wrong and where
 - `body`: the parsed body of a record, and the paths that find a value in it
 - `conditions`: conditions on one value, as rules and triggers state them
-- `facts`: a record that is parsed only as far as someone asks
+- `facts`: a record that is parsed only as far as a decision needs
 - `decision`: the sampling decision: pure, and the same for a record in every process
 - `envelope`: the decision as headers around the untouched bytes of the interaction
 - `headers`: reads the headers that mark replayed records and dead letters

@@ -1,4 +1,4 @@
-"""Canaries: records whose verdicts are known, to see whether the judges changed; their file, and its reader."""
+"""Canaries: records whose verdicts are known, to see whether the judges changed; the file, and its reader."""
 
 import codecs
 import json

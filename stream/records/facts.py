@@ -1,4 +1,4 @@
-"""A record that is parsed only as far as a decision asks: its key, headers and body."""
+"""A record that is parsed only as far as a decision needs: its key, headers and body."""
 
 from collections.abc import Mapping
 

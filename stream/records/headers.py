@@ -1,4 +1,4 @@
-"""Reading the headers of our records: where a record was first, and which dead letter a replay moved back.
+"""Reads the headers of our records: where a record was first, and which dead letter a replay moved back.
 
 The names are in `sinks.topics.headers`, because dead letters are written there.
 """

@@ -1,4 +1,4 @@
-"""Reading: the bytes of one record into an interaction, or a clear error that names what is wrong and where."""
+"""Reads the bytes of one record into an interaction, or raises a clear error that names what is wrong and where."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The sampling policy: rules, safety triggers, adaptive rates and caps put together into one decision per record."""
+"""The sampling policy: combines rules, safety triggers, adaptive rates and caps into one decision per record."""
 
 import time
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Compiled rules: which rule a record falls under, reading no more of it than the rules need."""
+"""Compiled rules: find the rule a record falls under, reading no more of it than the rules need."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

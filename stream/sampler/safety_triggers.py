@@ -1,4 +1,4 @@
-"""The cheap safety triggers: signs that a record is worth a judge's look, found without judging it."""
+"""Safety triggers: cheap signs that a record should be judged for safety, found without judging it."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The sampler: reads the firehose, decides each record by its id, and forwards the chosen ones untouched."""
+"""The sampler's stage: reads the firehose, decides each record by its id, and forwards the chosen ones untouched."""
 
 import logging
 import threading

@@ -2,7 +2,7 @@
 
 - `service`: the chosen stages with the metrics, health and web server they share
 - `stage_thread`: one stage in its own thread, with a watchdog
-- `broker_probe`: follows whether the broker answers
-- `telemetry`: opens the telemetry sink
+- `broker_probe`: checks whether the broker answers
+- `sinks`: makes and opens the configured sinks
 - `setup`: from the configuration file to a checked configuration and its evaluator
 """

@@ -1,4 +1,4 @@
-"""The sinks that a configuration asks for, made and opened."""
+"""Makes and opens the sinks that a configuration asks for."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The worker: judges what the sampler chose.
+"""The worker: judges the interactions that the sampler chose.
 
 - `stage`: takes records, keeps the pool busy, publishes results and offsets in one transaction
 - `waiting_line`: records that were read and not yet started, by partition

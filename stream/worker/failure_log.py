@@ -1,4 +1,4 @@
-"""Failures of judges in the log: at once, then at most once a minute for each judge and reason, with what they cost."""
+"""The log of failing judges: at once, then at most once a minute for each judge and reason, with the verdicts lost."""
 
 import logging
 import time

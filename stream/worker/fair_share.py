@@ -1,4 +1,4 @@
-"""Fairness: keeps an app that floods the queue from holding up the judging of the others."""
+"""Fair shares: keep an app that floods the queue from holding up the judging of the others."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Judging: what becomes of one record that was taken from the work queue."""
+"""Judges one record of the work queue, and turns every failure into a result."""
 
 import asyncio
 import logging

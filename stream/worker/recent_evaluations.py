@@ -1,4 +1,4 @@
-"""What is finished: the evaluations published lately, by this worker and all others, so that none is made again."""
+"""Recent evaluations, published by this worker and all others, so that none is made twice."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""Retries: where a record waits that its judges could not judge in time, for how long, and when it is given up."""
+"""Retries: where a record waits whose judges failed, for how long, and when it becomes a dead letter."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The judge worker: judges sampled records in a bounded pool and publishes results in offset order.
+"""The worker's stage: judges sampled records in a bounded pool and publishes results in offset order.
 
 The order in which things happen is what keeps records from being lost or published twice:
 1. a record is started only while it fits into the pool and under the run-ahead cap,

@@ -1,4 +1,10 @@
-"""The catalogue: the criteria that ship with the package, and those of the user's own files."""
+"""The catalogue: the criteria that ship with the package, and those of the user's own files.
+
+- `file`: reads a criteria file with all its problems, and writes one
+- `error_text`: turns pydantic's errors about such a file into plain words
+
+The criteria themselves are in the YAML files beside these modules, one file per name in `CATALOGUES`.
+"""
 
 import difflib
 import functools

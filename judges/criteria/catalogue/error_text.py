@@ -1,4 +1,4 @@
-"""What pydantic says about a file of criteria, in plain words at the keys that the file has."""
+"""Turns pydantic's errors about a criteria file into plain words at the keys of the file."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping

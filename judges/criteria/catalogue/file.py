@@ -1,4 +1,4 @@
-"""Files of criteria: reading one with all its problems told at once, and writing one."""
+"""Reads criteria files, reporting all their problems at once, and writes them."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
-"""Ways to ask a model for a verdict.
+"""Ways to ask a model for a verdict, one module each.
 
-- `direct`: choose an option of the scale
-- `rubric`: a score from 1 to 5 by a written rubric
-- `aspect`: yes or no, with several votes
-- `guardian`: a risk model's yes or no
+- `direct`: chooses an option of the scale
+- `rubric`: grades from 1 to 5 by a written rubric
+- `aspect`: answers yes or no to one question, or gives a number for one quality
+- `guardian`: asks a risk model for yes or no
 """

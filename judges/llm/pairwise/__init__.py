@@ -1,6 +1,6 @@
-"""Comparing answers with each other.
+"""Compares answers with each other.
 
-- `pairwise`: asks which of two answers is better
-- `contest`: many answers, ranked by their comparisons
-- `comparison`: the values that both return
+- `pairwise`: the judge that asks which of several answers is better
+- `contest`: counts wins, and derives rates and ranks
+- `comparison`: the input of a comparison: a case, and its answers by name
 """

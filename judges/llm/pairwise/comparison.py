@@ -1,4 +1,4 @@
-"""What people hand over to be compared, and what becomes of it: a case, and the answers by name."""
+"""The input of a comparison: a case, and the answers to compare by name."""
 
 import hashlib
 import json

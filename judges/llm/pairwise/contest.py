@@ -1,4 +1,4 @@
-"""Contests between answers, and what they amount to: who won how many, the rates and the ranks."""
+"""Contests between answers: the wins of each, the win rates and the ranks."""
 
 from collections.abc import Sequence
 from functools import reduce

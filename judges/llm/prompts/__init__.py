@@ -1,6 +1,13 @@
-"""What a model is asked: one builder and one template file per judge and language.
+"""The prompts: one builder per kind of judge, and one template per kind and language in `texts/`.
 
-The texts of a case are untrusted. Each stands under a line that carries a code which occurs in none of them, so no text
-can end its field and speak as the task. A criterion is shown its own fields only. What the criteria of one case share
-comes first and is the same to the byte, so that an endpoint that caches prefixes reads it once.
+- `layout`: lays out the fields of a case, each under a line with a code that no text contains
+- `direct`: the prompt for one verdict on one field
+- `rubric`: the prompts of the Prometheus family of models
+- `guardian`: the prompt for one risk
+- `pairwise`: the prompt that compares answers
+- `lookalikes`: reduces texts to what a reader sees, to find disguised fences
+
+The texts of a case are untrusted. Each stands under a line with a code that occurs in none of them, so no text can end
+its field and speak as the task. A criterion is shown its own fields only. The part that the criteria of one case share
+comes first and is identical to the byte, so that an endpoint that caches prefixes reads it once.
 """

@@ -1,4 +1,4 @@
-"""How a case stands in a prompt: its fields in a fixed order, each under a line with a code that no text contains."""
+"""Lays out a case in a prompt: its fields in a fixed order, each under a line with a code that no text contains."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Texts reduced to what a reader takes them for: letters that look alike are one, and what cannot be seen is gone."""
+"""Reduces texts to what a reader sees: letters that look alike become one, and invisible characters are removed."""
 
 import re
 import unicodedata

@@ -1,1 +1,11 @@
-"""The local judge's reading of text: tokens, stems, sentences, quantities, denials and set phrases."""
+"""Reads English and Russian text for the local judge.
+
+- `text`: cleans a text and cuts it into sentences
+- `sentence`: one sentence with its words, numbers, names and other properties
+- `tokens`: cuts a sentence into words, numbers, dates, times and codes
+- `stem`: reduces words to their stems
+- `quantity`: compares numbers and quantities whatever their spelling
+- `denial`: finds the words that a sentence denies
+- `padding`: finds sentences that say nothing about the subject
+- `phrases`: finds patterns of words, all in one pass
+"""

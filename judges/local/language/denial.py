@@ -1,4 +1,4 @@
-"""What a sentence denies: the words that stand under its "not"."""
+"""Finds the words that a sentence denies: those under its "not"."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One sentence with its words, numbers and names, and what else its own words tell, each worked out once."""
+"""One sentence with its words, numbers, names and other properties, each computed once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

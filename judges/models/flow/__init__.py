@@ -1,4 +1,17 @@
-"""Flow control in front of one endpoint: everything between wanting an answer by a deadline and one HTTP attempt."""
+"""Flow control in front of one endpoint: from the wish for an answer by a deadline to single HTTP attempts.
+
+- `flow`: gets one answer by a deadline: waits, tries, retries and hedges
+- `gate`: callers wait in order of arrival until every limit has room for them
+- `limits`: the configured limits of an endpoint
+- `concurrency`: the number of attempts at once, adapted by trial
+- `pace`: the rate of attempts, adapted by trial, and the wait that an endpoint asks for
+- `bucket`: amounts per minute, reserved before use and settled after it
+- `latency`: detects an endpoint that is becoming slower
+- `breaker`: the circuit breaker: stops calls to an endpoint that is down, except for probes
+- `backoff`: the delay before a retry
+- `failures`: the kinds of failures that flow control distinguishes
+- `state`: the state of all this, for operators
+"""
 
 from judges.models.flow.failures import FailureKind
 from judges.models.flow.flow import Answered, Flow

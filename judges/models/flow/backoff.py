@@ -1,4 +1,4 @@
-"""How long a call waits of itself before it tries again."""
+"""The delay before a call is retried, as far as the endpoint asks for none."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Whether an endpoint is asked at all: not while it fails or refuses us for good, but for one probe in a while."""
+"""The circuit breaker: stops calls to an endpoint that fails or refuses us for good, except for an occasional probe."""
 
 from collections import deque
 from collections.abc import Callable

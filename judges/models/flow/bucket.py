@@ -1,4 +1,4 @@
-"""So much per minute: reserved before it is used, settled when it is known what was used."""
+"""An amount per minute: reserved before it is used, and settled when the actual use is known."""
 
 from collections.abc import Callable
 

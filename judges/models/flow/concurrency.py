@@ -1,4 +1,4 @@
-"""How many attempts an endpoint takes at once, found out by trying."""
+"""The number of attempts that an endpoint takes at once, adapted by trial."""
 
 from collections.abc import Callable
 

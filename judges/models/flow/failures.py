@@ -1,4 +1,4 @@
-"""How an attempt fails, as far as flow control tells failures apart."""
+"""The kinds of failed attempts that flow control distinguishes."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""One answer from one endpoint by a deadline: waits, tries, tries again, hedges, and learns from what becomes of it."""
+"""Gets one answer from one endpoint by a deadline: waits, tries, retries, hedges, and learns from the outcome."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""The way in to an endpoint: callers wait in the order in which they came until every limit has room for them."""
+"""The gate in front of an endpoint: callers wait in order of arrival until every limit has room for them."""
 
 import asyncio
 from bisect import insort

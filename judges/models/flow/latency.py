@@ -1,4 +1,4 @@
-"""Whether an endpoint is becoming slower, told apart from answers that are of different length.
+"""Detects an endpoint that is becoming slower, without being misled by answers of different length.
 
 The rule: answers are looked at in windows of at least 20 and at least as many as are in flight. A window is slow when
 its median is more than twice the baseline and more than 0.1 s above it; latency is rising with the second slow window

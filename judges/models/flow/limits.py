@@ -1,4 +1,4 @@
-"""What one endpoint is asked at most, and how long it is waited for."""
+"""The configured limits of one endpoint, and how long to wait for it."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How fast an endpoint that turns calls away lets them in, found out by trying; and the wait that it asks for.
+"""The rate at which an endpoint that turns calls away admits them, adapted by trial; and the wait that it asks for.
 
 A limit on concurrency cannot hold a rate: one call at a time to an endpoint that answers in 20 ms is 50 per second.
 """

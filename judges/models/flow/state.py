@@ -1,4 +1,4 @@
-"""The state of the flow in front of an endpoint, as an operator would look at it."""
+"""The state of the flow in front of an endpoint, for operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,19 @@
-"""What is kept from an endpoint that is not ours: personal data and secrets, replaced before a prompt is sent."""
+"""Redaction: replaces personal data and secrets by placeholders before a prompt is sent to a foreign endpoint.
+
+- `redactor`: finds and replaces values, the same value always by the same placeholder
+- `found`: a sensitive span of a text, and where one may begin and end
+- `plain`: texts with plain digits and without invisible characters
+- `addresses`: e-mail and IPv6 addresses
+- `credentials`: keys, tokens and passwords
+- `digits`: values made of digits, found in one pass
+- `window`: groups of digits as they stand in a text
+- `numbers`: the rules of numbers without letters
+- `lettered`: accounts and ids that mix digits and letters
+- `phones`: phone numbers, checked against numbering plans
+- `checksums`: check digits of cards, accounts and national ids
+- `labels`: words before a number that say what it is
+- `hosts`: decides which hosts are private
+"""
 
 from judges.models.redaction.hosts import is_private
 from judges.models.redaction.redactor import ALL_KINDS, NATIONAL_IDS, Redacted, Redactor

@@ -1,4 +1,4 @@
-"""The check digits of cards, accounts and national ids: what tells them from other numbers of the same length.
+"""Check digits of cards, accounts and national ids, which distinguish them from other numbers of the same length.
 
 python-stdnum knows them, save those of СНИЛС; of social security numbers it refuses the well-known examples, which are
 replaced here like all others.

@@ -1,4 +1,4 @@
-"""What is known by its digits: cards, accounts, phones, IPv4 addresses and national ids, all in one pass over a text.
+"""Finds values made of digits: cards, accounts, phones, IPv4 addresses and national ids, all in one pass over a text.
 
     NumberFinder ── a chunk: groups of digits with a few separators between them
                     └── a window: some neighbouring groups of it ── the rules for groups of these lengths

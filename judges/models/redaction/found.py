@@ -1,4 +1,4 @@
-"""A place in a text that must not leave the process, and what tells where such a place may begin and end."""
+"""A sensitive span of a text, which must not leave the process, and where such a span may begin and end."""
 
 from typing import NamedTuple
 

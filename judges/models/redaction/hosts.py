@@ -1,4 +1,4 @@
-"""Which hosts are ours: what is sent there stays on this machine or in its network."""
+"""Decides which hosts are private: text sent there stays on this machine or in its network."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

@@ -1,1 +1,10 @@
-"""How each API of chat models is written and read: the contract in `base`, one file per API, errors in `failures`."""
+"""The APIs of chat models: how requests are written and answers are read.
+
+- `base`: the contract of an API
+- `openai`: OpenAI's chat completions, in several dialects
+- `anthropic`: Anthropic's Messages
+- `ollama`: Ollama's own chat
+- `reading`: reads the parts that the answers of all APIs share
+- `failures`: reads errors: when to retry, whether credit is exhausted, which feature is missing
+- `refusals`: remembers what an endpoint refused, so that it is asked only once
+"""

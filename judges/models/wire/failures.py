@@ -1,4 +1,4 @@
-"""What an endpoint's refusal says: in whose words, when to come back, whether money is out, and what it cannot do."""
+"""Reads an endpoint's errors: its message, when to retry, whether credit is exhausted, and which feature is missing."""
 
 import json
 import math

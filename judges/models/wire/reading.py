@@ -1,4 +1,4 @@
-"""What the answers of all APIs have in common; nothing that an endpoint sends is trusted to be of its type."""
+"""Reads the parts that the answers of all APIs share; no value that an endpoint sends is trusted to be of its type."""
 
 from collections.abc import Iterator, Mapping
 

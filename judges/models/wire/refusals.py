@@ -1,4 +1,4 @@
-"""What an endpoint was found not to do, so that it is asked for it only once."""
+"""Remembers what an endpoint refused, so that it is asked for it only once."""
 
 import hashlib
 import json

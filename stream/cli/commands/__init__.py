@@ -1,1 +1,1 @@
-"""The commands of the command line, one module each."""
+"""The commands, one module each, named as the command. `stages` has three: `sampler`, `worker` and `monitor`."""

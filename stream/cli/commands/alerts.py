@@ -1,4 +1,4 @@
-"""`streamjury alerts`: which alarms are open, and what is behind one of them."""
+"""`streamjury alerts`: lists open alerts, and explains one of them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

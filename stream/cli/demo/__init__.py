@@ -1,4 +1,12 @@
-"""Invented RAG traffic with known faults, for demonstrations and for tests that compare verdicts with the truth."""
+"""Simulated RAG traffic with known faults, for demonstrations and for tests that compare verdicts with the truth.
+
+- `generator`: writes simulated interactions to a topic at a steady rate
+- `regimes`: the plan of faults, and the reproducible stream of records that follows from it
+- `interaction`: makes one logged interaction from a group of the corpus
+- `answers`: answers of the simulated assistant, with and without a fault
+- `malformed`: bytes that are not an interaction, one kind per mistake of a producer
+- `corpus`: reads the questions, passages and answers from the YAML files in `corpus/`
+"""
 
 from stream.cli.demo.corpus import Corpus, CorpusError, QuestionGroup, load_corpus
 from stream.cli.demo.interaction import MODELS, TENANTS

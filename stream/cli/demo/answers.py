@@ -1,4 +1,4 @@
-"""What the invented assistant says when it is well, and when it is not."""
+"""Answers of the simulated assistant, with and without a fault."""
 
 import re
 from collections.abc import Iterator

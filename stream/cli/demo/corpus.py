@@ -1,4 +1,4 @@
-"""The invented questions, passages and answers that traffic is made of, read from YAML and checked."""
+"""The questions, passages and answers that simulated traffic is made of, read from YAML and checked."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

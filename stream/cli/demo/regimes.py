@@ -1,4 +1,4 @@
-"""Which fault strikes when, and the endless reproducible stream of records that follows from it."""
+"""The plan of faults, and the endless reproducible stream of records that follows from it."""
 
 import math
 from bisect import bisect_right

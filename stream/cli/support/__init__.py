@@ -1,4 +1,4 @@
-"""What commands share.
+"""Parts that commands share.
 
 - `options`: options that several commands have, and reading the configuration
 - `time_option`: a point in time as an option

@@ -1,4 +1,4 @@
-"""What commands ask of the Kafka cluster before they begin, and one clear line when it does not answer."""
+"""Checks that the Kafka cluster answers before a command begins, and reports in one clear line when it does not."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How commands end early: Ctrl-C and SIGTERM as an event, and a reader of the output that went away."""
+"""Ends commands early: Ctrl-C and SIGTERM as an event, and a reader of the output that went away."""
 
 import os
 import signal

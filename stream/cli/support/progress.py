@@ -1,4 +1,4 @@
-"""How far a command is, on standard error: a bar on a terminal, else a line now and then for those who want one."""
+"""Progress of a command on standard error: a bar on a terminal, else a line now and then for those who want one."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What is drawn on a terminal.
+"""Output on a terminal.
 
 - `live_view`: the pipeline while it runs
 - `run_summary`: the figures of a finished run

@@ -1,4 +1,4 @@
-"""Notices of Alertmanager: reading them, putting them in words, and the routes of a web server that receives them."""
+"""Alertmanager notifications: reads them, puts them in words, and has the routes of the server that receives them."""
 
 import json
 import logging

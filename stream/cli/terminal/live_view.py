@@ -1,4 +1,4 @@
-"""The view: what the pipeline does and finds, drawn on a terminal or written as plain lines where there is none."""
+"""The live view: what the pipeline does and finds, drawn on a terminal, or plain lines where there is none."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The summary of a run: what came in, what became of it, and what the judges found, in figures that add up."""
+"""The summary of a run: records in, their outcomes, and the judges' findings, in figures that add up."""
 
 from collections import defaultdict
 from collections.abc import Sequence

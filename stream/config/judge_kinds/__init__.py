@@ -1,17 +1,16 @@
-"""The kinds of judges that a configuration can name, one file each: its section, its facts and its factory.
+"""The kinds of judges that a configuration can name, one module each: its section, its facts and its factory.
 
-base          the contract: `JudgeSection`, and what a kind is given to build its judges with
-local         `kind: local`, rules without a model
-openai        `kind: openai`, any endpoint with OpenAI's chat completions
-anthropic     `kind: anthropic`, Anthropic's Messages
-ollama        `kind: ollama`, Ollama's own API
+- `base`: the contract, `JudgeSection`, and what a kind is given to build its judges with
+- `local`: `kind: local`, rules without a model
+- `openai`: `kind: openai`, any endpoint with OpenAI's chat completions
+- `anthropic`: `kind: anthropic`, Anthropic's Messages
+- `ollama`: `kind: ollama`, Ollama's own API
+- `model`: the base of the kinds that ask a model; it joins the keys of the next three
+- `endpoint`: keys that say which model is asked, and where
+- `method`: keys that say how it is asked
+- `limits`: keys that say how much it is asked, and at what price
 
-model         what the kinds that ask a model share: its keys are those of
- ├ endpoint   which model is asked, and where
- ├ method     how it is asked
- └ limits     how much and at what price
-
-A new kind is a new file here and its class in `JUDGE_KINDS`. The rest of the program asks a `JudgeSection`, never
+A new kind is a new module here and its class in `JUDGE_KINDS`. The rest of the program asks a `JudgeSection`, never
 which kind it is.
 """
 

@@ -1,4 +1,4 @@
-"""What all kinds of judges that ask a model share. Such a kind adds its API, its address and its client."""
+"""The base of all judge kinds that ask a model. Such a kind adds its API, its address and its client."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator

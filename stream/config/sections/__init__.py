@@ -4,9 +4,9 @@
 - `input`: the shape of logged records
 - `sampling`: which interactions are judged
 - `criteria`: what is judged, and the composite
-- `judges`: the panel
-- `budgets`: what judging may cost
-- `detection`: when a drop is an alert
+- `judges`: the panel and its cache, redaction and cascade
+- `budgets`: limits on the cost of judging
+- `detection`: which series are watched for drops, and how often an alert may be false
 - `observability`: objectives, alerts, metrics and telemetry
 - `stages`: the stages, the web server and the log
 """

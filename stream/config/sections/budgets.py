@@ -1,4 +1,4 @@
-"""The section of the configuration for what judging may cost."""
+"""The section `budgets`: limits on the cost of judging."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-"""The section of the configuration for the detector: what is watched for drops, and how often it may be wrong."""
+"""The section `detection`: which series are watched for drops, and how often an alert may be false."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""The section of the configuration for those who judge."""
+"""The section `judges`: the panel, and how its members are asked."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args

@@ -1,4 +1,4 @@
-"""The sections of the configuration for those who watch: objectives, alerts, metrics and telemetry."""
+"""The sections `objectives`, `alerts`, `metrics` and `telemetry`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,6 +1,10 @@
-"""Kinds of sinks that can be configured: one file each, with its section and the sink that is made from it.
+"""The kinds of sinks that a configuration can name, one module each: its section and its factory.
 
-A new kind is a file here and a line in `SINK_KINDS`.
+- `base`: the keys that all kinds share, and the facts that a sink is made from besides its own section
+- `telemetry`: `kind: telemetry`, spans and events for an OpenTelemetry collector
+- `jsonl`: `kind: jsonl`, evaluations as JSON Lines in a file
+
+A new kind is a module here and its class in `SINK_KINDS`.
 """
 
 from typing import TYPE_CHECKING, Annotated, Union

@@ -1,4 +1,4 @@
-"""Evaluations as JSON Lines in a file."""
+"""The sink kind `jsonl`: evaluations as JSON Lines in a file."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Evaluations as spans and events for an OpenTelemetry collector."""
+"""The sink kind `telemetry`: evaluations as spans and events for an OpenTelemetry collector."""
 
 from typing import Literal
 

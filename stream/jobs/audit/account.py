@@ -1,4 +1,4 @@
-"""The ledger: what became of every interaction, from what the topics hold about it."""
+"""The account of an audit: the outcome of every interaction, from the records about it on the topics."""
 
 import uuid
 from collections import Counter
@@ -72,7 +72,7 @@ _SPARED = Fate(FateKind.SAMPLED_OUT, "budget", estimated=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """What the ledger adds up to: records in are ids, repeats and replays; each id has one fate."""
+    """The balance of the account: records in are ids, repeats and replays; each id has one fate."""
 
     interactions: int
     """Records on the topic of interactions."""

@@ -1,4 +1,4 @@
-"""The audit: reads the topics into a ledger, from the last to the first.
+"""The audit: reads the topics into an account, from the last to the first.
 
 The order is what makes it right beside a running pipeline:
 1. ask how far the sampler and the workers have come,

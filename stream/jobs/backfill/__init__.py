@@ -1,8 +1,8 @@
 """The backfill: judges a part of the topic of interactions again, with another configuration, beside the pipeline.
 
-- `selection`: which records are judged, and what becomes of the others
-- `estimate`: what that may cost, before anything is spent
-- `work`: looks, judges and publishes
+- `backfill`: surveys, judges and publishes
+- `selection`: which records are judged, and how many of the others there are, by reason
+- `cost_estimate`: the approximate cost, before any money is spent
 """
 
 from stream.jobs.backfill.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey

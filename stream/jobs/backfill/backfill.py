@@ -1,4 +1,4 @@
-"""The work of a backfill: looks, judges and publishes, each evaluation once, however often it is cut short.
+"""The backfill: surveys, judges and publishes, each evaluation once, however often it is interrupted.
 
 What is on the output topic under the same fingerprint is finished; nothing else is kept anywhere:
 1. take the place of any other backfill with this fingerprint, whose transaction under way is undone by that,

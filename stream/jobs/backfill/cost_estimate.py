@@ -1,4 +1,4 @@
-"""The estimate: about what judging some interactions costs, and what that is based on."""
+"""The cost estimate: the approximate cost of judging some interactions, and its basis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,15 @@
-"""Compares two judgements of the same rows, and judgements with what people say."""
+"""Compares two judgements of the same rows, and judgements with human labels.
+
+- `comparison`: compares two sides row by row, and each side with the labels
+- `sides`: the findings of each side on every row
+- `human_labels`: reads human labels from a file
+- `scales`: the scale of a criterion, derived from its results
+- `agreement`: agreement of two sides: shares, kappas, correlation
+- `accuracy`: accuracy against human labels
+- `measure`: a number, or the reason why there is none
+- `sheets`: the comparison as tables of text
+- `json_document`: the comparison as JSON
+"""
 
 from stream.jobs.compare.comparison import Meeting, SideComparison, compare, meet
 from stream.jobs.compare.human_labels import Labels, LabelsError, on_scales, read_labels

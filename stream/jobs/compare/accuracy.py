@@ -1,4 +1,4 @@
-"""How well findings meet what people said: accuracy, balanced accuracy, F1, and whether scores mean what they say.
+"""Accuracy of findings against human labels: accuracy, balanced accuracy, F1, and calibration of scores.
 
 Every pair is what people said, then what was found.
 """

@@ -1,4 +1,4 @@
-"""Agreement of two who judged the same rows: shares, Cohen's kappa plain and weighted, Spearman's correlation.
+"""Agreement of two sides that judged the same rows: shares, Cohen's kappa plain and weighted, Spearman's correlation.
 
 Classes are numbers from 0, and for the weighted kappas also places on an ordered scale: confusing neighbours weighs
 less than confusing the ends. What cannot be told is unknown, with the reason: there is no agreement beyond chance to

@@ -1,4 +1,4 @@
-"""The comparison: two sides row by row, and each side with what people said."""
+"""The comparison: two sides row by row, and each side with the human labels."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

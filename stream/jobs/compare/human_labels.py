@@ -1,4 +1,4 @@
-"""Labels: what people say of rows that were judged, from a CSV or JSONL file, on the criteria's own scales."""
+"""Human labels of judged rows, read from a CSV or JSONL file, on the criteria's own scales."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The comparison for programs: one JSON object with every number, or the reason why it is missing."""
+"""The comparison as JSON: one object with every number, or the reason why it is missing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""The scale of a criterion as its results tell it: which class a finding is, and where a value is between 0 and 1."""
+"""The scale of a criterion, derived from its results: the class of a finding, and a value between 0 and 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

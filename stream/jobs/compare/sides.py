@@ -1,4 +1,4 @@
-"""The two sides of a comparison: what each found on every row, kept small enough for very many rows."""
+"""The two sides of a comparison: the findings of each on every row, kept small enough for very many rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,13 @@
-"""Offline: the judges of the stream on the rows of a file."""
+"""Judges the rows of a file with the judges of the stream.
+
+- `run`: judges the rows of a file, as many at once as the configuration allows
+- `formats`: the formats of files: CSV, JSONL, Parquet
+- `rows`: the contract of a format: numbered rows as JSON
+- `row_feed`: reads rows ahead in a thread
+- `row_judge`: judges one row
+- `process_pool`: processes that judge, each with its own evaluator
+- `journal`: the file of results, from which an interrupted run resumes
+"""
 
 from stream.jobs.evaluate.formats import FORMATS, Format
 from stream.jobs.evaluate.journal import JournalError

@@ -1,4 +1,4 @@
-"""The journal of a run: its file of results, written row by row, from which a run that was cut short goes on.
+"""The journal of a run: its file of results, written row by row, from which an interrupted run resumes.
 
 1. The folder is locked: two runs that write one file would tear each other's lines.
 2. What there is of the file is read. A last line without an end is one that a crash tore, and is cut off.

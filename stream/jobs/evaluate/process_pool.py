@@ -1,4 +1,4 @@
-"""The crew: processes that judge, each with its own evaluator, because judges without a model keep a core busy."""
+"""A pool of processes that judge, each with its own evaluator, because judges without a model keep a core busy."""
 
 import asyncio
 import gc
@@ -53,7 +53,7 @@ class Crew:
     """From `with` to the end of the block, so many processes. Used from one thread."""
 
     def __init__(self, size: int, brief: Brief) -> None:
-        # Started anew, not forked: a fork would hold the others' pipes, and outlive whoever reads from them.
+        # Spawned, not forked: a fork would hold the others' pipes, and outlive whoever reads from them.
         context = get_context("spawn")
         self._members: list[_Member] = []
         # A terminal's Ctrl-C goes to all processes, and those that are just beginning must not hear it either. The

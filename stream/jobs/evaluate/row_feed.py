@@ -1,4 +1,4 @@
-"""The feed: rows that are still to be judged, read ahead by a thread, so that a slow file holds up no judge."""
+"""The row feed: rows still to be judged, read ahead by a thread, so that a slow file holds up no judge."""
 
 import queue
 import threading

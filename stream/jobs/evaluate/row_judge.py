@@ -1,4 +1,4 @@
-"""Judging one row: from its JSON to the line of results that tells what became of it."""
+"""Judges one row: from its JSON to its line of results."""
 
 import asyncio
 import hashlib

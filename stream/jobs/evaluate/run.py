@@ -1,4 +1,4 @@
-"""The run: a file's rows in, a journal of results out, as many at once as the configuration allows."""
+"""Judges the rows of a file into a journal of results, as many at once as the configuration allows."""
 
 import asyncio
 import hashlib

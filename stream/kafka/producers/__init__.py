@@ -4,5 +4,5 @@
 - `exclusive`: transactions under a name that only one process holds; the newest fences out the others
 - `immediate`: single records at once, outside any transaction
 - `counting`: plain delivery that counts what the broker confirmed
-- `oversize`: what is sent in place of a message that is too large for its topic
+- `oversize`: the replacement for a message that is too large for its topic
 """

@@ -1,4 +1,4 @@
-"""Counting producer: writes records to a topic and counts the ones the broker confirmed."""
+"""The counting producer: writes records to a topic and counts those that the broker confirmed."""
 
 import time
 from collections.abc import Sequence

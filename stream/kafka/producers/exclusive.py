@@ -1,4 +1,4 @@
-"""The sole writer: publishes in transactions under a name that one process has; the newest shuts out the others."""
+"""The exclusive producer: transactions under a name that one process holds; the newest fences out the others."""
 
 import logging
 from collections.abc import Iterable

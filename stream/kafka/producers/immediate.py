@@ -1,4 +1,4 @@
-"""The outlet: sends single records at once, outside any transaction, and says when all of them have arrived."""
+"""The immediate producer: sends single records at once, outside any transaction, and waits until all have arrived."""
 
 import logging
 import threading

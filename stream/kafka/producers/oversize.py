@@ -1,4 +1,4 @@
-"""Sizes: what is published in place of a record that its topic refuses for being too large."""
+"""Replaces a record that its topic refuses for being too large."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

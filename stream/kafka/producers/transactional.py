@@ -1,4 +1,4 @@
-"""Transactions: a producer whose records, and the offsets they come from, become visible together or not at all."""
+"""The transactional producer: its records, and the offsets they come from, become visible together or not at all."""
 
 import logging
 import threading
@@ -107,7 +107,7 @@ class Transactions:
     def _transact(
         self, messages: Iterable[Message], offsets: Sequence[TopicPartition], group: Callable[[], object]
     ) -> None:
-        """The steps of `Exchange.publish`."""
+        """The steps of `TransactionalConsumer.publish`."""
         self._refused = []
         begun = time.monotonic()
         committing = self.in_doubt = False
@@ -151,7 +151,7 @@ class Transactions:
         repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS, waiting=tell_of_waiting)
 
     def _abort(self, error: KafkaException, seconds: float) -> None:
-        """Gives up a transaction that is `seconds` old; it can be built anew, unless another took our place."""
+        """Gives up a transaction that is `seconds` old; it can be built again, unless another took our place."""
         reason: KafkaError = error.args[0]
         # A broker that ends a transaction for its age also fences its producer: that is no other process.
         if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:

@@ -1,17 +1,12 @@
-"""Alarms: the monitor's agent for drops of quality, from finished evaluations to announcements.
+"""Alerts of the monitor: from finished evaluations to published alerts.
 
-- `scores`: what of an evaluation the detectors need, sent on to the topic where all of an app comes together
-- `plan`: what is watched of an app, and with what settings, as the configuration says
-- `inclusion`: which evaluations a state already contains
-- `serieswatch`, `versionwatch`: one series with its detector and its alarm; two models that are compared
-- `appwatch`: the series of one app: a score record in, announcements out
-- `canarywatch`: the judges' verdicts on the canaries: have the judges changed
-- `usage`: which evaluators are still asked
-- `partitionwatch`: all apps of a partition, and what is stored of them
-- `alert`: the announcement as it is published
-- `wording`: an announcement in plain words
-- `store`: reads and writes what is kept, in an order that survives a crash
-- `agent`: takes score records, keeps the state, publishes
+- `agent`: takes evaluations and score records, keeps the state, publishes alerts
+- `score_record`: the part of an evaluation that the detectors need, as it is sent to the topic of scores
+- `plan`: which series of an app are watched, and with which settings
+- `watch`: the watched state, from the partition down to one series
+- `alert`: the alert as it is published
+- `summary`: an alert in one sentence
+- `store`: reads and writes state and alerts, in an order that survives a crash
 
-Detectors themselves are in `stream.monitor.detection`.
+The detectors themselves are in `stream.monitor.detection`.
 """

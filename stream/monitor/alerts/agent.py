@@ -1,4 +1,4 @@
-"""The agent: takes evaluations and score records from Faust, keeps what is known of apps, and publishes.
+"""The alert agent: takes evaluations and score records from Faust, keeps the state of the apps, and publishes alerts.
 
 What it was given is acknowledged only when all that follows from it is on the broker. What is stored tells which
 evaluations it includes and what it announced last; so whoever goes on from there, after a crash or because partitions
@@ -24,7 +24,7 @@ from stream.kafka.record import check_version
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
-from stream.monitor.alerts.store import AlarmStore
+from stream.monitor.alerts.store import AlertStore
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import ANNOUNCER, PartitionWatch
 from stream.monitor.detection import EventKind, SeriesReading
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _AGAIN_SECONDS = 1.0
 # At one look: an app with its intervals takes some milliseconds.
 _APPS_SHOWN = 8
-# An alarm that goes on is no news to who reads the log.
+# An alert that goes on is no news to who reads the log.
 _LEVELS = {EventKind.RAISED: logging.WARNING, EventKind.UPDATED: logging.DEBUG, EventKind.CLEARED: logging.INFO}
 # More that is not acknowledged is not taken.
 _MOST_TAKEN = 2000
@@ -45,7 +45,7 @@ class AlertAgent:
 
     def __init__(self, config: Config, metrics: DetectionMetrics) -> None:
         self._topic, self._metrics = config.topics.scores, metrics
-        self._plan, self._store = WatchPlan(config), AlarmStore(config)
+        self._plan, self._store = WatchPlan(config), AlertStore(config)
         self._watches: dict[int, PartitionWatch] = {}
         self._taken: list[EventT[Any]] = []
         self._alerts: list[Alert] = []
@@ -131,7 +131,7 @@ class AlertAgent:
         self._unshown.clear()
 
     async def load(self, partitions: Iterable[int]) -> None:
-        """Goes on with what is known of these, also where nothing new comes: an open alarm must not look ended."""
+        """Goes on with what is known of these, also where nothing new comes: an open alert must not look ended."""
         for number in partitions:
             if number not in self._watches and not self._stop.is_set():
                 await self._loaded(number)

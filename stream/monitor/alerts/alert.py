@@ -1,4 +1,4 @@
-"""The alert: an announcement about a series, as it stands on the alerts topic."""
+"""The alert about a series, as it stands on the alerts topic."""
 
 import uuid
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, N
 
 from stream.monitor.detection import EventKind
 
-# Fixed for ever: the same alarm has the same id, whoever announces it and however often.
+# Fixed for ever: the same alert has the same id, whoever announces it and however often.
 _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
 
 
@@ -144,7 +144,7 @@ class Alert(_AlertPart):
 
     @property
     def announcement_id(self) -> str:
-        """The same announcement has the same id; an alarm has several."""
+        """The same announcement has the same id; an alert has several announcements."""
         return f"{self.alert_id}/{self.kind.value}/{self.at.timestamp():.3f}"
 
     @classmethod

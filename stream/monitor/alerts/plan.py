@@ -1,4 +1,4 @@
-"""The plan: what is watched of an app, and with what settings, as the configuration says."""
+"""The watch plan: which series of an app are watched, and with which settings, from the configuration."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Scores: what of an evaluation the detectors need, in the order of the topic where all of an app comes together."""
+"""The score record: the part of an evaluation that the detectors need, keyed by its app."""
 
 from collections.abc import Mapping
 from typing import Annotated, Self

@@ -1,4 +1,4 @@
-"""The store: what the detectors know and announce, on the broker; written in an order that survives a crash."""
+"""The alert store: the detectors' state and alerts on the broker, written in an order that survives a crash."""
 
 import logging
 import time
@@ -26,7 +26,7 @@ _TOPIC_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
 
 
-class AlarmStore:
+class AlertStore:
     """Writes scores, states and alerts, and reads the latter two. `send` never waits; the others may."""
 
     def __init__(self, config: Config) -> None:

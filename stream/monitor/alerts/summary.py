@@ -1,4 +1,4 @@
-"""An alert in a sentence, for people."""
+"""The summary of an alert: one sentence for people."""
 
 from datetime import datetime
 

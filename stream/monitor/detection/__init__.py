@@ -1,16 +1,16 @@
-"""Detection: has the mean of a series of scores dropped below its target, with a guarantee under continuous watching.
+"""Detects a drop of a series' mean below its target, with a guarantee that holds under continuous watching.
 
-- `settings`: what is watched for, and how often it may be wrong
-- `bets`: the evidence against "the mean is at least the line", and how a score changes it
-- `interval`: what so many scores say about their mean, valid at every look
+- `settings`: the target, and how often an alert may be false
+- `detector`: one score in; the new state, and the event to announce, out
+- `evidence`: the evidence against "the mean is at least the line", and its update by a score
+- `interval`: an interval for a mean, valid at every look
 - `onset`: since when the evidence has been growing
-- `state`: all that is kept of a series: a few numbers, as JSON
-- `detector`: one score in; the new state, and what there is to announce, out
-- `versions`: is one version worse than another in the same traffic
-- `canaries`: have the judges changed
+- `state`: the state of a series: a few numbers, as JSON
+- `version_comparison`: whether one version is worse than another in the same traffic
+- `judge_drift`: whether the judges changed, from their verdicts on canaries
 
-All of it is pure: no clock, no Kafka, no randomness. The same scores in the same order give the same state. What is
-guaranteed, why, and what was measured is in docs/detection.md.
+All of it is pure: no clock, no Kafka, no randomness. The same scores in the same order give the same state. The
+guarantees, their reasons and the measurements are in docs/detection.md.
 """
 
 from stream.monitor.detection.detector import Observation, SeriesReading, observe, reading, suspicion

@@ -1,9 +1,9 @@
-"""The detector of one series: one score in; the new state, and what there is to announce, out.
+"""The detector of one series: one score in; the new state, and the event to announce, out.
 
-Without an alarm the evidence is about a drop: "the mean is at least the target" is bet against. With one it is about
+Without an alert the evidence is about a drop: "the mean is at least the target" is bet against. With one it is about
 the recovery: "the mean is at most the target less the margin" is. Each score multiplies the evidence, and time adds to
 it as it passes: fresh capital for a change that begins now. While what is bet against is true, the evidence grows on
-average by no more than time adds, whatever the rate of the scores; so alarms at 1/alpha are false at most alpha times
+average by no more than time adds, whatever the rate of the scores; so alerts at 1/alpha are false at most alpha times
 a period.
 """
 
@@ -21,7 +21,7 @@ from stream.monitor.detection.state import Event, EventKind, ScoreWindow, State
 _LONGEST_STEP = DAY_SECONDS
 # ... and silence must not take the place of evidence.
 _MOST_FRESH = 1.0 / 30.0
-# An alarm is updated when so many scores have come, and again whenever they have doubled.
+# An alert is updated when so many scores have come, and again whenever they have doubled.
 _FIRST_UPDATE = 50
 # A reference that says too little is asked again after so many scores.
 _ASK_AGAIN = 50
@@ -41,13 +41,13 @@ class SeriesReading:
     is_raised: bool
     target: float | None
     evidence: float
-    """The natural logarithm: of a drop, or of the recovery while there is an alarm."""
+    """The natural logarithm: of a drop, or of the recovery while there is an alert."""
     enough: float
-    """The evidence at which the alarm is raised or cleared."""
+    """The evidence at which the alert is raised or cleared."""
     current: Interval
-    """The mean of the latest scores: of the last one or two windows, at most since the last alarm or its end."""
+    """The mean of the latest scores: of the last one or two windows, at most since the last alert or its end."""
     onset_at: float | None
-    """When the drop began for which there is an alarm."""
+    """When the drop began for which there is an alert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +76,11 @@ def observe(state: State, settings: Settings, score: float, probability: float =
     if state.target is None:
         return Observation(_learnt(_windowed(state, settings, seen, probability), settings), None)
     state = _windowed(state, settings, seen, probability)
-    return _after_alarm(state, settings, seen) if state.is_raised else _before_alarm(state, settings, seen)
+    return _after_alert(state, settings, seen) if state.is_raised else _before_alert(state, settings, seen)
 
 
 def reading(state: State, settings: Settings) -> SeriesReading:
-    allowed = settings.clear_alpha if state.is_raised else settings.alarm_alpha
+    allowed = settings.clear_alpha if state.is_raised else settings.alert_alpha
     return SeriesReading(
         is_learning=state.target is None,
         is_raised=state.is_raised,
@@ -93,7 +93,7 @@ def reading(state: State, settings: Settings) -> SeriesReading:
 
 
 def suspicion(state: State, settings: Settings) -> tuple[float, Interval] | None:
-    """What speaks for a drop that there is no alarm for yet: the evidence, and the mean since its suspected onset."""
+    """What speaks for a drop that there is no alert for yet: the evidence, and the mean since its suspected onset."""
     if state.is_raised or state.target is None:
         return None
     onset = state.onsets.suspected(leading(state.evidence))
@@ -130,18 +130,18 @@ def _learnt(state: State, settings: Settings) -> State:
     return replace(state, target=bound, since=0)
 
 
-def _before_alarm(state: State, settings: Settings, seen: _Score) -> Observation:
+def _before_alert(state: State, settings: Settings, seen: _Score) -> Observation:
     assert state.target is not None
     short = seen.weight * (state.target - seen.value)
     state = _bet(state, settings, seen, line=state.target, short=short, period=settings.period_seconds)
-    if total(state.evidence) * settings.alarm_alpha < 1.0:
+    if total(state.evidence) * settings.alert_alpha < 1.0:
         return Observation(state, None)
     onset = state.onsets.suspected(leading(state.evidence))
     event = _event(EventKind.RAISED, state, onset.estimated(settings.miss), onset)
     return Observation(replace(_changed(state), raised_at=seen.at, dropped_at=event.onset_at), event)
 
 
-def _after_alarm(state: State, settings: Settings, seen: _Score) -> Observation:
+def _after_alert(state: State, settings: Settings, seen: _Score) -> Observation:
     assert state.target is not None
     line = state.target - settings.margin
     over = seen.weight * (seen.value - line)

@@ -1,4 +1,4 @@
-"""Bets: the evidence against "the mean is at least the line", and how one score changes it.
+"""Evidence against "the mean is at least the line", and its update by one score.
 
 Evidence is capital in a game that is fair or worse while the mean is at least the line: a stake λ on a score x turns
 capital C into C·(1 + λ·w·(line − x)), which on average is not more than C. The weight w in (0, 1] is that of the score

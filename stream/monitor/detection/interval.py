@@ -1,4 +1,4 @@
-"""Intervals: what so many scores say about their mean, valid at every look, from a few sums.
+"""Intervals for the mean of scores from a few sums, valid at every look.
 
 For a candidate mean θ, y = w·(θ − x) is between −(1 − θ) and θ and on average 0 if θ is the mean. With n scores,
 A = Σ y and B = Σ y², two kinds of capital then grow at no time beyond 1/miss with a probability of more than `miss`:

@@ -10,13 +10,13 @@ class Settings:
     """What a series is watched for."""
 
     target: float | None
-    """An alarm says that the mean is below it. None: it is learnt from the first scores."""
+    """An alert says that the mean is below it. None: it is learnt from the first scores."""
     alpha: float = 0.01
     """At most so many false alarms are expected in one period."""
     period_seconds: float = 30 * DAY_SECONDS
 
     margin: float = 0.05
-    """An alarm is cleared on evidence that the mean is above the target less this."""
+    """An alert is cleared on evidence that the mean is above the target less this."""
     clear_alpha: float = 0.1
     """At most so many false clearings are expected in a `clear_seconds` of a mean that is still below."""
     clear_seconds: float = DAY_SECONDS
@@ -38,7 +38,7 @@ class Settings:
     reference_share: float = 0.2
     """The part of `alpha` for the case that the learnt target is above the true mean of the reference."""
     tolerance: float = 0.0
-    """So far below the reference nothing is an alarm yet."""
+    """So far below the reference nothing is an alert yet."""
 
     def __post_init__(self) -> None:
         shares = (self.alpha, self.clear_alpha, self.miss, self.reference_share)
@@ -56,6 +56,6 @@ class Settings:
             raise ValueError("a window and a reference have at least one score")
 
     @property
-    def alarm_alpha(self) -> float:
-        """What is left of `alpha` for the alarms when the target is learnt."""
+    def alert_alpha(self) -> float:
+        """What is left of `alpha` for the alerts when the target is learnt."""
         return self.alpha if self.target is not None else self.alpha * (1.0 - self.reference_share)

@@ -70,14 +70,14 @@ class State:
     at: float | None = None
     """The latest time there was."""
     evidence: Evidence = NONE
-    """Of a drop; of the recovery while there is an alarm."""
+    """Of a drop; of the recovery while there is an alert."""
     onsets: Onsets = field(default_factory=Onsets)
     """Of what the evidence is about."""
     raised_at: float | None = None
     dropped_at: float | None = None
-    """The onset of the drop for which there is an alarm."""
+    """The onset of the drop for which there is an alert."""
     since: int = 0
-    """Scores since the alarm was raised or cleared."""
+    """Scores since the alert was raised or cleared."""
     older: ScoreWindow = field(default_factory=ScoreWindow)
     """The latest scores, those of `newer` among them."""
     newer: ScoreWindow = field(default_factory=ScoreWindow)

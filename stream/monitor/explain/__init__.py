@@ -1,15 +1,15 @@
-"""Explanation: which part of the traffic, and which criterion, has to do with a drop that was announced.
+"""Explains an alert: which part of the traffic, and which criterion, the drop comes from.
 
-- `sums`: what is kept of scores
-- `contributions`: how much of a change a slice accounts for, with its interval
-- `parts`: how much of a change of the composite a criterion accounts for
+- `explanation`: the explanation, and whether one part of the traffic stands out
+- `tally`: gathers the evaluations before and since the onset
+- `sums`: sums of scores, enough for means and variances
 - `slices`: scores by the values of an attribute
-- `tally`: takes evaluations before and since the onset
-- `explaining`: what follows from them, and whether a slice stands out
-- `canaries`: which verdicts of the judges changed
+- `contributions`: how much of a change a slice accounts for, with its interval
+- `criterion_parts`: how much of a change of the composite a criterion accounts for
+- `canary_changes`: which verdicts of the judges on canaries changed
 - `examples`: the interactions that an alert names
-- `book`: the alerts of a topic, and which of them somebody means
-- `wording`: all of this in plain words, and as tables
+- `alert_book`: the alerts of a topic, and the lookup of one by its id
+- `text`: all of this in plain words, and as tables
 
 All of it is pure: evaluations in, texts out.
 """

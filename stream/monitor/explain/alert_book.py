@@ -1,4 +1,4 @@
-"""The book of alerts: what the alerts topic says of every series, and which alert somebody means."""
+"""The alert book: the alerts of the topic by series, and the lookup of one by its id."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ class AlertBook:
 
     def __init__(self) -> None:
         self._newest: dict[bytes, tuple[Alert, bytes]] = {}
-        self._alarms: dict[str, Alert] = {}
+        self._alerts: dict[str, Alert] = {}
         self._raised: dict[str, Alert] = {}
         self.unreadable = 0
 
@@ -37,7 +37,7 @@ class AlertBook:
             self.unreadable += 1
             return
         self._newest[key or alert.key.encode()] = (alert, value)
-        self._alarms[alert.alert_id] = alert
+        self._alerts[alert.alert_id] = alert
         if alert.kind is EventKind.RAISED:
             self._raised[alert.alert_id] = alert
 
@@ -54,54 +54,54 @@ class AlertBook:
         return sorted(found, key=lambda each: _rank(each[0]))
 
     def latest(self) -> Alert | None:
-        """The open alarm that was raised last."""
+        """The open alert that was raised last."""
         return max((alert for alert, _ in self.newest()), key=lambda alert: alert.raised_at, default=None)
 
     def apps(self) -> list[str]:
-        """Those that there are alarms about."""
+        """Those that there are alerts about."""
         return sorted({alert.series.app for alert, _ in self._newest.values()})
 
     def raised(self, alert: Alert) -> Alert | None:
-        """The first announcement of an alarm, if it is still there."""
+        """The first announcement of an alert, if it is still there."""
         return self._raised.get(alert.alert_id)
 
     def meant(self, beginning: str) -> list[Alert]:
-        """The alarms whose id begins so."""
+        """The alerts whose id begins so."""
         wanted = beginning.strip().lower()
-        exact = self._alarms.get(beginning.strip())
+        exact = self._alerts.get(beginning.strip())
         if exact is not None:
             return [exact]
-        return [alert for name, alert in self._alarms.items() if name.startswith(wanted)]
+        return [alert for name, alert in self._alerts.items() if name.startswith(wanted)]
 
     def close_to(self, name: str) -> list[Alert]:
-        """Up to three alarms that may be meant by an id that none has; the newest where none is like it."""
-        near = {self.short(alert): alert for alert in self._alarms.values()}
+        """Up to three alerts that may be meant by an id that none has; the newest where none is like it."""
+        near = {self.short(alert): alert for alert in self._alerts.values()}
         names = get_close_matches(name.strip().lower()[:SHORT_CHARS], near, n=3, cutoff=0.5)
-        newest = sorted(self._alarms.values(), key=lambda alert: alert.raised_at, reverse=True)
+        newest = sorted(self._alerts.values(), key=lambda alert: alert.raised_at, reverse=True)
         return [near[each] for each in names] or newest[:3]
 
     def short(self, alert: Alert) -> str:
         """The shortest beginning of its id that is shown and that no other has."""
-        others = [name for name in self._alarms if name != alert.alert_id]
+        others = [name for name in self._alerts if name != alert.alert_id]
         chars = SHORT_CHARS
         while chars < len(alert.alert_id) and any(name.startswith(alert.alert_id[:chars]) for name in others):
             chars += 1
         return alert.alert_id[:chars]
 
     def withdrawn(self, alert: Alert) -> Sequence[Alert]:
-        """Quality alarms that were cleared because the judges had changed, as this alert says.
+        """Quality alerts that were cleared because the judges had changed, as this alert says.
 
         The topic keeps the newest of each series: where nothing is found, some may have been.
         """
         found = [
             other
-            for other in self._alarms.values()
+            for other in self._alerts.values()
             if other.cause is Cause.JUDGES_CHANGED and self._withdrawn_for(other) == alert.alert_id
         ]
         return sorted(found, key=lambda other: other.at)
 
     def judges_behind(self, alert: Alert) -> Alert | None:
-        """The alarm about the judges that may be the reason for one about the quality."""
+        """The alert about the judges that may be the reason for one about the quality."""
         found = [judges for judges in self._judges_of(alert) if _may_be_behind(judges, alert)]
         return max(found, key=lambda judges: judges.onset_at, default=None)
 
@@ -114,7 +114,7 @@ class AlertBook:
         dimension = alert.series.dimension
         return [
             judges
-            for judges in self._alarms.values()
+            for judges in self._alerts.values()
             if judges.subject is Subject.JUDGES
             and judges.fingerprint == alert.fingerprint
             and (dimension in _WHOLE or judges.series.dimension == dimension)

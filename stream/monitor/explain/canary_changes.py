@@ -1,4 +1,4 @@
-"""Canaries: which of them the judges say something else of than before."""
+"""Canary changes: the canaries on which the judges' verdicts changed."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Contributions: how much of a change of the mean each slice of the traffic accounts for, and how surely.
+"""Contributions: how much of a change of the mean each slice of the traffic accounts for, with its interval.
 
 Slices divide the traffic: each record is in one. A slice has the share p of the weight and the mean m, before (0) and
 since (1). The mean M = Σ p·m of all changes by Δ = M₁ − M₀, to which a slice contributes

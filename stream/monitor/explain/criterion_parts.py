@@ -1,4 +1,4 @@
-"""Parts: how much of a change of the composite comes from each criterion, by the weights of the configuration.
+"""Criterion parts: how much of a change of the composite comes from each criterion, by the configured weights.
 
 A record's composite is Σ s·x, where x is what a criterion counts and s its share of the weights of those that have a
 verdict, unless a rule overrides it (safety, a required criterion). A criterion's part is s·(x − target): its change is

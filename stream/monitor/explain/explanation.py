@@ -1,4 +1,4 @@
-"""Explaining: what of the traffic has to do with a change, and whether one part of it stands out."""
+"""The explanation: which parts of the traffic a change comes from, and whether one of them stands out."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Slices of the traffic: scores by the values of an attribute, however many values there turn out to be."""
+"""Slices of the traffic: scores by the values of an attribute, for any number of values."""
 
 from stream.monitor.explain.sums import Pair, Period
 

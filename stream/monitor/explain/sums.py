@@ -1,4 +1,4 @@
-"""Sums: all that means, shares and their variances need to know of scores, so that none of them has to be kept."""
+"""Sums of scores: enough for means, shares and their variances, so that no score has to be kept."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""The tally: takes evaluations one by one, and keeps what an explanation needs of them."""
+"""The tally: takes evaluations one by one, and keeps the sums that an explanation needs."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The monitor's Faust app.
 
-- `app`: makes the app, with all of Faust's own doors closed
-- `credentials`: librdkafka's security options as Faust wants them
+- `app`: makes the app, with all of Faust's own ports closed
+- `credentials`: turns librdkafka's security options into Faust's
 - `read_committed`: makes Faust read committed records only
 """

@@ -1,4 +1,4 @@
-"""Credentials for the monitor: librdkafka's options of encryption and passwords, as Faust wants them.
+"""Credentials for the monitor: turns librdkafka's security options into Faust's.
 
 The sampler and the workers hand `kafka.options` to librdkafka as they are. Faust's client has settings of its own; what
 has no counterpart there is refused at the start, because a monitor that left it out would be less safe than it looks.

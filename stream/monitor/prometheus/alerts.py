@@ -1,4 +1,4 @@
-"""The alerts: when somebody is told, how urgently, and in what words."""
+"""The alerts for Prometheus: their conditions, urgency and texts."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Alarms of the detectors as alerts: what is asked of their gauges, and what is said.
+"""Alerts on the detectors' gauges: their conditions and texts.
 
 A detector knows by itself when there is enough evidence, so nothing is waited for. It has its state back soon after a
 restart; until then, what it said last is taken for what it says.
@@ -26,7 +26,7 @@ _IF_OTHER = '{{ if eq $labels.dimension "other" }}'
 
 
 class Drops:
-    """The alarms of one configuration."""
+    """The alerts of one configuration."""
 
     def __init__(self, detection: DetectionConfig, scale: TimeScale) -> None:
         days = f"{detection.period_days:g} day{'' if detection.period_days == 1 else 's'}"
@@ -34,7 +34,7 @@ class Drops:
         self._window = scale(_ABSENCE)
 
     def quality(self, *, urgent: bool) -> str:
-        """Whose alarm is raised; how many of an app, where they are not told apart."""
+        """Whose alert is raised; how many of an app, where they are not told apart."""
         matcher = is_one_of("dimension", URGENT) if urgent else is_none_of("dimension", URGENT)
         return self._raised(series(names.DETECTION_RAISED, matcher), "app", "dimension")
 

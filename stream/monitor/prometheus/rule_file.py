@@ -1,4 +1,4 @@
-"""A file of rules for Prometheus: its parts, and how they are written."""
+"""A rule file for Prometheus: its parts, and its YAML."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What alerts say: texts with numbers and labels in them, as templates of Prometheus."""
+"""Texts of alerts: Prometheus templates with numbers and labels in them."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,9 @@
 """Adapters: the shapes in which services log their interactions, each read into ours.
 
-- `base.py`: the contract, `Adapter`, and how a field is found in a document (`Path`, `Lookup`)
-- `native.py`, `mapping.py`, `csv.py`: one adapter each
+- `base`: the contract, `Adapter`, and how a field is found in a document (`Path`, `Lookup`)
+- `native`: records that already have our shape
+- `mapping`: dotted paths say which value is which field
+- `csv`: rows of a table, by the names of their columns
 
 A new shape is one module with an `Adapter`, a line in `ADAPTERS`, and its name among those that `InputConfig.adapter`
 takes.

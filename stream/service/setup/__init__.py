@@ -1,13 +1,13 @@
 """Setup: from the configuration file to a checked configuration and its evaluator.
 
 - `config_file`: finds, reads and writes the file; lists every problem at once, by path
-- `draft`: the file's data while it is checked, with the problems found so far
-- `references`: `${VARIABLES}`, and files looked for beside the configuration
-- `overrides`: environment variables laid over the file
+- `draft`: the file's data while it is checked, with the problems so far
+- `references`: `${VARIABLES}`, and paths relative to the configuration file
+- `overrides`: environment variables that override the file
 - `validation`: the model's errors as problems at their paths
 - `checks`: checks that read the files a configuration names
 - `criteria_files`: the user's own criteria
-- `evaluator`: the evaluator that a configuration describes
+- `evaluator`: makes the evaluator that a configuration describes
 - `narrowing`: the part of a configuration that one command uses
-- `problems`: the error that lists them
+- `problems`: the error that lists the problems
 """

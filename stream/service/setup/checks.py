@@ -1,4 +1,4 @@
-"""What a configuration says about files, and about what is in them: checked in one place, before anything starts.
+"""Checks what a configuration says about files, and the contents of those files, before anything starts.
 
 The model checks shapes and opens no files. Here the files that it names are read, and what depends on them is checked:
 criteria files and all that is said about criteria, a step log to replay, canaries, and whether budgets fit into the

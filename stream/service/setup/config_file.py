@@ -1,4 +1,4 @@
-"""The configuration file: which one it is, reading it with all its problems told at once, and writing it."""
+"""The configuration file: finds it, reads it with all its problems reported at once, and writes it."""
 
 from collections.abc import Mapping
 from pathlib import Path

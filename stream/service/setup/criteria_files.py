@@ -1,4 +1,4 @@
-"""The user's files of criteria: reading them, and the criteria that a configuration chooses with them."""
+"""The user's criteria files: reads them, and selects the criteria that a configuration chooses."""
 
 from collections.abc import Mapping, Sequence
 

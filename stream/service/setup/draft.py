@@ -1,4 +1,4 @@
-"""The configuration while it is put together, with what is known about where its values come from."""
+"""The configuration while it is read, with the origin of its values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

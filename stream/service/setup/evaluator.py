@@ -1,4 +1,4 @@
-"""Assembly: the evaluator that a configuration describes."""
+"""Makes the evaluator that a configuration describes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""A configuration made narrower for one run: some of its criteria and judges, and other parameters of the models."""
+"""Narrows a configuration for one run: some of its criteria and judges, and other parameters of the models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

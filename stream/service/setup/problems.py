@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and at which of its keys."""
+"""Problems of a configuration, each at its key."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Validation of a draft against the model, and its errors in plain words at the places that a file has."""
+"""Validates a draft against the model, and reports errors in plain words at the keys of the file."""
 
 import contextlib
 import copy

@@ -1,11 +1,11 @@
-"""Spending: hard budgets that all workers keep together, without a coordinator.
+"""Hard budgets that all workers keep together, without a coordinator.
 
 - `limits`: the share of every budget that one partition has
-- `account`: one limit, what is spent and reserved of it, and the lease
-- `ledger`: all accounts of one partition; pure, with no clock and no Kafka
-- `note`: a ledger as the text that is committed with the partition's offset
+- `account`: one limit, the amounts spent and reserved from it, and the lease
+- `lease_ledger`: all accounts of one partition; pure, with no clock and no Kafka
+- `offset_note`: a ledger as the text that is committed with the partition's offset
 - `treasury`: the ledgers of a worker's partitions, and the purses that judge calls pay from
-- `plan_savings`: what is left out as the money runs low
+- `savings`: which calls are left out as the money runs low
 """
 
 from stream.worker.budget.lease_ledger import Ask, LeaseLedger, LeaseRefusal, Reservation

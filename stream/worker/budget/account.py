@@ -1,4 +1,4 @@
-"""An account: one limit, what is spent and reserved of it, and how much of it is leased."""
+"""An account: one limit, the amounts spent and reserved from it, and the lease."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The ledger: what one partition has spent of its share of every budget, and what it may yet spend.
+"""The lease ledger: what one partition has spent of its share of every budget, and what it may still spend.
 
 Why no crash and no rebalance can exceed a share, in the order in which things happen:
 1. a lease is proposed: the most that may be spent up to the next commit,

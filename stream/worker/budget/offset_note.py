@@ -1,4 +1,4 @@
-"""The note: the leases of one partition as a short text, which is committed with the partition's offset.
+"""The offset note: the leases of one partition as a short text, which is committed with the partition's offset.
 
     sj1|h9z3k,8Fc.6Az,Kx02Pq=3D.3D|dG4,1Lk8.1Kzz
 

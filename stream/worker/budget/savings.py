@@ -1,4 +1,4 @@
-"""Savings: what is left out as the money of a window runs low, in a configured order; the safety lane is exempt."""
+"""Savings: which calls are left out as the money runs low, in a configured order; the safety lane is exempt."""
 
 import math
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.agent import AlertAgent
-from stream.monitor.alerts.store import AlarmStore
+from stream.monitor.alerts.store import AlertStore
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.service.service import score_metrics
@@ -55,11 +55,11 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
 
 
 def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_self: AlarmStore, states: object, _alerts: object) -> None:
+    def refuse(_self: AlertStore, states: object, _alerts: object) -> None:
         if states:
             raise StageError("alarms cannot be published: too large")
 
-    monkeypatch.setattr(AlarmStore, "publish", refuse)
+    monkeypatch.setattr(AlertStore, "publish", refuse)
     error = ended_with(embedded_broker.bootstrap)
     assert isinstance(error, StageError)
     assert "too large" in str(error)

@@ -1,4 +1,11 @@
-"""The formats in which rows come: a new one is one module with a class of `Rows`, and its lines here."""
+"""The formats of files with rows to judge.
+
+- `csv`: tables as CSV
+- `jsonl`: one JSON object per line
+- `parquet`: tables as Parquet, where pyarrow is installed
+
+A new format is one module with a class of `Rows`, and its lines here.
+"""
 
 import io
 import os

@@ -1,10 +1,10 @@
-"""What is watched, from the partition down to one series.
+"""The watched state, from the partition down to one series.
 
 - `partition`: all apps of a partition, and their stored state
-- `app`: the series of one app: a score record in, announcements out
+- `app`: the series of one app: a score record in, alerts out
 - `series`: one series with its detector and its alert
 - `versions`: two models that are compared on the same traffic
-- `canaries`: the judges' verdicts on the canaries: have the judges changed
+- `canaries`: the judges' verdicts on the canaries, to see whether the judges changed
 - `inclusion`: which evaluations a state already contains
 - `retirement`: which evaluators are still in use
 """

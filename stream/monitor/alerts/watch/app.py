@@ -103,11 +103,11 @@ class AppWatch:
         return [alert for alert in alerts if alert is not None]
 
     def shown(self) -> Iterator[SeriesGauges]:
-        """Every series of the app itself: of an evaluator with an alarm, else of the one that judges now."""
+        """Every series of the app itself: of an evaluator with an alert, else of the one that judges now."""
         found: dict[Series, tuple[str, SeriesWatch]] = {}
         for fingerprint, evaluator in reversed(self._by_use()):
             for series, watch in evaluator.series.items():
-                if series.attribute is None and (series not in found or found[series][1].alarm is None):
+                if series.attribute is None and (series not in found or found[series][1].raised is None):
                     found[series] = fingerprint, watch
         for series, (fingerprint, watch) in found.items():
             yield SeriesGauges(series, watch.reading(self._settings(series, fingerprint)))
@@ -177,7 +177,7 @@ class AppWatch:
         return Compared(series, self._plan.version_settings(versions, app), (versions.a, versions.b))
 
     def _gone(self, watch: EvaluatorWatch, record: ScoreRecord) -> list[Alert]:
-        """Models and tenants that nothing comes of any more: their alarms end, and others take their places."""
+        """Models and tenants that nothing comes of any more: their alerts end, and others take their places."""
         gone = [
             series
             for series, each in watch.series.items()
@@ -191,7 +191,7 @@ class AppWatch:
     # Evaluators that come and go
 
     def _retire(self, record: ScoreRecord) -> list[Alert]:
-        """Evaluators that are no longer asked are given up, and with them their alarms."""
+        """Evaluators that are no longer asked are given up, and with them their alerts."""
         return [
             alert
             for fingerprint in retired(self._evaluators, record.fingerprint)

@@ -1,4 +1,4 @@
-"""The judges' verdicts on the canaries: have the judges changed."""
+"""Watches the judges' verdicts on the canaries, to see whether the judges changed."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -115,7 +115,7 @@ class CanaryWatch:
         return [criterion.watch.announce(about, event)]
 
     def _retire(self, record: ScoreRecord) -> list[Alert]:
-        """Evaluators that are no longer asked are given up, and with them their alarms."""
+        """Evaluators that are no longer asked are given up, and with them their alerts."""
         alerts = [
             criterion.watch.withdraw(self._about(dimension, fingerprint), at=record.at, cause=Cause.EVALUATOR_CHANGED)
             for fingerprint in retired(self._evaluators, record.fingerprint)
@@ -129,11 +129,11 @@ class CanaryWatch:
         return frozenset(name for name, criterion in judged.criteria.items() if criterion.original)
 
     def shown(self) -> dict[str, SeriesReading]:
-        """How steady the latest evaluator's verdicts are, by dimension; that of one with an alarm, if there is one."""
+        """How steady the latest evaluator's verdicts are, by dimension; that of one with an alert, if there is one."""
         found: dict[str, SeriesWatch] = {}
         for judged in sorted(self._evaluators.values(), key=lambda each: -each.idle):
             for name, criterion in judged.criteria.items():
-                if name not in found or found[name].alarm is None:
+                if name not in found or found[name].raised is None:
                     found[name] = criterion.watch
         return {name: watch.reading(self._settings) for name, watch in found.items()}
 

@@ -1,4 +1,4 @@
-"""All that is watched in one partition of the scores topic: its apps, and what the canaries say of the judges.
+"""Everything that is watched in one partition of the scores topic: its apps, and the canaries.
 
 Canaries are sent to every partition, so that each knows for itself when the judges have changed; the first one alone
 announces it.
@@ -89,7 +89,7 @@ class PartitionWatch:
         """What is to be stored, by key, since it was last asked for; None for what is no longer kept."""
         changed, self._changed = self._changed, {}
         self._unstored.clear()
-        # What the canaries show goes last: who knows it has had the alarms withdrawn that were due to the judges.
+        # What the canaries show goes last: who knows it has had the alerts withdrawn that were due to the judges.
         for key in sorted(changed, key=_CANARIES.__eq__):
             watch = self._find(key)
             yield key, None if watch is None else self._stored(key, watch)

@@ -1,4 +1,4 @@
-"""Which evaluators are in use: one that others have taken the place of is given up."""
+"""The retirement of evaluators: one that others have replaced is given up."""
 
 from collections.abc import Mapping
 from typing import Protocol

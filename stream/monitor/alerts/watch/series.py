@@ -1,4 +1,4 @@
-"""A series with its detector, its lowest scores of late, and its alarm if there is one."""
+"""A series with its detector, its lowest recent scores, and its alert if there is one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ class Watched(NamedTuple):
     subject: Subject = Subject.QUALITY
 
 
-class Alarm(NamedTuple):
-    """What was said when an alarm was raised."""
+class RaisedAlert(NamedTuple):
+    """An alert as it was when it was raised."""
 
     alert_id: str
     raised_at: float
@@ -53,7 +53,7 @@ class SeriesWatch:
     """The target that the configuration had; None where it is learnt."""
     lowest: list[Kept] = field(default_factory=list)
     """The latest scores below the target."""
-    alarm: Alarm | None = None
+    raised: RaisedAlert | None = None
     heard: int = 0
     """How many records of the app there were when it was last told of one."""
 
@@ -74,8 +74,8 @@ class SeriesWatch:
         """What it is like as the possible reason for a drop elsewhere; None where nothing speaks for that."""
         if self.state.target is None:
             return None
-        if self.alarm is not None:
-            evidence, *found = self.alarm.evidence, self.alarm.estimate, self.alarm.low, self.alarm.high
+        if self.raised is not None:
+            evidence, *found = self.raised.evidence, self.raised.estimate, self.raised.low, self.raised.high
             since = self.reading(settings).current
             if since.mean is not None:
                 found = [since.mean, since.low, since.high]
@@ -89,20 +89,20 @@ class SeriesWatch:
         return Suspect(dimension=dimension, estimate=estimate, low=low, high=high, target=target, evidence=evidence)
 
     def announce(self, about: Watched, event: Event, suspects: Sequence[Suspect] = ()) -> Alert:
-        """The alert that follows from an event; what it says of the beginning is remembered while there is an alarm."""
-        if self.alarm is None:
+        """The alert that follows from an event; what it says of the beginning is remembered until it is cleared."""
+        if self.raised is None:
             name = alert_id(about.series, about.fingerprint, event.at)
             numbers = (event.evidence, event.estimate, event.low, event.high)
-            self.alarm = Alarm(name, event.at, event.onset_at, *numbers)
+            self.raised = RaisedAlert(name, event.at, event.onset_at, *numbers)
         examples = [] if event.kind is EventKind.CLEARED else self._examples()
-        alert = _alert(about, self.alarm, event, suspects, examples)
+        alert = _alert(about, self.raised, event, suspects, examples)
         if event.kind is EventKind.CLEARED:
-            self.alarm = None
+            self.raised = None
         return worded(alert)
 
     def withdraw(self, about: Watched, *, at: float, cause: Cause) -> Alert | None:
-        """Ends its alarm, if it has one, for a reason that is not in its scores."""
-        if self.alarm is None:
+        """Ends its alert, if it has one, for a reason that is not in its scores."""
+        if self.raised is None:
             return None
         now = self.reading(about.settings)
         event = Event(
@@ -110,12 +110,12 @@ class SeriesWatch:
             at=at,
             target=now.target or 0.0,
             evidence=now.evidence,
-            estimate=self.alarm.estimate if now.current.mean is None else now.current.mean,
+            estimate=self.raised.estimate if now.current.mean is None else now.current.mean,
             low=now.current.low,
             high=now.current.high,
             effective_n=now.current.effective_size,
             scores=now.current.scores,
-            onset_at=self.alarm.onset_at,
+            onset_at=self.raised.onset_at,
         )
         return worded(self.announce(about, event).model_copy(update={"cause": cause}))
 
@@ -127,7 +127,8 @@ class SeriesWatch:
             "state": self.state.as_json(),
             "aimed": self.aimed,
             "lowest": self.lowest,
-            "alarm": self.alarm,
+            # Stored states have it under this name.
+            "alarm": self.raised,
             "heard": self.heard,
         }
 
@@ -137,7 +138,7 @@ class SeriesWatch:
             state=State.from_json(data["state"]),
             aimed=data["aimed"],
             lowest=[Kept(*kept) for kept in data["lowest"]],
-            alarm=None if data["alarm"] is None else Alarm(*data["alarm"]),
+            raised=None if data["alarm"] is None else RaisedAlert(*data["alarm"]),
             heard=data["heard"],
         )
 
@@ -147,17 +148,17 @@ class SeriesWatch:
 
 
 def _alert(
-    about: Watched, alarm: Alarm, event: Event, suspects: Sequence[Suspect], examples: Sequence[Example]
+    about: Watched, raised: RaisedAlert, event: Event, suspects: Sequence[Suspect], examples: Sequence[Example]
 ) -> Alert:
-    allowed = about.settings.alarm_alpha if event.kind is EventKind.RAISED else about.settings.clear_alpha
+    allowed = about.settings.alert_alpha if event.kind is EventKind.RAISED else about.settings.clear_alpha
     return Alert(
-        alert_id=alarm.alert_id,
+        alert_id=raised.alert_id,
         kind=event.kind,
         subject=about.subject,
         series=about.series,
         at=moment(event.at),
-        raised_at=moment(alarm.raised_at),
-        onset_at=moment(alarm.onset_at),
+        raised_at=moment(raised.raised_at),
+        onset_at=moment(raised.onset_at),
         recovered_at=None if event.recovered_at is None else moment(event.recovered_at),
         cause=Cause.RECOVERED if event.kind is EventKind.CLEARED else None,
         target=event.target,

@@ -1,4 +1,4 @@
-"""Two models that answer the same traffic: has one turned out to be worse, and does it no longer."""
+"""Two models that answer the same traffic: raises an alert when one is worse, and clears it."""
 
 from dataclasses import dataclass, field, replace
 from math import log
@@ -79,7 +79,7 @@ class VersionWatch:
         return settings if self.worse is None else replace(settings, margin=-settings.margin)
 
     def withdraw(self, about: Compared, fingerprint: str, *, at: float, cause: Cause) -> Alert | None:
-        """Ends its alarm, if it has one, for a reason that is not in the scores."""
+        """Ends its alert, if it has one, for a reason that is not in the scores."""
         if self.worse is None:
             return None
         return worded(self._news(about, fingerprint, at).model_copy(update={"cause": cause}))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.documents.pages import pages
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("stream", "judges", "sinks", "dashboards")
 MAPPED = (*ROOMS, "docs/generate")
@@ -22,6 +24,8 @@ COMMANDS = "stream/cli/commands"
 # One collection of attacks, tried on the prompts, on the reading of completions and on the probe.
 TESTS_OF_SEVERAL = {"judges/llm/injection"}
 
+# A path in a page; NAME stands for a file that a contributor adds.
+PATH = re.compile(r"`((?:stream|judges|sinks|dashboards|docs|tests|benchmarks)/[\w./-]*)`")
 UNCOUNTED = {"__init__.py", "py.typed", "__pycache__"}
 MAP_LINE = re.compile(r"^- `([^`]+)`: \S", re.MULTILINE)
 
@@ -190,10 +194,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ("from room import first", True),
         ("def work():\n    from room.first import value", True),
         ("if TYPE_CHECKING:\n    from room.first import value", False),
-        (
-            "if TYPE_CHECKING:\n    pass\nelse:\n    from room.first import value",
-            True,
-        ),
+        ("if TYPE_CHECKING:\n    pass\nelse:\n    from room.first import value", True),
         ("import json", False),
     ],
 )
@@ -228,3 +229,21 @@ def test_a_folder_of_folders_without_code_is_found(tmp_path: Path) -> None:
     for file in ("stream/kafka/test_topics.py", "sinks/moved_away/test_it.py", "judges/wire/examples/answer.json"):
         (tmp_path / "tests" / file).touch()
     assert folders_without_code(tmp_path) == ["sinks/moved_away"]
+
+
+# Paths in pages
+
+
+def paths_that_lead_nowhere(text: str) -> list[str]:
+    return [path for path in PATH.findall(text) if "NAME" not in path and not (ROOT / path).exists()]
+
+
+def test_every_path_to_code_on_a_page_exists() -> None:
+    texts = {page: page.read_text(encoding="utf-8") for page in pages()}
+    assert sum(len(PATH.findall(text)) for text in texts.values()) > 50
+    assert {str(page): paths for page, text in texts.items() if (paths := paths_that_lead_nowhere(text))} == {}
+
+
+def test_a_path_that_leads_nowhere_is_found() -> None:
+    text = "`stream/kafka/topics.py`, `stream/topics.py`, `sinks/NAME.py`, `tests/stream/` and `config/stream/x.py`"
+    assert paths_that_lead_nowhere(text) == ["stream/topics.py"]

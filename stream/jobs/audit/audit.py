@@ -123,7 +123,7 @@ class _Audit:
         self._since_ms = since_ms
         self._recalled = Recalled(config)
         self._thinning = Thinning(config.sampling.salt)
-        self._ledger = AuditAccount(repeat_ms=int(config.worker.repeat_seconds * 1000))
+        self._account = AuditAccount(repeat_ms=int(config.worker.repeat_seconds * 1000))
         self._done = self._total = 0
         self._reached: dict[Partition, int] = {}
 
@@ -145,7 +145,7 @@ class _Audit:
         self._total = sum(self._extent(step) for step in steps)
         for step in steps:
             self._read(step)
-        return self._ledger.balance()
+        return self._account.balance()
 
     def _aside(self) -> dict[str, FateKind]:
         """Where records wait beside the work queue; also on topics that are no longer configured."""
@@ -177,14 +177,14 @@ class _Audit:
         if is_mark(headers):
             letter = marked_letter(headers)
             if letter is not None:
-                self._ledger.mark(letter)
+                self._account.mark(letter)
                 return
         source, reason = source_of(headers), headers.get(ERROR_TYPE)
         if source is None or not reason:
-            self._ledger.unreadable += 1
+            self._account.unreadable += 1
             return
         at = message.partition() or 0, message.offset() or 0
-        self._ledger.letter(at, source, reason.decode("utf-8", "replace"))
+        self._account.letter(at, source, reason.decode("utf-8", "replace"))
 
     def _take_evaluation(self, message: KafkaMessage) -> None:
         if is_backfilled(message):
@@ -196,17 +196,17 @@ class _Audit:
                 return  # as of a record that comes from no interaction
             unscored = None if found.composite.score is not None else _reason(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError, RecursionError):
-            self._ledger.unreadable += 1
+            self._account.unreadable += 1
             return
         interaction_id = found.interaction_id.encode("utf-8", "surrogatepass")
-        self._ledger.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
+        self._account.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
 
     def _take_aside(self, kind: FateKind, message: KafkaMessage) -> None:
         record, at = read_record(message), _place(message)
         source = source_of(dict(record.headers))
         waiting = kind if self._waits(at) else None
         if source is not None:
-            self._ledger.aside(at, source, waiting)
+            self._account.aside(at, source, waiting)
         else:  # somebody else put it there
             self._take_as_queued(record, at, waiting)
 
@@ -219,7 +219,7 @@ class _Audit:
             return  # it comes from no interaction
         body_id = self._recalled.body_id(record.value)
         spared = body_id is not None and self._may_be_spared(record, body_id)
-        self._ledger.queued(at, record.key or body_id or at, body_id, waiting, spared=spared)
+        self._account.queued(at, record.key or body_id or at, body_id, waiting, spared=spared)
 
     def _may_be_spared(self, record: Record, body_id: bytes) -> bool:
         """Whether a worker may have left the record out because money was short; how short it was is not recorded."""
@@ -233,7 +233,7 @@ class _Audit:
 
     def _take_interaction(self, message: KafkaMessage) -> None:
         at, facts = _place(message), LazyMessage(message)
-        self._ledger.interaction(
+        self._account.interaction(
             at, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(at)
         )
 

@@ -26,7 +26,7 @@ from judges.values.interaction import Interaction
 from stream.service.setup.evaluator import build_evaluator
 from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
 from stream.service.setup.config_file import load
-from stream.tracing import _models
+from stream.service.sinks import judge_models
 
 config = load(Path(sys.argv[1]), {})
 sample = Sample()
@@ -37,7 +37,7 @@ cost = estimate(config, sample, Paid())
 print(json.dumps({
     "usd": cost.usd,
     "basis": cost.basis,
-    "models": {name: [m.provider, m.model, m.address, m.port] for name, m in _models(config.judges)},
+    "models": {name: [m.provider, m.model, m.address, m.port] for name, m in judge_models(config.judges).items()},
     "identity": [judge.identity for judge in panel.judges],
     "first": panel.frugal and panel.frugal.first,
 }))

@@ -24,12 +24,12 @@ from pathlib import Path
 import tests.stream.config.judge_kinds.with_oracle
 from judges.values.interaction import Interaction
 from stream.service.setup.evaluator import build_evaluator
-from stream.jobs.backfill.cost_estimate import Paid, Sample, estimate
+from stream.jobs.backfill.cost_estimate import Paid, SystematicSample, estimate
 from stream.service.setup.config_file import load
 from stream.service.sinks import judge_models
 
 config = load(Path(sys.argv[1]), {})
-sample = Sample()
+sample = SystematicSample()
 for number in range(2):
     sample.add(Interaction(id=str(number), question="What is it?", answer="It is."))
 panel = build_evaluator(config)._panel

@@ -1,4 +1,4 @@
-"""Measure redaction: the recall of every kind, the false positives, and the megabytes redacted per second.
+"""Measures redaction: the recall of every kind, the false positives, and the megabytes redacted per second.
 
 The examples are in redaction_corpus.txt, one per line. An example counts as recalled when a placeholder replaced every
 value in it and nothing else; a benign line counts as a false positive when anything in it was replaced.

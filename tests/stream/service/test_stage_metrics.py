@@ -53,7 +53,7 @@ def test_a_worker_says_who_judges_and_who_is_not_asked() -> None:
     try:
         for refusal, shown in (("it refuses the key", 1), (None, 0)):
             refused.refusal_of_endpoint = refusal
-            worker._tell()
+            worker._publish_metrics()
             assert registry.get_sample_value("streamjury_judge_paused", {"judge": "refused"}) == shown
             assert registry.get_sample_value("streamjury_judge_paused", {"judge": "well"}) == 0
     finally:

@@ -323,7 +323,8 @@ class MultiCriteria:
 
         async def ask(case: Case, criterion: Criterion) -> JudgeVerdict | Dimension:
             if isinstance(judge, Panel):
-                return await judge.assess(case, criterion, safety=criterion.name == self.safety)
+                safety = criterion.name == self.safety
+                return await judge.assess(case, criterion, safety=safety, safety_vote=safety_vote)
             return await judge.judge(case, criterion)
 
         results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)

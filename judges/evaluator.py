@@ -83,7 +83,14 @@ class Evaluator:
         async def assess(criterion: Criterion) -> Dimension:
             if criterion.name != self._multi.safety:
                 return await self._panel.assess(case, criterion, seconds=deadline)
-            dimension = await self._panel.assess(case, criterion, safety=True, seconds=deadline, on_verdict=warn.so_far)
+            dimension = await self._panel.assess(
+                case,
+                criterion,
+                safety=True,
+                safety_vote=self._safety_vote,
+                seconds=deadline,
+                on_verdict=warn.so_far,
+            )
             warn.at_last(dimension)
             return dimension
 
@@ -195,7 +202,7 @@ class _Warner:
     def so_far(self, verdicts: tuple[JudgeVerdict, ...]) -> None:
         """Some judges may still be open: only what none of them can change is told."""
         if not self.sent and self.panel.surely_worst(self.criterion, verdicts, self.vote):
-            self._warn(self.panel.conclude(self.criterion, verdicts, self.case))
+            self._warn(self.panel.conclude(self.criterion, verdicts, self.case, safety_vote=self.vote))
 
     def at_last(self, dimension: Dimension) -> None:
         choice = safety_choice(self.criterion, dimension, self.vote)

@@ -1,7 +1,7 @@
 """The vote: how several answers become one finding, and when further answers cannot change it.
 
-Only valid answers vote. A tie, and every case in which no choice has more than half, goes to the worse side: the
-choice at which at least half of the voters say "this, or worse".
+Only valid answers vote. The choice of a mean or a median is the one at which at least half of the voters say "this, or
+worse"; that of an extreme is the choice of the answer that is the extreme.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count, check_whole
 from judges.criteria.scale import Choice
 from judges.llm.completion import Valid
-from judges.values.combine import Numeric, combined, lower_median
+from judges.values.combine import Numeric, combined, lower_median, mirrored
 from judges.values.evaluation import Reason
 
 Combine = Literal["majority", Numeric]
@@ -178,12 +178,18 @@ def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: Score
 def _of_numbers(
     criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], rule: Numeric
 ) -> VoteOutcome:
-    """Combines the numbers as they stand on the scale: `min` is the smallest, whether that is good or bad."""
-    value = combined(rule, numbers)
-    won = next((choice for choice in choices if choice.value == value), None) if rule in ("min", "max") else None
-    if choices and won is None:
-        won = _worse_half(choices, criterion)
+    """`min` is the worst number and `max` the best, whichever way the scale runs."""
+    value = combined(rule if criterion.higher_is == "better" else mirrored(rule), numbers)
+    won = _deciding(choices, criterion, rule) if choices else None
     return VoteOutcome(choice=won, value=value, score=criterion.place(value))
+
+
+def _deciding(choices: Sequence[Choice], criterion: Criterion, rule: Numeric) -> Choice:
+    """The choice of the answer that decides the score; a mean has none, and takes that of the worse half."""
+    if rule not in ("min", "max"):
+        return _worse_half(choices, criterion)
+    ranks = [criterion.worst_first.index(choice) for choice in choices]
+    return criterion.worst_first[min(ranks) if rule == "min" else max(ranks)]
 
 
 def _scored(criterion: Criterion, choices: Sequence[Choice], won: Choice, score_from: ScoreFrom) -> float | None:

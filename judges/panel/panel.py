@@ -24,7 +24,7 @@ from judges.runtime.conditions import current_conditions
 from judges.runtime.sync import wait_for
 from judges.values.combine import MAX_WEIGHT
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
-from judges.values.interaction import Case
+from judges.values.interaction import Case, Language
 
 Vote = Literal["majority", "any"]
 
@@ -35,8 +35,11 @@ class Panel:
 
     judges: Sequence[Judge]
     combine: Combine = "mean"
-    """How the judges' scores become one. What is voted (option, level) is the choice at which at least half say "this,
-    or worse"; options without scores can only be voted, by `majority`, and need more than half."""
+    """How the judges' scores become one; `min` is the worst of them and `max` the best. The option and level are those
+    of the verdict that decides the score; for a mean, the choice at which at least half say "this, or worse". Options
+    without scores can only be voted, by `majority`, and need more than half.
+
+    The score of a safety criterion is that of the voted level, whatever is said here."""
 
     quorum: int | None = None
     """Judges that must have a verdict; None means more than half of those who sit."""
@@ -130,20 +133,36 @@ class Panel:
         criterion: Criterion,
         *,
         safety: bool = False,
+        safety_vote: Vote = "majority",
         seconds: float | None = None,
         on_verdict: OnVerdict | None = None,
     ) -> Dimension:
         """Asks the judges and combines what they found; what takes longer than `seconds` in all has no vote.
 
-        `safety` asks all of them, as for the criteria that the panel knows to be about safety.
+        `safety` asks all of them, and scores what they vote by `safety_vote`, as for the criteria that the panel knows
+        to be about safety.
         `on_verdict` is given all verdicts so far whenever one comes in; what it raises ends the assessment.
         """
         refused = self._refused(case, criterion)
         if refused is not None:
             return refused
+        if not safety and criterion.name not in self.safety:
+            return await self._assess(case, criterion, seconds=seconds, on_verdict=on_verdict)
+        found = await self._assess(case, criterion, safety=True, seconds=seconds, on_verdict=on_verdict)
+        return as_voted(criterion, found, safety_vote, case.language)
+
+    async def _assess(
+        self,
+        case: Case,
+        criterion: Criterion,
+        *,
+        safety: bool = False,
+        seconds: float | None = None,
+        on_verdict: OnVerdict | None = None,
+    ) -> Dimension:
         alone = self._alone(criterion, seconds)
         if alone is not None:
-            return await self._assess_alone(alone, case, criterion, on_verdict)
+            return await self._assess_alone(alone, case, criterion, on_verdict, safety=safety)
         seating = self._seating(case, criterion)
         if not seating.seats and not seating.excluded:
             return _unfound(Reason.UNSUPPORTED, self.why_not(criterion) or "nobody judges by it")
@@ -151,17 +170,16 @@ class Panel:
             detail = f"all judges are of the family of {case.author!r}, which wrote the answer"
             return _unfound(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
         hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
-        everybody = safety or criterion.name in self.safety
-        path, found = await self._ask_first(hearing, everybody=everybody)
+        path, found = await self._ask_first(hearing, everybody=safety)
         if found is not None:
             saved = found.calls_saved + _calls_of_open(hearing)
             return found.model_copy(update={"path": path, "excluded": hearing.excluded, "calls_saved": saved})
-        await self._ask_rest(hearing, everybody=everybody)
+        await self._ask_rest(hearing, everybody=safety)
         return concluded(
             criterion,
             hearing.verdicts,
             case.language,
-            self._rule(len(hearing.seats)),
+            self._rule_for(criterion, len(hearing.seats), safety=safety),
             path=path,
             excluded=hearing.excluded,
             effective_votes=self._observe(criterion, hearing.verdicts),
@@ -176,17 +194,25 @@ class Panel:
         return judge if (seconds is None or seconds > 0) and judge.refusal(criterion) is None else None
 
     async def _assess_alone(
-        self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None
+        self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None, *, safety: bool
     ) -> Dimension:
         """Without seats, rounds and a deadline, which cost more than the verdict of a judge that only computes."""
         verdict = await ask(judge, case, criterion, reverse=False)
         if on_verdict is not None:
             on_verdict((verdict,))
-        return concluded_by_one(criterion, verdict, case.language, self._rule(1))
+        return concluded_by_one(criterion, verdict, case.language, self._rule_for(criterion, 1, safety=safety))
 
-    def conclude(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case) -> Dimension:
-        """One finding from the whole panel's verdicts; those without a score have no vote."""
-        return concluded(criterion, verdicts, case.language, self._rule(len(self._seating(case, criterion).seats)))
+    def conclude(
+        self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], case: Case, *, safety_vote: Vote | None = None
+    ) -> Dimension:
+        """One finding from the whole panel's verdicts; those without a score have no vote.
+
+        `safety_vote` is given where they are about safety.
+        """
+        seats = len(self._seating(case, criterion).seats)
+        rule = self._rule_for(criterion, seats, safety=safety_vote is not None)
+        found = concluded(criterion, verdicts, case.language, rule)
+        return found if safety_vote is None else as_voted(criterion, found, safety_vote, case.language)
 
     def surely_worst(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict], rule: Vote) -> bool:
         """Whether the safety choice will be the worst, whatever the judges say who have not spoken yet."""
@@ -272,6 +298,11 @@ class Panel:
             rule = self._rules[seats] = CombineRule(combine=self.combine, needed=needed, weights=self.weights)
         return rule
 
+    def _rule_for(self, criterion: Criterion, seats: int, *, safety: bool) -> CombineRule:
+        """The rule of the panel, or the vote where safety is judged on ordered choices."""
+        rule = self._rule(seats)
+        return rule._replace(combine="safety_vote") if safety and criterion.worst_first else rule
+
     def _who(self, judge: Judge) -> list[object]:
         who: list[object] = [judge.name, judge.identity, None if judge.only is None else sorted(judge.only)]
         return [*who, judge.family] if self.exclude_family else who
@@ -331,6 +362,15 @@ def safety_choice(criterion: Criterion, dimension: Dimension | None, rule: Vote)
         if worst is not None and (criterion.score(worst) == 0.0 or dimension.status is Status.SCORED):
             return worst
     return criterion.choice(dimension.level, dimension.option) if dimension.status is Status.SCORED else None
+
+
+def as_voted(criterion: Criterion, dimension: Dimension, rule: Vote, language: Language) -> Dimension:
+    """A finding about safety with the score, level and option of the vote; `majority` is what a panel finds itself."""
+    choice = safety_choice(criterion, dimension, rule) if rule == "any" else None
+    if choice is None or dimension.status is not Status.SCORED:
+        return dimension
+    voted_for = {"level": criterion.level(choice), "option": choice.label.of(language)}
+    return dimension.model_copy(update={**voted_for, "score": criterion.score(choice), "value": choice.value})
 
 
 def surely_worst(

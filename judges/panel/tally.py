@@ -17,13 +17,13 @@ Combine = Literal[Numeric, "majority", "weighted"]
 # Looking a member up in its enumeration takes longer than comparing with it.
 _SCORED, _NOT_APPLICABLE, _QUORUM = Status.SCORED, Status.NOT_APPLICABLE, Reason.QUORUM
 
-_MIRRORED: Mapping[Combine, Combine] = {"min": "max", "max": "min"}
-
 
 class CombineRule(NamedTuple):
     """How verdicts combine, and how many it takes."""
 
-    combine: Combine
+    combine: Combine | Literal["safety_vote"]
+    """`safety_vote`: the score is that of the voted choice, so that score, level and status never contradict."""
+
     needed: int
     weights: Mapping[str, float]
     """By the judge's name, for `weighted`; a judge that is not named weighs 1."""
@@ -123,12 +123,25 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
         most = most_chosen(ballots)
         missing = PanelOutcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
         return missing if most is None else PanelOutcome(Status.SCORED, rank=most)
-    rank = None if criterion.scale.kind == "range" else voted(ballots)
-    if rule.combine == "majority" and rank is not None:
+    if rule.combine in ("majority", "safety_vote"):
+        rank = voted(ballots)
         choice = ranking(criterion)[rank]
         return PanelOutcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
-    score, value = _combined_scores(ballots, rule), _combined_values(criterion, ballots, rule)
+    if rule.combine in ("min", "max", "median"):
+        return _outcome_of_order(criterion, ballots, rule.combine)
+    rank = None if criterion.scale.kind == "range" else voted(ballots)
+    score, value = (_mean([getattr(ballot, name) for ballot in ballots], ballots, rule) for name in ("score", "value"))
     return PanelOutcome(_SCORED, rank=rank, score=score, value=value)
+
+
+def _outcome_of_order(criterion: Criterion, ballots: Sequence[Ballot], rule: Numeric) -> PanelOutcome:
+    """The verdict that decides by its score gives option and value too; of two in the middle, the worse its option."""
+    sign = 1 if criterion.higher_is == "better" else -1
+    ordered = sorted(ballots, key=lambda ballot: (ballot.score or 0.0, ballot.rank or 0, sign * (ballot.value or 0.0)))
+    last = len(ordered) - 1
+    deciding = {"min": ordered[:1], "max": ordered[-1:]}.get(rule, ordered[last // 2 : len(ordered) // 2 + 1])
+    score, value = (combined("mean", [getattr(ballot, name) for ballot in deciding]) for name in ("score", "value"))
+    return PanelOutcome(_SCORED, rank=deciding[0].rank, score=score, value=value)
 
 
 def voted(ballots: Sequence[Ballot]) -> int:
@@ -145,22 +158,11 @@ def most_chosen(ballots: Sequence[Ballot]) -> int | None:
     return rank if 2 * count > len(ballots) else None
 
 
-def _combined_scores(ballots: Sequence[Ballot], rule: CombineRule) -> float:
-    return _combined([ballot.score for ballot in ballots], ballots, rule.combine)
-
-
-def _combined_values(criterion: Criterion, ballots: Sequence[Ballot], rule: CombineRule) -> float:
-    """The worst score is the largest value where higher is worse."""
-    combine = rule.combine if criterion.higher_is == "better" else _MIRRORED.get(rule.combine, rule.combine)
-    return _combined([ballot.value for ballot in ballots], ballots, combine)
-
-
-def _combined(given: Sequence[float | None], ballots: Sequence[Ballot], combine: Combine) -> float:
+def _mean(given: Sequence[float | None], ballots: Sequence[Ballot], rule: CombineRule) -> float:
     numbers = [number for number in given if number is not None]
-    if combine == "weighted":
+    if rule.combine == "weighted":
         return weighted_mean(numbers, [ballot.weight for ballot in ballots])
-    assert combine != "majority"
-    return combined(combine, numbers)
+    return combined("mean", numbers)
 
 
 def concluded(
@@ -202,6 +204,8 @@ def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Lang
     choice = criterion.choice(verdict.level, verdict.option, language)
     is_plain = rule.needed == 1 and rule.combine not in {"majority", "weighted"}
     if verdict.status is not _SCORED or verdict.score is None or choice is None or not is_plain:
+        return concluded(criterion, (verdict,), language, rule)
+    if rule.combine == "safety_vote" and verdict.score != criterion.score(choice):
         return concluded(criterion, (verdict,), language, rule)
     return Dimension(
         status=_SCORED,

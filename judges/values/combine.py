@@ -21,11 +21,18 @@ _NUMERIC: Mapping[Numeric, Callable[[Sequence[Fraction]], Fraction]] = {
     "max": max,
 }
 
+_MIRRORED: Mapping[Numeric, Numeric] = {"min": "max", "max": "min"}
+
 
 def combined(rule: Numeric, numbers: Sequence[float]) -> float:
     if len(numbers) == 1:
         return numbers[0] + 0.0  # like a fraction it has no negative zero
     return float(_NUMERIC[rule]([Fraction(number) for number in numbers]))
+
+
+def mirrored(rule: Numeric) -> Numeric:
+    """The same rule for numbers that run the other way: the worst is then the largest."""
+    return _MIRRORED.get(rule, rule)
 
 
 def weighted_mean(numbers: Sequence[float], weights: Sequence[float]) -> float:

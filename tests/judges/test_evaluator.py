@@ -140,9 +140,9 @@ def test_an_evaluation_carries_what_is_known_about_its_interaction() -> None:
 def test_scores_of_the_panel_become_the_composite() -> None:
     found, _ = run(evaluator(levels(clarity=0, harmfulness=1), levels(clarity=4, harmfulness=2)))
     assert found.dimensions["clarity"].score == 0.5
-    # Two judges differ on safety: the vote is the worse level, 1, and weighs 1.5 with the panel's mean of 0.75.
+    # Two judges differ on safety: the vote is the worse level, 1, and weighs 1.5 with the score of that level.
     assert found.composite.safety.level == 1
-    assert found.composite.score == pytest.approx(min(5.25 / 6, (4.5 + 1.5 * 0.75) / 6.5))
+    assert found.composite.score == pytest.approx(min(5.0 / 6, (4.5 + 1.5 * 0.5) / 6.5))
 
 
 def test_without_contexts_groundedness_does_not_apply_and_coverage_says_so() -> None:

@@ -176,6 +176,26 @@ class TestNumbers:
         found = find(GRADE, "good", "poor", combine=combine)
         assert found.choice == GRADE.scale.find(label, "en")
 
+    @pytest.mark.parametrize(
+        ("criterion", "said", "combine", "expected"),
+        [
+            (TEN, (2, 9), "min", (None, 2.0, 0.2)),
+            (TEN, (2, 9), "max", (None, 9.0, 0.9)),
+            (PENALTY, (2, 9), "min", (None, 9.0, 0.1)),
+            (PENALTY, (2, 9), "max", (None, 2.0, 0.8)),
+            (RUDE, ("Yes", "No", "No"), "min", ("Yes", 1.0, 0.0)),
+            (RUDE, ("Yes", "No", "No"), "max", ("No", 0.0, 1.0)),
+            (GROUNDEDNESS, ("fully supported", "fully supported", "hallucinated"), "min", ("hallucinated", 0.0, 0.0)),
+            (TWINS, ("good", "fine", "poor"), "max", ("fine", 1.0, 1.0)),
+        ],
+    )
+    def test_the_least_is_the_worst_whichever_way_the_scale_runs(
+        self, criterion: Criterion, said: Any, combine: str, expected: tuple[str | None, float, float]
+    ) -> None:
+        found = find(criterion, *said, combine=combine)
+        option = found.choice.label.en if found.choice else None
+        assert (option, found.value, found.score) == (*expected[:2], pytest.approx(expected[2]))
+
     def test_rounding_never_carries_a_mean_out_of_its_scale(self) -> None:
         """The floating-point mean of three times 0.1 is a little more than 0.1."""
         assert find(TENTH, 0.1, 0.1, 0.1).score == 1.0

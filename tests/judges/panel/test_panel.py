@@ -89,14 +89,77 @@ def test_two_judges_pass_and_three_fail_is_a_mean_of_two_fifths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("combine", "score"),
-    [("mean", 0.5), ("median", 0.25), ("min", 0.0), ("max", 1.0), ("majority", 0.25), ("weighted", 0.5)],
+    ("combine", "score", "level"),
+    [
+        ("mean", 0.5, 1),
+        ("median", 0.25, 1),
+        ("min", 0.0, 0),
+        ("max", 1.0, 4),
+        ("majority", 0.25, 1),
+        ("weighted", 0.5, 1),
+    ],
 )
-def test_rules_of_combination(combine: Combine, score: float) -> None:
-    """The level is voted, the value is the score on the criterion's own scale."""
+def test_rules_of_combination(combine: Combine, score: float, level: int) -> None:
+    """The level is that of the deciding verdict, the value is the score on the criterion's own scale."""
     dimension = found([0, 1, 1, 4, 4], CLARITY, combine=combine)
     assert (dimension.score, dimension.value) == (score, 4 * score)
-    assert (dimension.level, dimension.option) == (1, "unclear")
+    assert (dimension.level, dimension.option) == (level, CLARITY.scale.choices[level].label.en)
+
+
+def averaged(score: float, label: str, value: float) -> JudgeVerdict:
+    """The verdict of a judge whose score is the mean of its samples."""
+    samples = Samples(requested=3, valid=3)
+    return JudgeVerdict(judge="a", status=Status.SCORED, score=score, option=label, value=value, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("combine", "on", "answers", "expected"),
+    [
+        ("min", FAULTS, [2, 9], (None, 9.0, 0.1)),
+        ("max", FAULTS, [2, 9], (None, 2.0, 0.8)),
+        ("median", FAULTS, [2, 4, 9, 10], (None, 6.5, 0.35)),
+        ("min", TONE, ["kind", "kind", "rude"], ("rude", 0.0, 0.0)),
+        ("max", TONE, ["rude", "rude", "kind"], ("kind", 5.0, 1.0)),
+        ("median", TONE, ["rude", "kind"], ("rude", 2.5, 0.5)),
+        # The lower score decides, although its option is the better one.
+        ("min", TONE, [averaged(0.3, "cold", 1), averaged(0.4, "rude", 0)], ("cold", 1.0, 0.3)),
+    ],
+)
+def test_the_verdict_that_decides_the_score_decides_the_option_too(
+    combine: Combine, on: Criterion, answers: Sequence[Answer], expected: tuple[str | None, float, float]
+) -> None:
+    dimension = found(answers, on, combine=combine)
+    assert (dimension.option, dimension.value, dimension.score) == (*expected[:2], pytest.approx(expected[2]))
+
+
+@pytest.mark.parametrize("combine", get_args(Combine))
+@pytest.mark.parametrize(
+    ("answers", "vote", "level"),
+    [
+        ([2, 2, 0], "majority", 2),
+        ([2, 2, 0], "any", 0),
+        ([2, 0, 0], "majority", 0),
+        ([2, 2, 1, 0], "majority", 1),
+        ([2, 2, 1], "any", 1),
+        ([2, 2, 2], "any", 2),
+    ],
+)
+def test_score_level_and_option_of_the_safety_dimension_are_those_of_the_vote(
+    combine: Combine, answers: Sequence[Answer], vote: Vote, level: int
+) -> None:
+    panel = Panel(judges=jury(*answers), combine=combine)
+    dimension = asyncio.run(panel.assess(CASE, HARM, safety_vote=vote))
+    assert (dimension.level, dimension.score, dimension.value) == (level, level / 2, level)
+    assert dimension.option == HARM.scale.choices[level].label.en
+    voted = safety_choice(HARM, dimension, vote)
+    assert voted is not None
+    assert voted.value == level
+
+
+def test_the_mean_of_one_judges_samples_is_no_score_of_the_safety_dimension() -> None:
+    samples = Samples(requested=3, valid=3)
+    said = JudgeVerdict(judge="a", status=Status.SCORED, score=2 / 3, level=2, value=4 / 3, samples=samples)
+    assert (found([said], HARM).score, found([said], CLARITY).score) == (1.0, 2 / 3)
 
 
 def test_a_panel_of_one_finds_what_its_judge_found() -> None:

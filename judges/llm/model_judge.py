@@ -225,7 +225,7 @@ class Poll:
     def why(self, found: Reason) -> tuple[Reason, str]:
         """What most of the failed samples failed of, in the words of the first of them."""
         if found is Reason.NO_MAJORITY:
-            return found, "no option has more than half of the votes"
+            return found, "several options tied for most votes, and none is worse than another"
         bad = [outcome for outcome in self.outcomes if not isinstance(outcome, Valid)]
         if not bad:
             return found, "too few samples"

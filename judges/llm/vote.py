@@ -1,6 +1,6 @@
 """The vote: how several answers become one finding, and when further answers cannot change it.
 
-Only valid answers vote. The choice of a mean or a median is the one at which at least half of the voters say "this, or
+Only valid answers vote. By `majority` most votes win, and a tie goes to the worse of the tied choices. The choice of a mean or a median is the one at which at least half of the voters say "this, or
 worse"; that of an extreme is the choice of the answer that is the extreme.
 """
 
@@ -161,11 +161,17 @@ def _worse_half(choices: Sequence[Choice], criterion: Criterion) -> Choice:
 
 
 def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | None, bool]:
-    """What more than half chose, and whether nobody had that many: then the worse side, if the choices have one."""
-    most, count = Counter(choices).most_common(1)[0]
-    if 2 * count > len(choices):
-        return most, False
-    return (_worse_half(choices, criterion), True) if criterion.worst_first else (None, True)
+    """What most chose, and whether several tied for it: then the worst of these, if the choices have an order.
+
+    Unlike the worse half, this is not monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter
+    ([0, 0, 1, 1, 1]) lifts it. Where that must not happen, as about safety, a panel takes the worse half.
+    """
+    counts = Counter(choices)
+    most = max(counts.values())
+    tied = [choice for choice, count in counts.items() if count == most]
+    if len(tied) == 1:
+        return tied[0], False
+    return (min(tied, key=criterion.worst_first.index) if criterion.worst_first else None), True
 
 
 def _of_votes(criterion: Criterion, choices: Sequence[Choice], score_from: ScoreFrom) -> VoteOutcome | Reason:

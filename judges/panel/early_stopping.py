@@ -1,15 +1,16 @@
 """Early stopping: whether what is still open can change a panel's finding, and how many judges to ask next.
 
-An open seat may yet bring any vote, an abstention or nothing. Every rule of combination is monotone, and so is the
-vote: all that the open seats could do lies between all of them voting for the worst and all of them voting for the
-best, so that the finding is settled when these two give the same.
+An open seat may yet bring any vote, an abstention or nothing. Every numeric rule of combination is monotone: all that
+the open seats could do lies between all of them voting for the worst and all of them voting for the best, so that the
+finding is settled when these two give the same. A majority is not monotone; it is settled when no other choice can get
+as many votes.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from judges.criteria.criterion import Criterion
-from judges.panel.tally import Ballot, CombineRule, outcome_of, ranking
+from judges.panel.tally import Ballot, CombineRule, has_scores, most_chosen, outcome_of, ranking
 
 
 def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: CombineRule) -> int:
@@ -33,16 +34,22 @@ def settled(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, sea
         return abstained >= rule.needed or abstained + seats < rule.needed
     if len(ballots) < rule.needed or rule.combine in ("mean", "weighted"):
         return False
-    if criterion.scale.bounds is None:
-        return _majority_settled(ballots, seats)
+    if rule.combine == "majority":
+        return _majority_settled(criterion, ballots, seats)
     worst, best = (outcome_of(criterion, [*ballots, *[end] * seats], abstained, rule) for end in _ends(criterion))
     return worst == best
 
 
-def _majority_settled(ballots: Sequence[Ballot], seats: int) -> bool:
-    """More than half of all for one choice, or no choice that could still get there."""
-    most = max(Counter(ballot.rank for ballot in ballots).values())
-    return 2 * most > len(ballots) + seats or 2 * most + seats <= len(ballots)
+def _majority_settled(criterion: Criterion, ballots: Sequence[Ballot], seats: int) -> bool:
+    """Whether no other choice can take the lead, or share it with a better one, where ties go to the worse."""
+    leader = most_chosen(ballots)[0]
+    counts = Counter(ballot.rank for ballot in ballots)
+    for rank in range(len(ranking(criterion))):
+        lead = counts[leader] - counts[rank]
+        wins_ties = has_scores(criterion) and leader < rank
+        if rank != leader and (lead < seats or (lead == seats and not wins_ties)):
+            return False
+    return True
 
 
 def _ends(criterion: Criterion) -> tuple[Ballot, Ballot]:

@@ -37,7 +37,8 @@ class Panel:
     combine: Combine = "mean"
     """How the judges' scores become one; `min` is the worst of them and `max` the best. The option and level are those
     of the verdict that decides the score; for a mean, the choice at which at least half say "this, or worse". Options
-    without scores can only be voted, by `majority`, and need more than half.
+    without scores can only be voted, by `majority`: most votes win, a tie goes to the worse option, and options without
+    scores that tie have no winner.
 
     The score of a safety criterion is that of the voted level, whatever is said here."""
 

@@ -120,11 +120,11 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
             return PanelOutcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
         return PanelOutcome(Status.INSUFFICIENT, Reason.QUORUM)
     if not has_scores(criterion):
-        most = most_chosen(ballots)
+        tied = most_chosen(ballots)
         missing = PanelOutcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
-        return missing if most is None else PanelOutcome(Status.SCORED, rank=most)
+        return missing if len(tied) > 1 else PanelOutcome(Status.SCORED, rank=tied[0])
     if rule.combine in ("majority", "safety_vote"):
-        rank = voted(ballots)
+        rank = voted(ballots) if rule.combine == "safety_vote" else most_chosen(ballots)[0]
         choice = ranking(criterion)[rank]
         return PanelOutcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
     if rule.combine in ("min", "max", "median"):
@@ -152,10 +152,11 @@ def voted(ballots: Sequence[Ballot]) -> int:
     return lower_median([rank for rank, _ in votes], [weight for _, weight in votes])
 
 
-def most_chosen(ballots: Sequence[Ballot]) -> int | None:
-    """The rank of what more than half chose."""
-    [(rank, count)] = Counter(ballot.rank for ballot in ballots).most_common(1)
-    return rank if 2 * count > len(ballots) else None
+def most_chosen(ballots: Sequence[Ballot]) -> list[int]:
+    """The ranks of what most chose, worst first; several where they tied."""
+    counts = Counter(ballot.rank for ballot in ballots if ballot.rank is not None)
+    most = max(counts.values())
+    return sorted(rank for rank, count in counts.items() if count == most)
 
 
 def _mean(given: Sequence[float | None], ballots: Sequence[Ballot], rule: CombineRule) -> float:
@@ -247,5 +248,5 @@ def _why(
         labels = [choice.label.of(language) for choice in ranking(criterion)]
         counts = Counter(labels[ballot.rank] for ballot in ballots if ballot.rank is not None)
         votes = ", ".join(f"{count} for {label!r}" for label, count in counts.most_common())
-        return f"no option has more than half of the votes: {votes}"
+        return f"several options tied for most votes: {votes}"
     return None

@@ -43,8 +43,7 @@ def weighted_mean(numbers: Sequence[float], weights: Sequence[float]) -> float:
 def lower_median(ranks: Sequence[int], weights: Sequence[float] | None = None) -> int:
     """The rank, counted from the worst, at which at least half of the votes, by weight, say "this, or worse".
 
-    That is the majority where there is one, and the worse side of a tie. Counting the most frequent choice instead
-    would not be monotone: of [0, 0, 1, 1, 2] it takes 0, and one voter becoming stricter ([0, 0, 1, 1, 1]) lifts it.
+    That is the majority where there is one, and the worse side of a tie; a voter that becomes stricter never lifts it.
     """
     if len(ranks) == 1:
         return ranks[0]

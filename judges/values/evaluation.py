@@ -126,7 +126,7 @@ class JudgeVerdict(_Part):
         ),
     )
     tie: bool = Field(
-        default=False, description="True if no option had a majority of the samples, and the worse side was taken."
+        default=False, description="True if several options tied for most of the samples, and the worst of them was taken."
     )
     agreement: Score | None = Field(
         default=None,

@@ -99,9 +99,19 @@ class TestMajority:
         defaults = {criterion: rule.combination(criterion) for criterion in (POLITE, YES_NO, TONE, CLARITY, TEN)}
         assert list(defaults.values()) == ["majority", "majority", "majority", "mean", "mean"]
 
-    def test_more_votes_than_any_other_but_no_majority_is_a_tie(self) -> None:
-        """Two of five say poor, and with the one that says fair at least half say fair or worse."""
-        assert outcome(find(GRADE, "good", "good", "fair", "poor", "poor")) == ("fair", 0.5, True)
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            (("good", "good", "fair", "poor", "poor"), ("poor", 0.0, True)),
+            (("good", "good", "fair", "fair", "poor"), ("fair", 0.5, True)),
+            (("good", "good", "fair", "poor"), ("good", 1.0, False)),
+            (("good", "fair", "poor"), ("poor", 0.0, True)),
+        ],
+    )
+    def test_most_votes_win_without_a_majority_and_a_tie_goes_to_the_worse_of_the_tied(
+        self, said: tuple[str, ...], expected: tuple[str, float, bool]
+    ) -> None:
+        assert outcome(find(GRADE, *said)) == expected
 
     def test_levels_can_be_voted_on_too(self) -> None:
         found = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", combine="majority")
@@ -114,8 +124,11 @@ class TestMajority:
         assert find(TONE, "casual", "mixed", "casual") == VoteOutcome(choice=TONE.scale.find("casual", "en"))
 
     @pytest.mark.parametrize("said", [("formal", "casual"), ("formal", "casual", "mixed")])
-    def test_options_without_scores_and_without_a_majority_have_no_winner(self, said: tuple[str, ...]) -> None:
+    def test_options_without_scores_that_tie_have_no_winner(self, said: tuple[str, ...]) -> None:
         assert none(TONE, *said) is Reason.NO_MAJORITY
+
+    def test_most_votes_win_among_options_without_scores(self) -> None:
+        assert find(TONE, "formal", "formal", "casual", "mixed").choice == TONE.scale.find("formal", "en")
 
     def test_only_valid_samples_vote(self) -> None:
         """One of three is missing: two that agree are all of the votes."""
@@ -409,6 +422,8 @@ def worsened(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Va
     before = draw(st.lists(valid_answers(criterion), min_size=1, max_size=7))
     missing = draw(st.integers(0, 2))
     rule = draw(rules(criterion, len(before) + missing))
+    # Of three choices or more the one with most votes is not monotone, as its docstring shows.
+    assume(rule.combination(criterion) != "majority" or len(criterion.scale.choices) == 2 or rule.min_pass is not None)
     index, other = draw(st.integers(0, len(before) - 1)), draw(valid_answers(criterion))
     better, worse = before[index].value, other.value
     assert better is not None
@@ -450,6 +465,6 @@ class TestMonotone:
 
     @given(st.lists(st.sampled_from(GRADE.scale.choices), min_size=1))
     def test_a_majority_is_also_the_lower_median(self, choices: list[Any]) -> None:
-        won, tie = majority(choices, GRADE)
+        won, _ = majority(choices, GRADE)
+        assume(2 * choices.count(won) > len(choices))
         assert won == GRADE.worst_first[lower_median([GRADE.worst_first.index(choice) for choice in choices])]
-        assert tie == (2 * choices.count(won) <= len(choices))

@@ -110,8 +110,12 @@ def test_the_finding_is_the_same_as_when_all_are_asked(
         ("majority", THREE, "zxzzx", 4),
         ("majority", THREE, "zxzxz", 5),
         ("majority", BARE, "yyyxx", 3),
-        ("majority", BARE, "yyxx", 4),  # half is not more than half
-        ("majority", BARE, "xyzxyz", 5),  # whoever is last, nobody gets more than half
+        ("majority", BARE, "yyxx", 4),  # a tie has no winner
+        ("majority", BARE, "xyzxyz", 6),  # whoever is last decides
+        ("majority", BARE, "xxyzx", 5),  # after four, y and z could still tie with x
+        ("majority", THREE, "yyxzzz", 6),
+        ("majority", THREE, "xxyzzy", 6),
+        ("majority", THREE, "xyzxx", 4),  # x wins a tie with y or z, which are better
         ("median", THREE, "yyyzz", 3),
         ("median", GRADE, [1, 1, 1, 0, 2], 3),
         ("min", THREE, "xxxzz", 3),

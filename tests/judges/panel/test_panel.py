@@ -242,11 +242,27 @@ def test_the_mean_of_the_largest_numbers_does_not_overflow() -> None:
     assert found([1.7e308, 1.7e308], huge, combine="median").value == 1.7e308
 
 
-def test_options_without_scores_need_more_than_half() -> None:
+@pytest.mark.parametrize(
+    ("answers", "option"),
+    [
+        (["kind", "kind", "cold", "rude", "rude"], "rude"),
+        (["kind", "kind", "cold", "cold", "rude"], "cold"),
+        (["kind", "kind", "cold", "rude"], "kind"),
+        (["kind", "cold"], "cold"),
+    ],
+)
+def test_most_votes_win_without_a_majority_and_a_tie_goes_to_the_worse_of_the_tied(
+    answers: Sequence[Answer], option: str
+) -> None:
+    assert found(answers, TONE, combine="majority").option == option
+
+
+def test_options_without_scores_that_tie_have_no_winner() -> None:
     dimension = found(["sport", "sport", "art"], TOPIC, combine="majority")
     assert (dimension.status, dimension.option, dimension.score) == (Status.SCORED, "sport", None)
     assert (dimension.spread, dimension.agreement) == (None, 1 / 3)
-    split = found(["sport", "sport", "art", "politics"], TOPIC, combine="majority")
+    assert found(["sport", "sport", "art", "politics"], TOPIC, combine="majority").option == "sport"
+    split = found(["sport", "sport", "art", "art", "politics"], TOPIC, combine="majority")
     assert (split.status, split.reason, split.option) == (Status.INSUFFICIENT, Reason.NO_MAJORITY, None)
     assert "2 for 'sport'" in (split.detail or "")
     assert found(["sport", "sport", FAILED], TOPIC, combine="majority").option == "sport"
@@ -344,7 +360,11 @@ def concluded(given: Sequence[int], combine: Combine) -> Dimension:
     return panel.conclude(CLARITY, [verdict(f"judge-{at}", CLARITY, level) for at, level in enumerate(given)], CASE)
 
 
-@given(said_levels, st.data(), combines)
+# Of three choices or more the one with most votes is not monotone: [1, 1, 2, 2] gives 1, and [0, 1, 2, 2] gives 2.
+monotone = combines.filter(lambda combine: combine != "majority")
+
+
+@given(said_levels, st.data(), monotone)
 def test_one_judge_becoming_stricter_raises_neither_score_nor_level(
     given: list[int], data: st.DataObject, combine: Combine
 ) -> None:
@@ -357,6 +377,22 @@ def test_one_judge_becoming_stricter_raises_neither_score_nor_level(
     assert after.level is not None
     assert after.score <= before.score
     assert after.level <= before.level
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=7), st.data(), combines, st.sampled_from(get_args(Vote)))
+def test_one_judge_becoming_stricter_about_safety_never_raises_its_score(
+    given: list[int], data: st.DataObject, combine: Combine, vote: Vote
+) -> None:
+    at = data.draw(st.integers(min_value=0, max_value=len(given) - 1))
+    stricter = [*given[:at], data.draw(st.integers(min_value=0, max_value=given[at])), *given[at + 1 :]]
+    panel = Panel(judges=jury(*given), combine=combine)
+    before, after = (
+        panel.conclude(HARM, [verdict(f"judge-{at}", HARM, each) for at, each in enumerate(said)], CASE, safety_vote=vote)
+        for said in (given, stricter)
+    )
+    assert before.score is not None
+    assert after.score is not None
+    assert after.score <= before.score
 
 
 @given(said_levels, combines)

@@ -20,7 +20,7 @@ from judges.criteria.scale import (
     Scale,
     Spec,
 )
-from judges.values.interaction import Case, FieldValue, Language
+from judges.values.interaction import Case, FieldValue
 
 RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
 SAFETY_DIMENSION = "harmfulness"
@@ -167,11 +167,14 @@ class Criterion(Spec):
             return None
         return int(choice.value)
 
-    def choice(self, level: int | None, option: str | None, language: Language = "en") -> Choice | None:
-        """The choice that a finding names by its level or else by its label; None on a range, and off the scale."""
+    def choice(self, level: int | None, option: str | None) -> Choice | None:
+        """The choice that a finding names by its level or else by its option; None on a range, and off the scale.
+
+        An option is an English label. A label in another language will do where it is no other choice's English one.
+        """
         if level is not None and self.scale.kind in ("levels", "binary"):
             return self._by_level.get(level)
-        return None if option is None else self.scale.find(option, language)
+        return None if option is None else self.scale.find(option, "en")
 
     @cached_property
     def _by_level(self) -> Mapping[float | None, Choice]:

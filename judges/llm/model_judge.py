@@ -173,7 +173,8 @@ class ModelJudge(Judge):
             status=Status.SCORED if found.applies else Status.NOT_APPLICABLE,
             score=found.score,
             level=criterion.level(found.choice),
-            option=found.choice.label.of(language) if found.choice else None,
+            option=found.choice.label.en if found.choice else None,
+            label=found.choice.label.of(language) if found.choice else None,
             value=found.value,
             tie=found.tie,
             agreement=_agreement(found, poll.valid, criterion),
@@ -328,7 +329,7 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
     both = both.model_copy(update={"position_bias": biased, "reversed": seen})
     if not biased:
         return both
-    first, second = (verdict.option or verdict.status.value for verdict in (forward, backward))
+    first, second = (verdict.label or verdict.status.value for verdict in (forward, backward))
     both = both.model_copy(update={"detail": f"{first!r} became {second!r} when the options stood in reverse order"})
     if on_bias == "keep":
         return both
@@ -336,7 +337,7 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
 
 
 def _abstained(both: JudgeVerdict) -> JudgeVerdict:
-    empty = {"score": None, "option": None, "level": None, "value": None, "feedback": None}
+    empty = {"score": None, "option": None, "label": None, "level": None, "value": None, "feedback": None}
     return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": Reason.POSITION_BIAS})
 
 
@@ -349,6 +350,7 @@ def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict)
         "score": combined("mean", [forward.score, backward.score]),
         "value": combined("mean", [forward.value, backward.value]),
         "option": worse.option,
+        "label": worse.label,
         "level": worse.level,
         "explanation": worse.explanation,
         "feedback": worse.feedback,

@@ -1,7 +1,8 @@
 """The vote: how several answers become one finding, and when further answers cannot change it.
 
-Only valid answers vote. By `majority` most votes win, and a tie goes to the worse of the tied choices. The choice of a mean or a median is the one at which at least half of the voters say "this, or
-worse"; that of an extreme is the choice of the answer that is the extreme.
+Only valid answers vote. By `majority` most votes win, and a tie goes to the worse of the tied choices. The choice of a
+mean or a median is the one at which at least half of the voters say "this, or worse"; that of an extreme is the choice
+of the answer that is the extreme.
 """
 
 from collections import Counter

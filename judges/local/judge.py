@@ -106,16 +106,18 @@ class LocalJudge(Judge):
                 explanation=finding.explanation,
                 samples=_ONE_VALID,
             )
-        option = criterion.scale.choices[finding.level].label.of(case.language)
-        return self._remembered(finding.level, assessor.levels[-1], option, finding.explanation)
+        label = criterion.scale.choices[finding.level].label
+        option, word = label.en, label.of(case.language)
+        return self._remembered(finding.level, assessor.levels[-1], option, word, finding.explanation)
 
-    def _scored(self, level: int, best: int, option: str, explanation: str) -> JudgeVerdict:
+    def _scored(self, level: int, best: int, option: str, label: str, explanation: str) -> JudgeVerdict:
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
             score=level / best,
             level=level,
             option=option,
+            label=label,
             value=level,
             explanation=explanation,
             samples=_ONE_VALID,

@@ -334,7 +334,7 @@ class Panel:
 
     def _wanted(self, hearing: Hearing) -> int:
         rule = self._rule(len(hearing.seats))
-        ballots = ballots_of(hearing.criterion, hearing.verdicts, hearing.case.language, rule)
+        ballots = ballots_of(hearing.criterion, hearing.verdicts, rule)
         return wanted(hearing.criterion, ballots, abstentions(hearing.verdicts), len(hearing.open), rule)
 
     def _observe(self, criterion: Criterion, verdicts: Sequence[JudgeVerdict]) -> float | None:
@@ -370,7 +370,7 @@ def as_voted(criterion: Criterion, dimension: Dimension, rule: Vote, language: L
     choice = safety_choice(criterion, dimension, rule) if rule == "any" else None
     if choice is None or dimension.status is not Status.SCORED:
         return dimension
-    voted_for = {"level": criterion.level(choice), "option": choice.label.of(language)}
+    voted_for = {"level": criterion.level(choice), "option": choice.label.en, "label": choice.label.of(language)}
     return dimension.model_copy(update={**voted_for, "score": criterion.score(choice), "value": choice.value})
 
 
@@ -392,7 +392,7 @@ def surely_worst(
     if rule == "any":
         return True
     panel = CombineRule(combine="weighted", needed=needed or seats // 2 + 1, weights=weights or {})
-    ballots = ballots_of(criterion, verdicts, "en", panel)
+    ballots = ballots_of(criterion, verdicts, panel)
     # Nobody knows which reserve will sit there: the most that an open seat can weigh.
     best = Ballot(
         rank=len(criterion.worst_first) - 1, score=None, value=None, weight=max([1.0, *panel.weights.values()])

@@ -9,7 +9,7 @@ from judges.criteria.criterion import Criterion
 from judges.judge import Judge, unscored
 from judges.panel.tally import off_scale
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.values.interaction import Case
+from judges.values.interaction import Case, Language
 from judges.values.model_family import related
 
 OnVerdict = Callable[[tuple[JudgeVerdict, ...]], None]
@@ -156,15 +156,35 @@ class Hearing:
 async def ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
     """A judge that says what is not on the scale is a judge without a verdict."""
     verdict = await judge.judge(case, criterion, reverse=reverse, checked=True)
-    problem = off_scale(criterion, verdict, case.language) if verdict.status is _SCORED else None
-    return verdict if problem is None else _invalid(verdict, problem)
+    return on_scale(criterion, verdict, case.language)
+
+
+def on_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> JudgeVerdict:
+    """The verdict with its option and label as they are published, or without its vote if it is not on the scale."""
+    if verdict.status is not _SCORED:
+        return verdict
+    problem = off_scale(criterion, verdict)
+    if problem is not None:
+        return _invalid(verdict, problem)
+    choice = criterion.choice(verdict.level, verdict.option)
+    if choice is None or (verdict.option == choice.label.en and verdict.label is not None):
+        return verdict
+    return verdict.model_copy(update={"option": choice.label.en, "label": choice.label.of(language)})
 
 
 def _invalid(verdict: JudgeVerdict, problem: str) -> JudgeVerdict:
     """The verdict without its vote; what it cost stays."""
     samples = verdict.samples
     changed = {"valid": 0, "invalid": samples.invalid + samples.valid}
-    nothing = {"score": None, "level": None, "option": None, "value": None, "agreement": None, "tie": False}
+    nothing = {
+        "score": None,
+        "level": None,
+        "option": None,
+        "label": None,
+        "value": None,
+        "agreement": None,
+        "tie": False,
+    }
     why = {"status": Status.INSUFFICIENT, "reason": Reason.INVALID_OUTPUT, "detail": problem}
     return verdict.model_copy(update={**nothing, **why, "samples": samples.model_copy(update=changed)})
 

@@ -68,7 +68,7 @@ def has_scores(criterion: Criterion) -> bool:
     return criterion.scale.kind == "range" or bool(criterion.worst_first)
 
 
-def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> str | None:
+def off_scale(criterion: Criterion, verdict: JudgeVerdict) -> str | None:
     """What is wrong with a verdict that claims to be scored, or None."""
     if verdict.score is None and has_scores(criterion):
         return "a verdict without a score"
@@ -76,31 +76,29 @@ def off_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -
         low, high = criterion.scale.bounds
         fits = verdict.value is not None and low <= verdict.value <= high
         return None if fits else f"a verdict of {verdict.value}, which is not between {low:g} and {high:g}"
-    choice = criterion.choice(verdict.level, verdict.option, language)
+    choice = criterion.choice(verdict.level, verdict.option)
     if choice is None:
         return f"a verdict with level {verdict.level} and option {verdict.option!r}, which is not on the scale"
-    if verdict.option is None or verdict.option == choice.label.of(language):
+    if verdict.option is None or verdict.option == choice.label.en:
         return None
-    if criterion.scale.find(verdict.option, language) != choice:
+    if criterion.scale.find(verdict.option, "en") != choice:
         return f"a verdict with level {verdict.level} and option {verdict.option!r}, which contradict each other"
     return None
 
 
-def ballots_of(
-    criterion: Criterion, verdicts: Sequence[JudgeVerdict], language: Language, rule: CombineRule
-) -> tuple[Ballot, ...]:
+def ballots_of(criterion: Criterion, verdicts: Sequence[JudgeVerdict], rule: CombineRule) -> tuple[Ballot, ...]:
     """The votes; verdicts without a score, and those that are not on the scale, have none."""
     return tuple(
         [
-            _ballot(criterion, verdict, language, rule)
+            _ballot(criterion, verdict, rule)
             for verdict in verdicts
-            if verdict.status is _SCORED and off_scale(criterion, verdict, language) is None
+            if verdict.status is _SCORED and off_scale(criterion, verdict) is None
         ]
     )
 
 
-def _ballot(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Ballot:
-    choice = criterion.choice(verdict.level, verdict.option, language)
+def _ballot(criterion: Criterion, verdict: JudgeVerdict, rule: CombineRule) -> Ballot:
+    choice = criterion.choice(verdict.level, verdict.option)
     return Ballot(
         None if choice is None else [each is choice for each in ranking(criterion)].index(True),
         verdict.score,
@@ -129,9 +127,9 @@ def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, 
         return PanelOutcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
     if rule.combine in ("min", "max", "median"):
         return _outcome_of_order(criterion, ballots, rule.combine)
-    rank = None if criterion.scale.kind == "range" else voted(ballots)
+    voted_rank = None if criterion.scale.kind == "range" else voted(ballots)
     score, value = (_mean([getattr(ballot, name) for ballot in ballots], ballots, rule) for name in ("score", "value"))
-    return PanelOutcome(_SCORED, rank=rank, score=score, value=value)
+    return PanelOutcome(_SCORED, rank=voted_rank, score=score, value=value)
 
 
 def _outcome_of_order(criterion: Criterion, ballots: Sequence[Ballot], rule: Numeric) -> PanelOutcome:
@@ -178,7 +176,7 @@ def concluded(
     unasked: int = 0,
 ) -> Dimension:
     """The finding as it is published, with every verdict; `unasked` samples were saved beside those of the judges."""
-    ballots = ballots_of(criterion, verdicts, language, rule)
+    ballots = ballots_of(criterion, verdicts, rule)
     found = outcome_of(criterion, ballots, abstentions(verdicts), rule)
     scores = [ballot.score for ballot in ballots if ballot.score is not None]
     choice = None if found.rank is None else ranking(criterion)[found.rank]
@@ -186,7 +184,8 @@ def concluded(
         status=found.status,
         score=found.score,
         level=criterion.level(choice),
-        option=choice.label.of(language) if choice else None,
+        option=choice.label.en if choice else None,
+        label=choice.label.of(language) if choice else None,
         value=found.value,
         reason=_shortfall(verdicts) if found.reason is _QUORUM else found.reason,
         detail=None if found.reason is None else _why(criterion, ballots, found, rule, language),
@@ -202,7 +201,7 @@ def concluded(
 
 def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Dimension:
     """As `concluded` of one verdict, which is on the scale if it is scored: mostly what it says is the finding."""
-    choice = criterion.choice(verdict.level, verdict.option, language)
+    choice = criterion.choice(verdict.level, verdict.option)
     is_plain = rule.needed == 1 and rule.combine not in {"majority", "weighted"}
     if verdict.status is not _SCORED or verdict.score is None or choice is None or not is_plain:
         return concluded(criterion, (verdict,), language, rule)
@@ -212,7 +211,8 @@ def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Lang
         status=_SCORED,
         score=verdict.score,
         level=criterion.level(choice),
-        option=choice.label.of(language),
+        option=choice.label.en,
+        label=choice.label.of(language),
         value=choice.value if verdict.value is None else verdict.value,
         calls_saved=verdict.samples.saved,
         judges=(verdict,),

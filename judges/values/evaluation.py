@@ -100,7 +100,7 @@ class Reversed(_Part):
     score: Score | None = Field(
         default=None, description="Score from 0 (worst) to 1 (best); null if there was no verdict with a score."
     )
-    option: str | None = Field(default=None, description="Label of the chosen option; null if there is none.")
+    option: str | None = Field(default=None, description="Chosen level or option; null if there is none.")
 
 
 class JudgeVerdict(_Part):
@@ -116,7 +116,18 @@ class JudgeVerdict(_Part):
         default=None, description="Chosen level, or 1 for pass and 0 for fail; null on other scales."
     )
     option: str | None = Field(
-        default=None, description="Label of the chosen level or option; null on a range and without a verdict."
+        default=None,
+        description=(
+            "Chosen level or option, by its English label whatever the language of the texts; null on a range and "
+            "without a verdict."
+        ),
+    )
+    label: str | None = Field(
+        default=None,
+        description=(
+            "Label of the option in the language of the texts, for people. Null without an option, and in records of "
+            "versions that wrote this label as `option`."
+        ),
     )
     value: FiniteFloat | None = Field(
         default=None,
@@ -126,7 +137,8 @@ class JudgeVerdict(_Part):
         ),
     )
     tie: bool = Field(
-        default=False, description="True if several options tied for most of the samples, and the worst of them was taken."
+        default=False,
+        description="True if several options tied for most of the samples, and the worst of them was taken.",
     )
     agreement: Score | None = Field(
         default=None,
@@ -206,7 +218,18 @@ class Dimension(_Part):
         default=None, description="Level that the panel voted for, or 1 for pass and 0 for fail; null on other scales."
     )
     option: str | None = Field(
-        default=None, description="Label of the winning level or option; null on a range and without a verdict."
+        default=None,
+        description=(
+            "Winning level or option, by its English label whatever the language of the texts; null on a range and "
+            "without a verdict."
+        ),
+    )
+    label: str | None = Field(
+        default=None,
+        description=(
+            "Label of the option in the language of the texts, for people. Null without an option, and in records of "
+            "versions that wrote this label as `option`."
+        ),
     )
     value: FiniteFloat | None = Field(
         default=None,

@@ -448,7 +448,7 @@ def choice_of(criterion: CriterionInfo, found: Dimension | JudgeVerdict) -> str 
         return None
     said = found.option.strip().casefold()
     named = [label for label, _value in criterion.choices if label.strip().casefold() == said]
-    # In another language than the run's the label is another one, and the value is the same.
+    # Before options were the same in all languages they were labels: in another language only the value is the same.
     alike = [label for label, value in criterion.choices if value is not None and value == found.value]
     if named:
         return named[0]

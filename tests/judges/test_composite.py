@@ -763,7 +763,7 @@ def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
     panel = Panel(judges=(Reader("a"), Reader("b"), Reader("c", shift=2)))
     [by_majority] = multi.evaluate(panel, TEXTS[:1])
     assert by_majority.status is OK
-    assert by_majority.score == pytest.approx((0.75 + 0.75 + 0.25 + 1.0 + 1.0 + 0.0) / 6)
+    assert by_majority.score == pytest.approx(((0.75 + 0.75 + 0.25) / 3 + 1.0) / 2)
     assert by_majority.explanations["harmfulness"] == ("a read safe", "b read safe", "c read harmful")
     [by_any] = multi.evaluate(panel, TEXTS[:1], safety_vote="any")
     assert (by_any.status, by_any.score) == (UNSAFE, 0.0)

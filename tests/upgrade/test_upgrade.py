@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Message as KafkaMessage
 from prometheus_client import CollectorRegistry
 
+from judges.criteria.catalogue import load_catalogue
 from judges.values.evaluation import CompositeStatus, Evaluation, SafetyNotice, Sampling
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
@@ -145,6 +146,19 @@ def test_tail_shows_an_evaluation(status: str) -> None:
     shown = evaluation_text(recorded(f"evaluation-{status}").message).plain
     assert " shop " in shown
     assert f" {status} " in shown
+
+
+def test_an_option_that_was_written_in_the_language_of_the_texts_is_understood() -> None:
+    """Options used to be labels; there was no field for the word beside them."""
+    record = recorded("evaluation-questionable")
+    document = record.document
+    document["dimensions"]["harmfulness"]["option"] = "сомнительно"
+    old = replace(record, value=json.dumps(document).encode())
+    assert "harmless=сомнительно" in evaluation_text(old.message).plain
+    harm = Evaluation.model_validate_json(old.value).dimensions["harmfulness"]
+    criterion = load_catalogue("rag")["harmfulness"]
+    assert harm.label is None
+    assert criterion.choice(None, harm.option) == criterion.scale.choices[1]
 
 
 def test_a_safety_notice_is_read_and_shown() -> None:

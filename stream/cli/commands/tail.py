@@ -284,8 +284,9 @@ def _short(dimension: Dimension) -> str:
         return "=?"
     if dimension.score == 1.0:
         return "✓"
-    if dimension.option:  # also of options without scores
-        return f"={printable(dimension.option).replace(' ', '-')}"
+    label = dimension.label or dimension.option
+    if label:  # also of options without scores
+        return f"={printable(label).replace(' ', '-')}"
     return "=?" if dimension.score is None else f"={dimension.score:.2f}"
 
 

@@ -336,13 +336,30 @@ def test_every_verdict_is_published_in_the_order_of_the_panel() -> None:
     assert [each.status for each in dimension.judges] == [Status.SCORED, Status.INSUFFICIENT, Status.SCORED]
 
 
-@pytest.mark.parametrize(("language", "option"), [("en", "questionable"), ("ru", "сомнительно")])
-def test_the_option_is_the_label_of_the_voted_level_in_the_language_of_the_case(
-    language: Literal["en", "ru"], option: str
+@pytest.mark.parametrize(("language", "label"), [("en", "questionable"), ("ru", "сомнительно")])
+@pytest.mark.parametrize("vote", get_args(Vote))
+def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not(
+    language: Literal["en", "ru"], label: str, vote: Vote
 ) -> None:
     case = Case(id="id-1", fields=CASE.fields, language=language)
-    dimension = found([0, 1, 2], HARM, case=case)
-    assert (dimension.level, dimension.option) == (1, option)
+    panel = Panel(judges=jury(1, 1, 2))
+    dimension = asyncio.run(panel.assess(case, HARM, safety_vote=vote))
+    assert (dimension.level, dimension.option, dimension.label) == (1, "questionable", label)
+    assert [(each.option, each.label) for each in dimension.judges[:2]] == [("questionable", label)] * 2
+
+
+@pytest.mark.parametrize(
+    ("language", "option", "label"),
+    [("ru", "спорт", "спорт"), ("ru", "sport", "спорт"), ("en", "спорт", "sport"), ("en", "SPORT", "sport")],
+)
+def test_a_judge_of_ones_own_may_say_a_label_of_either_language(
+    language: Literal["en", "ru"], option: str, label: str
+) -> None:
+    case = Case(id="id-1", fields=CASE.fields, language=language)
+    said = JudgeVerdict(judge="a", status=Status.SCORED, option=option, samples=Samples(requested=1, valid=1))
+    dimension = found([said], TOPIC, case=case, combine="majority")
+    for finding in (dimension, dimension.judges[0]):
+        assert (finding.option, finding.label) == ("sport", label)
 
 
 said_levels = st.lists(st.integers(min_value=0, max_value=4), min_size=1, max_size=7)
@@ -386,10 +403,12 @@ def test_one_judge_becoming_stricter_about_safety_never_raises_its_score(
     at = data.draw(st.integers(min_value=0, max_value=len(given) - 1))
     stricter = [*given[:at], data.draw(st.integers(min_value=0, max_value=given[at])), *given[at + 1 :]]
     panel = Panel(judges=jury(*given), combine=combine)
-    before, after = (
-        panel.conclude(HARM, [verdict(f"judge-{at}", HARM, each) for at, each in enumerate(said)], CASE, safety_vote=vote)
-        for said in (given, stricter)
-    )
+
+    def conclude(said: Sequence[int]) -> Dimension:
+        verdicts = [verdict(f"judge-{at}", HARM, level) for at, level in enumerate(said)]
+        return panel.conclude(HARM, verdicts, CASE, safety_vote=vote)
+
+    before, after = conclude(given), conclude(stricter)
     assert before.score is not None
     assert after.score is not None
     assert after.score <= before.score

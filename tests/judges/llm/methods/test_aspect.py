@@ -79,7 +79,7 @@ class TestAspectCritic:
     def test_a_russian_text_is_checked_in_russian(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: verdict_response("не соответствует")
         verdict = verdict_of(AspectCritic(model_of(endpoint), HARMLESS), text="Большое спасибо!")
-        assert (verdict.option, verdict.score) == ("не соответствует", 0.0)
+        assert (verdict.option, verdict.label, verdict.score) == ("fail", "не соответствует", 0.0)
         assert "Безвреден ли ответ?" in endpoint.calls[0]["messages"][1]["content"]
 
     def test_strictness_is_the_number_of_samples_and_the_majority_counts(self, endpoint: JudgeEndpoint) -> None:

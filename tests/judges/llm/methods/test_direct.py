@@ -115,6 +115,7 @@ class TestVerdict:
             score=0.75,
             level=3,
             option="clear",
+            label="clear",
             value=3,
             explanation="It reads well.",
             samples=Samples(requested=1, valid=1),
@@ -154,9 +155,13 @@ class TestVerdict:
         schema = endpoint.calls[0]["response_format"]["json_schema"]["schema"]["properties"]["verdict"]
         assert schema["type"] == ("number" if criterion.scale.kind == "range" else "string")
 
-    def test_the_option_is_in_the_language_of_the_case(self, endpoint: JudgeEndpoint) -> None:
-        endpoint.respond = lambda _: verdict_response("very clear")
-        assert judge(endpoint, case=RUSSIAN).option == "очень ясно"
+    @pytest.mark.parametrize("said", ["very clear", "очень ясно"])
+    def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not(
+        self, endpoint: JudgeEndpoint, said: str
+    ) -> None:
+        endpoint.respond = lambda _: verdict_response(said)
+        verdict = judge(endpoint, case=RUSSIAN)
+        assert (verdict.option, verdict.label) == ("very clear", "очень ясно")
 
     @pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
     @pytest.mark.parametrize("name", RAG_DIMENSIONS)

@@ -136,7 +136,7 @@ class TestVerdict:
     def test_what_cannot_be_read_is_asked_for_again(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(chat_response("Not sure"), chat_response("Нет."))
         verdict = judge(endpoint, case=RUSSIAN)
-        assert (verdict.score, verdict.option) == (1.0, "Нет")
+        assert (verdict.score, verdict.option, verdict.label) == (1.0, "No", "Нет")
         _, said, repair = endpoint.calls[1]["messages"]
         assert said["content"] == "Not sure"
         assert "Ответьте одним словом" in repair["content"]

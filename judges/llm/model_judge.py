@@ -178,6 +178,7 @@ class ModelJudge(Judge):
             value=found.value,
             tie=found.tie,
             agreement=_agreement(found, poll.valid, criterion),
+            votes_cast=len(poll.valid) if len(poll.valid) > 1 else None,
             certainty=voice.certainty,
             explanation=voice.explanation,
             feedback=None if found.score == 1.0 or not found.applies else voice.feedback,

@@ -183,6 +183,7 @@ def _invalid(verdict: JudgeVerdict, problem: str) -> JudgeVerdict:
         "label": None,
         "value": None,
         "agreement": None,
+        "votes_cast": None,
         "tie": False,
     }
     why = {"status": Status.INSUFFICIENT, "reason": Reason.INVALID_OUTPUT, "detail": problem}

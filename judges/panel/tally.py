@@ -191,6 +191,7 @@ def concluded(
         detail=None if found.reason is None else _why(criterion, ballots, found, rule, language),
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
         agreement=agreement_of(ballots),
+        votes_cast=len(ballots) if len(ballots) > 1 else None,
         effective_votes=effective_votes,
         path=path,
         excluded=excluded,

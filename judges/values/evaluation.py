@@ -147,6 +147,13 @@ class JudgeVerdict(_Part):
             "fewer than two."
         ),
     )
+    votes_cast: NonNegativeInt | None = Field(
+        default=None,
+        description=(
+            "Number of samples that `agreement` is the share of: fewer than requested where the rest could not change the "
+            "verdict, or failed. Null without `agreement`."
+        ),
+    )
     certainty: Score | None = Field(
         default=None,
         description=(
@@ -249,6 +256,13 @@ class Dimension(_Part):
         default=None,
         description=(
             "Share of the pairs of judges that agree; on a range, how close they are. Null with fewer than two."
+        ),
+    )
+    votes_cast: NonNegativeInt | None = Field(
+        default=None,
+        description=(
+            "Number of judges whose pairs `agreement` is about: fewer than the panel has where the rest could not change "
+            "the outcome, or failed. Null without `agreement`."
         ),
     )
     effective_votes: FiniteFloat | None = Field(

@@ -53,6 +53,10 @@ class MethodSection(JudgeSection):
     score_from: Literal["winner", "mean"] = Field(
         default="winner", description="The score of a vote: that of what won, or the mean of all votes."
     )
+    stop_early: bool = Field(
+        default=True,
+        description="Ask for no further samples once they cannot change the verdict; false asks for all at once.",
+    )
     sampling_temperature: FiniteFloat = Field(
         default=0.7, gt=0, le=2, description="Temperature of several samples where temperature is 0 or null."
     )
@@ -131,6 +135,7 @@ class MethodSection(JudgeSection):
             "repairs": self.repairs,
             "min_valid": self.min_valid,
             "score_from": self.score_from,
+            "stop_early": self.stop_early,
             "family": self.family,
         }
         if self.method == "rubric":

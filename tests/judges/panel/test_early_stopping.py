@@ -138,6 +138,24 @@ def test_judges_are_asked_until_the_rest_cannot_change_the_finding(
     assert outcome(dimension) == outcome(assess(answers, on, combine=combine))
 
 
+@pytest.mark.parametrize(
+    ("answers", "stop_early", "votes", "agreement"),
+    [
+        ("zzzxx", True, 3, 1.0),
+        ("zzzxx", False, 5, 0.4),
+        ("zxzzx", True, 4, 0.5),
+        (["z", FAILED, "z", "z", "x"], False, 4, 0.5),
+        ("z", False, None, None),
+        ([FAILED, None, "z"], False, None, None),
+    ],
+)
+def test_agreement_comes_with_the_number_of_votes_that_it_is_about(
+    answers: Sequence[Answer], stop_early: bool, votes: int | None, agreement: float | None
+) -> None:
+    dimension = assess(answers, THREE, combine="majority", stop_early=stop_early)
+    assert (dimension.votes_cast, dimension.agreement) == (votes, agreement)
+
+
 def test_a_judge_that_fails_does_not_count_as_having_decided() -> None:
     dimension = assess(["z", FAILED, "z", "z", "x"], THREE, combine="majority", stop_early=True)
     assert ([each.judge for each in dimension.judges], dimension.option) == ([f"judge-{at}" for at in range(4)], "z")

@@ -273,9 +273,26 @@ class TestSamples:
         assert sorted(call["seed"] for call in endpoint.calls[:3]) == [0, 1, 2]
         assert [call["seed"] for call in endpoint.calls[3:]] == [3, 4]
 
-    def test_stopping_early_can_be_turned_off(self, endpoint: JudgeEndpoint) -> None:
-        endpoint.respond = lambda _: YES
+    def test_without_stopping_early_all_are_asked_for_at_once(self, endpoint: JudgeEndpoint) -> None:
+        together = threading.Barrier(5, timeout=5)
+
+        def answer(body: Body) -> Response:
+            together.wait()
+            return YES
+
+        endpoint.respond = answer
         assert judge(endpoint, YES_NO, samples=5, stop_early=False).samples == Samples(requested=5, valid=5)
+
+    @pytest.mark.parametrize(
+        ("samples", "stop_early", "votes", "agreement"),
+        [(5, True, 3, 1.0), (5, False, 5, 0.6), (1, True, None, None)],
+    )
+    def test_agreement_comes_with_the_number_of_votes_that_it_is_about(
+        self, endpoint: JudgeEndpoint, samples: int, stop_early: bool, votes: int | None, agreement: float | None
+    ) -> None:
+        endpoint.respond = by_seed(YES, YES, YES, NO, NO)
+        verdict = judge(endpoint, YES_NO, samples=samples, stop_early=stop_early)
+        assert (verdict.votes_cast, verdict.agreement) == (votes, agreement)
 
     @pytest.mark.parametrize(("score_from", "score"), [("winner", 1.0), ("mean", 2 / 3)])
     def test_the_option_that_won_and_the_score_are_separate(

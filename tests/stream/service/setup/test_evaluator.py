@@ -198,6 +198,7 @@ METHODS: list[dict[str, Any]] = [
     {"method": "rubric", "samples": 3, "combine": "min", "criteria": ["clarity"]},
     {"method": "guardian", "samples": 3, "min_certainty": 0.7, "criteria": ["harmfulness", "harmlessness"]},
     {"samples": 3, "sampling_temperature": 1.5, "criteria": ["clarity"]},
+    {"samples": 5, "stop_early": False},
     {"repairs": 0, "structured": False, "seed": None, "temperature": None},
 ]
 

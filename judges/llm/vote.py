@@ -47,7 +47,8 @@ class VoteRule:
     """None: `majority` for pass/fail and options, `mean` for levels and ranges."""
 
     min_pass: int | None = None
-    """For pass/fail, instead of `combine`: passes with at least so many."""
+    """For pass/fail, instead of `combine`: passes with at least so many, or with all that scored where fewer did because
+    the others say that the criterion does not apply."""
 
     min_valid: int | None = None
     """Valid samples without which there is no verdict; None: more than half of all."""
@@ -105,9 +106,12 @@ class VoteRule:
         return _of_numbers(criterion, choices, numbers, rule)
 
     def _pass_or_fail(self, criterion: Criterion, choices: Sequence[Choice], missing: int) -> VoteOutcome | Reason:
-        """A fail is one that the missing samples could not have turned: to be out of reach of a pass is no fail."""
+        """A fail is one that the missing samples could not have turned: to be out of reach of a pass is no fail.
+
+        Samples that say "not applicable" are neither passes nor fails, and are not among the choices.
+        """
         fail, passing = criterion.worst_first
-        short = (self.min_pass or 0) - choices.count(passing)
+        short = min(self.min_pass or 0, len(choices) + missing) - choices.count(passing)
         if 0 < short <= missing:
             return Reason.QUORUM
         won = fail if short > 0 else passing

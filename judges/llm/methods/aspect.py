@@ -71,7 +71,8 @@ class QualitativeCriterion(AspectCritic):
 class QuantitativeCriterion(DirectJudge):
     """A quality in plain words, as a number between two bounds; several samples are combined by `agg`.
 
-    A question that `evaluate` is given in plain words is asked on the same bounds.
+    `higher_is="worse"` is for a number of faults: the score is 1 at `min`, and `agg="min"` takes the worst, the largest.
+    A question that `evaluate` is given in plain words is asked on the same bounds, and higher is better.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class QuantitativeCriterion(DirectJudge):
         definition: str,
         model: ChatModel,
         *,
-        min: float,  # noqa: A002 - the names that people know from such scales
-        max: float,  # noqa: A002
+        min: float = 0.0,  # noqa: A002 - the names that people know from such scales
+        max: float = 10.0,  # noqa: A002
+        higher_is: Literal["better", "worse"] = "better",
         num_samples: int = 1,
         min_samples: int | None = None,
         agg: Aggregate = "avg",
@@ -88,11 +90,14 @@ class QuantitativeCriterion(DirectJudge):
     ) -> None:
         if agg not in _AGGREGATES:
             raise ValueError(f"agg must be one of {', '.join(_AGGREGATES)}, not {agg!r}")
-        check_model(model, "QuantitativeCriterion(definition, model, min=…, max=…)")
+        if higher_is not in ("better", "worse"):
+            raise ValueError(f"higher_is must be better or worse, not {higher_is!r}")
+        check_model(model, "QuantitativeCriterion(definition, model)")
         check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
         super().__init__(model, samples=num_samples, min_valid=min_samples, combine=_AGGREGATES[agg], **options)
         self.plain_scale = _range(min, max)
-        self.criterion = criterion_of(definition, self.plain_scale, argument="definition")
+        asked = criterion_of(definition, self.plain_scale, argument="definition")
+        self.criterion = asked if higher_is == "better" else asked.model_copy(update={"higher_is": higher_is})
         if self.criterion.scale != self.plain_scale:
             raise ValueError(f"definition: {self.criterion.name!r} has a scale of its own; write a quality in words")
 

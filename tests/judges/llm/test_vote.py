@@ -248,9 +248,28 @@ class TestNotApplicable:
     def test_those_that_say_so_do_not_vote(self) -> None:
         assert find(GROUNDEDNESS, None, "fully supported", "fully supported").score == 1.0
 
-    def test_they_do_not_pass(self) -> None:
+    @pytest.mark.parametrize(
+        ("said", "samples", "min_pass", "expected"),
+        [
+            (("pass", "pass", None), 3, 3, ("pass", 1.0, False)),  # all that scored
+            (("pass", "fail", None), 3, 3, ("fail", 0.0, False)),
+            (("pass", "fail", None), 3, 2, ("fail", 0.0, False)),
+            (("pass", "fail", None), 3, 1, ("pass", 1.0, False)),
+            (("fail", "fail", None), 3, 1, ("fail", 0.0, False)),
+            (("pass", None, None), 3, 1, (None, None, False)),  # most say that it does not apply
+            (("pass", None), 2, 2, ("pass", 1.0, False)),
+            (("pass", "pass", "fail", None), 5, 5, ("fail", 0.0, False)),  # whatever the missing one would say
+        ],
+    )
+    def test_with_min_pass_those_who_scored_decide(
+        self, said: Any, samples: int, min_pass: int, expected: tuple[str | None, float | None, bool]
+    ) -> None:
         polite = POLITE.model_copy(update=PERHAPS)
-        assert outcome(find(polite, "pass", "pass", None, min_pass=3)) == ("fail", 0.0, False)
+        assert outcome(find(polite, *said, samples=samples, min_pass=min_pass)) == expected
+
+    def test_with_min_pass_a_missing_sample_may_still_decide(self) -> None:
+        polite = POLITE.model_copy(update=PERHAPS)
+        assert none(polite, "pass", "pass", "pass", None, samples=5, min_pass=5) is Reason.QUORUM
 
 
 class TestSettings:

@@ -239,6 +239,29 @@ class TestQuantitativeCriterion:
         assert verdict.value == value
         assert verdict.score == pytest.approx(value / 10)
 
+    @pytest.mark.parametrize(
+        ("options", "value", "score"),
+        [
+            ({}, 5.0, 0.5),
+            ({"higher_is": "better"}, 5.0, 0.5),
+            ({"higher_is": "worse", "agg": "avg"}, 5.0, 0.5),
+            ({"higher_is": "worse", "agg": "min"}, 8.0, 0.2),
+            ({"higher_is": "worse", "agg": "max"}, 2.0, 0.8),
+            ({"max": 20}, 5.0, 0.25),
+            ({"min": 2}, 5.0, 0.375),
+        ],
+    )
+    def test_bounds_have_defaults_and_more_may_be_worse(
+        self, endpoint: JudgeEndpoint, options: dict[str, Any], value: float, score: float
+    ) -> None:
+        endpoint.respond = saying("2", "8")
+        verdict = verdict_of(QuantitativeCriterion("How many faults?", model_of(endpoint), num_samples=2, **options))
+        assert (verdict.value, verdict.score) == (value, pytest.approx(score))
+
+    def test_a_misspelt_direction_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="higher_is must be better or worse, not 'lower'"):
+            QuantitativeCriterion("How deep?", MODEL, higher_is="lower")  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("agg", ["average", "mean", "AVG", ""])
     def test_a_misspelt_aggregation_is_refused(self, agg: Any) -> None:
         with pytest.raises(ValueError, match="agg must be one of avg, med, min, max"):

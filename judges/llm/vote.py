@@ -47,8 +47,8 @@ class VoteRule:
     """None: `majority` for pass/fail and options, `mean` for levels and ranges."""
 
     min_pass: int | None = None
-    """For pass/fail, instead of `combine`: passes with at least so many, or with all that scored where fewer did because
-    the others say that the criterion does not apply."""
+    """For pass/fail, instead of `combine`: passes with at least this many, or with all that scored where fewer did
+    because the others say that the criterion does not apply."""
 
     min_valid: int | None = None
     """Valid samples without which there is no verdict; None: more than half of all."""

@@ -150,8 +150,8 @@ class JudgeVerdict(_Part):
     votes_cast: NonNegativeInt | None = Field(
         default=None,
         description=(
-            "Number of samples that `agreement` is the share of: fewer than requested where the rest could not change the "
-            "verdict, or failed. Null without `agreement`."
+            "Number of samples that `agreement` is the share of: fewer than requested where the rest could not change "
+            "the verdict, or failed. Null without `agreement`."
         ),
     )
     certainty: Score | None = Field(
@@ -261,8 +261,8 @@ class Dimension(_Part):
     votes_cast: NonNegativeInt | None = Field(
         default=None,
         description=(
-            "Number of judges whose pairs `agreement` is about: fewer than the panel has where the rest could not change "
-            "the outcome, or failed. Null without `agreement`."
+            "Number of judges whose pairs `agreement` is about: fewer than the panel has where the rest could not "
+            "change the outcome, or failed. Null without `agreement`."
         ),
     )
     effective_votes: FiniteFloat | None = Field(

@@ -71,7 +71,7 @@ class QualitativeCriterion(AspectCritic):
 class QuantitativeCriterion(DirectJudge):
     """A quality in plain words, as a number between two bounds; several samples are combined by `agg`.
 
-    `higher_is="worse"` is for a number of faults: the score is 1 at `min`, and `agg="min"` takes the worst, the largest.
+    `higher_is="worse"` is for a number of faults: the score is 1 at `min`, and `agg="min"` takes the most.
     A question that `evaluate` is given in plain words is asked on the same bounds, and higher is better.
     """
 

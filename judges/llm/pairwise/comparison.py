@@ -44,6 +44,16 @@ class Match:
 
         return tuple(sorted(names, key=lot))
 
+    def twins(self, names: Sequence[str]) -> Mapping[str, str]:
+        """The answers whose text another one has too, by name, with the name of the one that is shown for them.
+
+        Which one is shown depends on the texts and names, and not on the caller's order.
+        """
+        first: dict[str, str] = {}
+        listed = sorted(names, key=lambda name: (self.answers[name], name))
+        owner = {name: first.setdefault(self.answers[name].strip(), name) for name in listed}
+        return {name: of for name, of in owner.items() if name != of}
+
 
 def record_id(instance: object, number: int) -> str:
     """The instance's own id, where it has one."""

@@ -1,6 +1,7 @@
 """Contests between answers: the wins of each, the win rates and the ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, computed_field
@@ -26,7 +27,10 @@ class Contest(_ContestValue):
     """One contest, and who won it: nobody where the answers tied, and nobody where it could not be decided."""
 
     answers: tuple[str, ...]
-    """Their names in the order in which the model saw them, as A, B and so on."""
+    """Their names in the order in which the model saw them, as A, B and so on; twins stand last."""
+
+    twins: Mapping[str, str] = {}
+    """Answers of the same text as one that the model saw, by name, with the name of that one. They share its result."""
 
     status: Status
     winner: str | None = None
@@ -65,7 +69,7 @@ class Standing(_ContestValue):
     won: NonNegativeInt = 0
     ties: NonNegativeInt = 0
     win_rate: Score | None = None
-    """A tie is half a win."""
+    """A tie shares one win among those who tied, so that the rates of one contest sum to 1."""
 
     rank: PositiveInt | None = None
     explanations: tuple[str, ...] = ()
@@ -130,6 +134,23 @@ def undistinguished(names: tuple[str, ...], *, ties: bool) -> Contest:
     return contest.model_copy(update={**missing, "detail": "the answers are the same, and a tie is not allowed"})
 
 
+def joined_by_twins(contest: Contest, twins: Mapping[str, str], *, ties: bool) -> Contest:
+    """The contest with the answers that were not shown because their text was: twins win or share together."""
+    if not twins:
+        return contest
+    joined = contest.model_copy(update={"answers": (*contest.answers, *twins), "twins": dict(twins)})
+    if not contest.decided:
+        return joined
+    best = {contest.winner} if contest.winner is not None else set(contest.tied)
+    sharing = tuple(name for name in joined.answers if twins.get(name, name) in best)
+    if len(sharing) == 1:
+        return joined
+    if ties:
+        return joined.model_copy(update={"winner": None, "tied": sharing})
+    missing = {"status": Status.INSUFFICIENT, "winner": None, "reason": Reason.NOTHING_TO_JUDGE}
+    return joined.model_copy(update={**missing, "detail": "the best answers are the same, and a tie is not allowed"})
+
+
 def _checked(contest: Contest, decided: Contest, forward: Ruling, backward: Ruling, on_bias: OnBias) -> Contest:
     biased = forward.winner != backward.winner
     seen = {"position_bias": biased}
@@ -177,21 +198,24 @@ def standings(names: Sequence[str], contests: Sequence[Contest]) -> tuple[Standi
 
 def _standing(name: str, contests: Sequence[Contest]) -> Standing:
     won = sum(contest.winner == name for contest in contests)
-    ties = sum(name in contest.tied for contest in contests)
+    ties = [contest for contest in contests if name in contest.tied]
+    shared = sum((Fraction(1, len(contest.tied)) for contest in ties), Fraction())
     return Standing(
         name=name,
         contests=len(contests),
         won=won,
-        ties=ties,
-        win_rate=(won + ties / 2) / len(contests) if contests else None,
+        ties=len(ties),
+        win_rate=float((won + shared) / len(contests)) if contests else None,
         explanations=tuple(_explained(contest) for contest in contests if contest.explanation),
     )
 
 
 def _explained(contest: Contest) -> str:
     """The explanation after what its letters stand for, without which it cannot be read."""
+    shown = [name for name in contest.answers if name not in contest.twins]
+    same = {name: [name, *(twin for twin, of in contest.twins.items() if of == name)] for name in shown}
     legend = ", ".join(
-        f"{letter}: {name}" for letter, name in zip(letters(len(contest.answers)), contest.answers, strict=True)
+        f"{letter}: {' = '.join(same[name])}" for letter, name in zip(letters(len(shown)), shown, strict=True)
     )
     return f"({legend}) {contest.explanation}"
 

@@ -18,7 +18,16 @@ from judges.judge import missing_fields, unmet_needs
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quoted
 from judges.llm.model_judge import Failed, OnBias, Poll, Task, ask, check_model, check_settings, reply_schema
 from judges.llm.pairwise.comparison import Comparison, ComparisonLike, Match, match_of, record_id
-from judges.llm.pairwise.contest import Contest, PairwiseResult, Ruling, concluded, settled, undistinguished, unusable
+from judges.llm.pairwise.contest import (
+    Contest,
+    PairwiseResult,
+    Ruling,
+    concluded,
+    joined_by_twins,
+    settled,
+    undistinguished,
+    unusable,
+)
 from judges.llm.prompts.layout import field_title, prompt_hash
 from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
 from judges.models.base import ChatMessage, ChatModel, Completion
@@ -37,7 +46,8 @@ Mode = Literal["all_pairs", "all_at_once"]
 class PairwiseJudge:
     """Asks a model which of several answers is best by a criterion; what it cannot read it asks for again.
 
-    Answers of the same text are not put to the model: their contest is a tie, or missing where ties are not allowed.
+    Answers of the same text are put to the model once: they tie, and where ties are not allowed a contest that they win
+    together is missing.
     In which order a contest shows its answers depends on the texts alone, as if by lot: a model that favours the first
     place favours no place in the caller's list.
     """
@@ -160,14 +170,16 @@ class PairwiseJudge:
         self, match: Match, names: Sequence[str], criterion: Criterion, places: asyncio.Semaphore
     ) -> Contest:
         """Who is best, asked once more in the reverse order where that is to be checked and there is what to check."""
-        shown, poll = match.shown(names), Poll()
-        if len({match.answers[name].strip() for name in names}) == 1:
-            return undistinguished(shown, ties=self._ties)
+        twins, poll = match.twins(names), Poll()
+        shown = match.shown([name for name in names if name not in twins])
+        if len(shown) == 1:
+            return undistinguished(match.shown(names), ties=self._ties)
         async with places:
             rulings = [await self._ruling(match, shown, criterion, poll)]
             if self._check_position and rulings[0] is not None:
                 rulings.append(await self._ruling(match, shown[::-1], criterion, poll))
-        return settled(shown, rulings, poll, self._on_bias)
+        contest = settled(shown, rulings, poll, self._on_bias)
+        return joined_by_twins(contest, twins, ties=self._ties)
 
     async def _ruling(self, match: Match, names: tuple[str, ...], criterion: Criterion, poll: Poll) -> Ruling | None:
         try:

@@ -111,13 +111,13 @@ class TestContests:
         assert table(result) == {"1": (1, 0, 0, 0.0, 2), "2": (1, 1, 0, 1.0, 1), "3": (1, 0, 0, 0.0, 2)}
         assert len(endpoint.calls) == 1
 
-    def test_a_tie_is_half_a_win_and_equal_rates_share_a_rank(self, endpoint: JudgeEndpoint) -> None:
+    def test_a_tie_shares_one_win_and_equal_rates_share_a_rank(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = always("tie")
         [pairs] = compare(endpoint, Comparison(["a", "b", "c"], fields=QUESTION))
         assert set(table(pairs).values()) == {(2, 0, 2, 0.5, 1)}
         assert pairs.best == ("1", "2", "3")
         [once] = compare(endpoint, Comparison(["a", "b", "c"], fields=QUESTION), mode="all_at_once")
-        assert set(table(once).values()) == {(1, 0, 1, 0.5, 1)}
+        assert set(table(once).values()) == {(1, 0, 1, 1 / 3, 1)}
         assert once.contests[0].tie
         assert once.contests[0].model_dump()["tie"] is True
 
@@ -127,6 +127,51 @@ class TestContests:
         assert set(table(result).values()) == {(1, 0, 1, 0.5, 1)}
         assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are the same")
         assert (endpoint.calls, result.samples) == ([], Samples(requested=0))
+
+    @pytest.mark.parametrize(
+        ("answers", "says", "rates"),
+        [
+            (("good", "good", "bad"), prefers("good", "bad"), (0.5, 0.5, 0.0)),
+            (("bad", "good", "bad"), prefers("good", "bad"), (0.0, 1.0, 0.0)),
+            (("good", "good ", "good", "bad"), prefers("good", "bad"), (1 / 3, 1 / 3, 1 / 3, 0.0)),
+            (("good", "good", "bad"), always("tie"), (1 / 3, 1 / 3, 1 / 3)),
+            (("good", "fair", "bad", "poor"), always("tie"), (0.25, 0.25, 0.25, 0.25)),
+            (("good", "good", "good"), always("A"), (1 / 3, 1 / 3, 1 / 3)),
+        ],
+    )
+    @pytest.mark.parametrize("check_position", [False, True])
+    def test_equal_texts_tie_at_once_too_and_the_rates_of_a_contest_sum_to_one(
+        self,
+        endpoint: JudgeEndpoint,
+        answers: tuple[str, ...],
+        says: Callable[[Body], Response],
+        rates: tuple[float, ...],
+        check_position: bool,
+    ) -> None:
+        endpoint.respond = says
+        [result] = compare(endpoint, Comparison(answers), mode="all_at_once", check_position=check_position)
+        assert tuple(answer.win_rate for answer in result.answers) == rates
+        assert sum(rates) == pytest.approx(1.0)
+        texts = {text.strip() for text in answers}
+        assert all(len(shown(prompt(call))) == len(texts) for call in endpoint.calls)
+        assert not any(contest.position_bias for contest in result.contests)
+
+    def test_twins_share_a_letter_and_its_explanation(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = prefers("good", "bad")
+        instance = Comparison({"x": "bad", "y": "good", "z": "good"})
+        [result] = compare(endpoint, instance, mode="all_at_once")
+        (contest,) = result.contests
+        assert (contest.winner, set(contest.tied), contest.twins) == (None, {"y", "z"}, {"z": "y"})
+        assert "y = z" in result["x"].explanations[0]
+
+    def test_a_best_text_that_two_have_is_a_missing_contest_where_ties_are_not_allowed(
+        self, endpoint: JudgeEndpoint
+    ) -> None:
+        endpoint.respond = prefers("good", "bad")
+        [result] = compare(endpoint, Comparison(["good", "good", "bad"]), mode="all_at_once", ties=False)
+        assert (result.status, result.reason) == (Status.INSUFFICIENT, Reason.NOTHING_TO_JUDGE)
+        [result] = compare(endpoint, Comparison(["good", "bad", "bad"]), mode="all_at_once", ties=False)
+        assert result.best == ("1",)
 
     def test_the_same_text_twice_is_a_missing_contest_where_ties_are_not_allowed(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = prefers("good", "bad")

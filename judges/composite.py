@@ -91,7 +91,8 @@ class Item:
         """Everything that can change what it counts, ready for JSON; the same however it was written."""
         target = self.target
         return {
-            "criterion": self.criterion.model_dump(mode="json"),
+            # Whether it overrides is a matter of the whole composite, which names the one that does.
+            "criterion": self.criterion.model_dump(mode="json", exclude={"safety"}),
             "weight": abs(float(self.weight)),
             "target": None if target is None else target.label.en,
             "threshold": None if self.threshold is None else abs(float(self.threshold)),
@@ -219,15 +220,18 @@ class MultiCriteria:
         self,
         items: Iterable[Item | Criterion | str] | Mapping[str, Item | Criterion | str],
         *,
-        safety: str | None = None,
+        safety: str | EllipsisType | None = ...,
     ) -> None:
-        """`safety` names the criterion that overrides the rest; one with ordered choices."""
+        """`safety` names the criterion that overrides the rest; one with ordered choices.
+
+        Left out, it is the criterion that is marked as one about safety, such as `rag.harmfulness`. None: no override.
+        """
         listed = _items(items)
         self.items: Mapping[str, Item] = MappingProxyType({each.criterion.name: each for each in listed})
         self.criteria: Mapping[str, Criterion] = MappingProxyType(
             {name: item.criterion for name, item in self.items.items()}
         )
-        self.safety = safety
+        self.safety = self._marked() if isinstance(safety, EllipsisType) else safety
         problems = [*self._problems(listed), *self._safety_problems(), *self._negative()]
         if problems:
             raise ValueError("; ".join(problems))
@@ -239,7 +243,7 @@ class MultiCriteria:
         *,
         weights: Mapping[str, float] | None = None,
         required: Collection[str] = (),
-        safety: str | None = None,
+        safety: str | EllipsisType | None = ...,
     ) -> Self:
         """Criteria with weights and demands written apart; one that is not named weighs 1."""
         listed, given = criteria_of(criteria), weights or {}
@@ -365,6 +369,15 @@ class MultiCriteria:
 
     def _weight_in_doubt(self, name: str) -> float:
         return QUESTIONABLE_WEIGHT if name == self.safety else self.items[name].weight
+
+    def _marked(self) -> str | None:
+        """The criterion that brings the override along."""
+        marked = [name for name, criterion in self.criteria.items() if criterion.safety]
+        if len(marked) > 1:
+            raise ValueError(
+                f"{' and '.join(marked)} are about safety; name the one that overrides: safety={marked[0]!r}"
+            )
+        return marked[0] if marked else None
 
     def _problems(self, listed: Sequence[Item]) -> Iterator[str]:
         names = [each.criterion.name for each in listed]

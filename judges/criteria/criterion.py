@@ -63,6 +63,9 @@ class Criterion(Spec):
     risk: LocalizedText | None = None
     """The failure as a statement that is true or not, for judges that look for risks."""
 
+    safety: bool = False
+    """Whether it is about safety: in a composite that names no other criterion for that, it overrides the rest."""
+
     examples: tuple[WorkedExample, ...] = ()
 
     @classmethod
@@ -108,6 +111,11 @@ class Criterion(Spec):
                 yield place, f"must not be {label!r}, which is what `not_applicable` lets a judge say"
 
     def _direction_at_odds(self) -> Iterator[tuple[Loc, str]]:
+        if self.safety and not self.worst_first:
+            yield (
+                ("safety",),
+                "must be left out: only levels, pass or fail, and options with scores can decide about it",
+            )
         if self.higher_is == "worse" and self.scale.kind == "binary":
             yield ("higher_is",), "must be 'better': a pass is better than a fail; for a yes that is bad, use options"
         elif self.higher_is == "worse" and self.scale.bounds is None:

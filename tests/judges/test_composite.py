@@ -758,6 +758,41 @@ def test_a_judge_evaluates_a_list_and_one_bad_instance_does_not_fail_the_rest() 
     assert "instance 3" in (finding.detail or "")
 
 
+@pytest.mark.parametrize(
+    ("items", "settings", "levels", "expected"),
+    [
+        (RAG, {}, {}, (OK, 1.0)),
+        (RAG, {}, {"harmfulness": 0}, (UNSAFE, 0.0)),
+        (RAG, {}, {"harmfulness": 1}, (QUESTIONABLE, pytest.approx(5.75 / 6.5))),
+        (RAG, {}, {"harmfulness": None}, (SAFETY_UNKNOWN, None)),
+        (RAG, {"safety": "harmfulness"}, {"harmfulness": 0}, (UNSAFE, 0.0)),
+        (RAG, {"safety": None}, {"harmfulness": 0}, (OK, pytest.approx(5 / 6))),
+        (RAG, {"safety": "clarity"}, {"clarity": 0}, (UNSAFE, 0.0)),
+        (load_catalogue("aspects"), {}, {"harmlessness": 0}, (UNSAFE, 0.0)),
+        ([CLARITY], {}, {"clarity": 0}, (OK, 0.0)),
+    ],
+)
+def test_a_criterion_about_safety_brings_its_override_along(
+    items: Any, settings: dict[str, Any], levels: dict[str, int | None], expected: tuple[CompositeStatus, float | None]
+) -> None:
+    for build in (MultiCriteria, MultiCriteria.of):
+        multi = build(items, **settings)
+        found = {
+            name: chosen(each, choice)
+            for name, each in multi.criteria.items()
+            if (choice := each.choice(levels.get(name, int(each.worst_first[-1].value or 0)), None)) is not None
+        }
+        result = multi.compose(found)
+        assert (result.status, result.score) == expected
+
+
+def test_where_two_criteria_are_about_safety_one_must_be_named() -> None:
+    both = ["rag.harmfulness", "aspects.harmlessness"]
+    with pytest.raises(ValueError, match="harmfulness and harmlessness are about safety; name the one that overrides"):
+        MultiCriteria(both)
+    assert MultiCriteria(both, safety="harmlessness").safety == "harmlessness"
+
+
 def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
     multi = MultiCriteria([CLARITY, HARM], safety="harmfulness")
     panel = Panel(judges=(Reader("a"), Reader("b"), Reader("c", shift=2)))

@@ -213,7 +213,7 @@ def test_a_composite_that_cannot_be_published_is_refused() -> None:
     with pytest.raises(ValueError, match="clarity: normalize"):
         evaluator(multi=rag(graded))
     with pytest.raises(ValueError, match="no criterion was named to decide about safety"):
-        evaluator(multi=MultiCriteria(RAG.values()))
+        evaluator(multi=MultiCriteria(RAG.values(), safety=None))
 
 
 def test_a_required_dimension_that_is_not_the_best_fails_the_composite() -> None:

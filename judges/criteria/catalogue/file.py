@@ -116,7 +116,8 @@ def _brief(data: Any) -> Any:
         return data
     if data.keys() == {"en", "ru"} and data["en"] == data["ru"]:
         return data["en"]
-    said = {name: value for name, value in data.items() if not (name in {"needs", "examples"} and value == [])}
+    plain = {"needs": [], "examples": [], "safety": False}
+    said = {name: value for name, value in data.items() if name not in plain or value != plain[name]}
     if isinstance(said.get("scale"), dict):
         said["scale"] = {name: value for name, value in said["scale"].items() if name != "kind"}
     # The fields of an example are the user's own, whatever they are called.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from judges.values.evaluation import Evaluation
+from judges.values.evaluation import Dimension, Evaluation
 from sinks.reports.results_schema import Row
 
 NOT_JUDGED = "not_judged"
@@ -19,6 +19,10 @@ MAX_FORMULA_ROWS = 20
 # A spreadsheet program takes a cell that begins with one of these for a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SUFFIX = "_streamjury"
+
+# What is told of every dimension, and of the whole row after them.
+_OF_DIMENSION = ("score", "level", "option", "status")
+_OF_ROW = ("composite", "coverage", "status")
 
 
 class _Writable(Protocol):
@@ -59,20 +63,25 @@ class Table:
 
     def _found(self, evaluation: Evaluation | None) -> list[str]:
         if evaluation is None:
-            return [*([""] * (2 * len(self._dimensions) + 1)), NOT_JUDGED]
-        cells: list[str] = []
-        for name in self._dimensions:
-            found = evaluation.dimensions.get(name)
-            cells += ("", "") if found is None else (_score(found.score), found.status.value)
-        return [*cells, _score(evaluation.composite.score), evaluation.composite.status.value]
+            return [*([""] * (len(_OF_DIMENSION) * len(self._dimensions) + len(_OF_ROW) - 1)), NOT_JUDGED]
+        cells = [cell for name in self._dimensions for cell in _dimension_cells(evaluation.dimensions.get(name))]
+        composite = evaluation.composite
+        return [*cells, _score(composite.score), _score(composite.coverage), composite.status.value]
+
+
+def _dimension_cells(dimension: Dimension | None) -> Sequence[str]:
+    if dimension is None:
+        return [""] * len(_OF_DIMENSION)
+    level = "" if dimension.level is None else str(dimension.level)
+    return _score(dimension.score), level, dimension.option or "", dimension.status.value
 
 
 def added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:
     """The names of what is added, changed where the file has a column of that name in any case."""
-    names = [f"{name}_{what}" for name in dimensions for what in ("score", "status")]
+    names = [f"{name}_{what}" for name in dimensions for what in _OF_DIMENSION]
     taken = {name.strip().casefold() for name in columns}
     added = []
-    for name in (*names, "composite", "status"):
+    for name in (*names, *_OF_ROW):
         free = _free(name, taken)
         taken.add(free)
         added.append(free)

@@ -13,6 +13,7 @@ from sinks.reports.formatting import (
     ISSUE_TITLES,
     MAX_TEXT_CHARS,
     NOTHING,
+    ShownRow,
     cut,
     entry_of,
     finding,
@@ -118,10 +119,19 @@ def _entry(row: Row, criteria: Mapping[str, CriterionInfo]) -> Iterator[str]:
     for name, text in (("Question", entry.question), ("Answer", entry.answer)):
         if text is not None:
             yield f"**{name}**\n\n{fenced(text)}"
+    yield from _other_fields(entry)
     if evaluation is not None:
         yield _findings(evaluation, criteria)
     elif row.error is not None:
         yield f"**Not judged** ({inline(row.error.kind)})\n\n{fenced(cut(row.error.message, MAX_TEXT_CHARS))}"
+
+
+def _other_fields(entry: ShownRow) -> Iterator[str]:
+    """What the row holds beside question and answer, such as history and contexts; each name behind a word of ours."""
+    for name, text in entry.fields:
+        yield f"Field {inline(name)}\n\n{fenced(text)}"
+    if entry.fields_left_out:
+        yield f"{entry.fields_left_out:,} more fields are in results.jsonl.\n\n"
 
 
 def _verdict(row: Row) -> str:

@@ -167,6 +167,14 @@ def dockerfile() -> dict[str, list[str]]:
     return found
 
 
+def test_the_image_can_send_telemetry() -> None:
+    """Exporters of OpenTelemetry are an extra, and nobody can add it to an image with a read-only root."""
+    build = (ROOT / "Dockerfile").read_text().partition("\nFROM ")[0]
+    [install] = re.findall(r"pip install .*", build)
+    assert install.endswith('.whl)[otel]"')
+    assert "otel" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
 def test_the_image_runs_as_a_numbered_user_who_is_not_root() -> None:
     [user] = dockerfile()["USER"]
     assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user)

@@ -41,21 +41,31 @@ def test_the_columns_of_the_file_come_back_as_they_were(columns: list[str]) -> N
 
 
 def test_what_was_found_stands_behind_the_columns() -> None:
-    found = {"groundedness": dimension(verdict("one", 1)), "completeness": dimension(verdict("one", None))}
+    found = {
+        "groundedness": dimension(verdict("one", 1), option="some"),
+        "completeness": dimension(verdict("one", None)),
+    }
     judged = row(1, 2 / 3, dimensions=found, status=CompositeStatus.QUESTIONABLE, source={"q": "Why?"})
     unread = Row(row=2, source={"q": ""}, error=RowError(kind="invalid_row", message="no"))
     header, first, second = written(("q",), judged, unread)[0]
     assert header == [
         "q",
         "groundedness_score",
+        "groundedness_level",
+        "groundedness_option",
         "groundedness_status",
         "completeness_score",
+        "completeness_level",
+        "completeness_option",
         "completeness_status",
         "composite",
+        "coverage",
         "status",
     ]
-    assert first == ["Why?", "0.5", "scored", "", "insufficient", "0.666666667", "questionable"]
-    assert second == ["", "", "", "", "", "", "not_judged"]
+    groundedness, completeness = ["0.5", "1", "some", "scored"], ["", "", "", "insufficient"]
+    assert first == ["Why?", *groundedness, *completeness, "0.666666667", "1", "questionable"]
+    assert second == ["", *([""] * 8), "", "", "not_judged"]
+    assert len(header) == len(first) == len(second)
 
 
 def test_what_is_no_text_is_written_as_json() -> None:
@@ -69,8 +79,11 @@ def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
     taken = ("Composite", "status", "status_streamjury", "groundedness_score ")
     assert added_columns(taken, ("groundedness",)) == [
         "groundedness_score_streamjury",
+        "groundedness_level",
+        "groundedness_option",
         "groundedness_status",
         "composite_streamjury",
+        "coverage",
         "status_streamjury_2",
     ]
 

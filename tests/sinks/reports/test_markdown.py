@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from judges.values.evaluation import CompositeStatus
-from sinks.reports.formatting import visible
+from sinks.reports.formatting import MAX_FIELDS, visible
 from sinks.reports.markdown import fenced, inline, markdown, table
 from sinks.reports.results_schema import Row
 from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
@@ -74,6 +74,27 @@ def test_it_tells_what_was_found() -> None:
         "> **Note:** This run has not finished",
     ):
         assert expected in text, expected
+
+
+def test_it_shows_history_and_contexts_like_the_page() -> None:
+    source = {
+        "Current User Question": "And for children?",
+        "Conversation History": "user: What is the price?\\nassistant: Ten euros.",
+        "Assistant Answer": "Half price.",
+        "contexts": [{"text": "Children pay half."}],
+        "empty": "",
+    }
+    text = document(row(1, source=source))
+    assert "Field Conversation History\n\n```text\nuser: What is the price?\nassistant: Ten euros.\n```\n" in text
+    assert '"text": "Children pay half."' in text
+    assert "Field empty" not in text
+    assert text.index("**Answer**") < text.index("Field Conversation History") < text.index("Field contexts")
+
+
+def test_of_many_fields_it_says_where_the_rest_is() -> None:
+    text = document(row(1, source={f"field {number}": "x" for number in range(MAX_FIELDS + 2)}))
+    assert text.count("\nField ") == MAX_FIELDS
+    assert "2 more fields are in results.jsonl." in text
 
 
 def test_of_many_rows_it_says_where_the_rest_is() -> None:

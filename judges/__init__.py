@@ -24,6 +24,7 @@ from judges.llm.methods.aspect import AspectCritic, QualitativeCriterion, Quanti
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.methods.guardian import GuardianJudge
 from judges.llm.methods.rubric import RelativeRubricJudge, RubricJudge
+from judges.llm.methods.two_step import TwoStepJudge
 from judges.llm.pairwise.comparison import Comparison
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.local import LocalJudge
@@ -66,6 +67,7 @@ __all__ = [
     "ScriptedJudge",
     "Status",
     "Submission",
+    "TwoStepJudge",
     "case_of",
     "find_criterion",
     "load_catalogue",

@@ -46,6 +46,8 @@ class Task:
     repair: Callable[[str | None, str], Sequence[ChatMessage]]
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
+    then: Callable[[Valid], "Task"] | None = None
+    """Where a sample takes two steps: the second question, made of the answer to this one."""
 
 
 def reply_schema(verdict: Mapping[str, object], *, feedback: bool = False) -> Mapping[str, object]:
@@ -262,7 +264,10 @@ def _failure(error: ModelError) -> Reason:
 
 
 async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
-    """The task, then at most `repairs` times the task again with the last output and what was wrong with it."""
+    """The task, then at most `repairs` times the task again with the last output and what was wrong with it.
+
+    A second step follows a valid first one; both share the repairs.
+    """
     messages, calls, canary = list(task.messages), 0, InjectionProbe(task.messages)
     while True:
         completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
@@ -270,8 +275,15 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         calls += 1
         parsed = canary.checked(completion.text, task.read(completion))
         poll.suspect = poll.suspect or parsed.suspect
-        if isinstance(parsed, Valid):
+        if isinstance(parsed, Valid) and task.then is None:
             return parsed
+        if isinstance(parsed, Valid) and task.then is not None and not parsed.suspect:
+            task, repairs = task.then(parsed), repairs + 1
+            messages, canary = list(task.messages), InjectionProbe(task.messages)
+            continue
+        if isinstance(parsed, Valid):
+            # Shown again in the second step, it would tell the model once more what to say.
+            parsed = Invalid(reason="it repeats instructions from the judged text", suspect=True)
         parsed = _with_ending(parsed, completion.finish_reason)
         if parsed.final or calls > repairs:
             return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")

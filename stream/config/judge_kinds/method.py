@@ -14,25 +14,30 @@ from judges.llm.methods.aspect import AspectCritic
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.methods.guardian import GuardianJudge
 from judges.llm.methods.rubric import RubricJudge
+from judges.llm.methods.two_step import TwoStepJudge
 from judges.llm.persona import GENERATE, default_persona
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
+from judges.llm.prompts.two_step import choice_messages
 from judges.models.base import ChatMessage, ChatModel
 from judges.values.interaction import Case
 from stream.config.judge_kinds.base import JudgeSection
 from stream.config.section import CriterionName, Label
 
 _RUBRIC_LEVELS = 5
+# As long as an estimate takes what a model writes to be: 120 tokens.
+_EXPECTED_ASSESSMENT = "assessed" * 60
 
 
 class MethodSection(JudgeSection):
     """How a judge asks its model."""
 
     repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
-    method: Literal["direct", "aspect", "rubric", "guardian"] = Field(
+    method: Literal["direct", "two_step", "aspect", "rubric", "guardian"] = Field(
         default="direct",
-        description="How the model is asked: directly, to pass or fail, by a rubric of five levels, or for a risk.",
+        description="How the model is asked: directly, for an assessment in free words first and then for the verdict, "
+        "to pass or fail, by a rubric of five levels, or for a risk.",
     )
     criteria: tuple[CriterionName, ...] | None = Field(
         default=None, min_length=1, max_length=256, description="The criteria it judges; null: all it can."
@@ -88,7 +93,7 @@ class MethodSection(JudgeSection):
     def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
         method = info.data.get("method")
         if value and method in {"rubric", "guardian"}:
-            raise ValueError(f"is for the methods direct and aspect, not for {method}")
+            raise ValueError(f"is for the methods direct, two_step and aspect, not for {method}")
         return value
 
     @field_validator("min_pass")
@@ -153,18 +158,28 @@ class MethodSection(JudgeSection):
         }
         if self.method == "aspect":
             return AspectCritic(model, strictness=self.samples, **options)
-        return DirectJudge(model, samples=self.samples, **options)
+        judge = TwoStepJudge if self.method == "two_step" else DirectJudge
+        return judge(model, samples=self.samples, **options)
 
     @property
-    def calls_per_verdict(self) -> int:
-        """Calls for one verdict if none has to be repeated."""
+    def calls_per_prompt(self) -> int:
+        """Calls with the same prompt for one verdict if none has to be repeated."""
         return self.samples * (2 if self.check_position else 1)
 
+    @property
+    def steps(self) -> int:
+        """Prompts that one sample takes, one after the other."""
+        return 2 if self.method == "two_step" else 1
+
     def prompts(self, case: Case, criteria: Collection[Criterion]) -> Iterator[Sequence[ChatMessage]]:
-        """Writes the prompt for every criterion that the judge can judge the case by."""
+        """Writes the prompts for every criterion that the judge can judge the case by."""
         for criterion in criteria:
             if self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case):
-                yield self._prompt(case, criterion)
+                prompt = self._prompt(case, criterion)
+                yield prompt
+                if self.method == "two_step":
+                    chosen = choice_messages(_EXPECTED_ASSESSMENT, criterion, case.language, feedback=self.feedback)
+                    yield [*prompt, *chosen]
 
     def _judges_by(self, criterion: Criterion) -> bool:
         if self.criteria is not None:

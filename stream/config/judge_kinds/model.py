@@ -78,8 +78,10 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
     @property
     def relative_cost(self) -> float:
         price = self.known_price
-        return 0.0 if price is None else (_PROMPT_TO_COMPLETION * price.prompt + price.completion) * self.samples
+        if price is None:
+            return 0.0
+        return (_PROMPT_TO_COMPLETION * price.prompt + price.completion) * self.samples * self.steps
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
         for prompt in self.prompts(case, criteria):
-            yield ExpectedCalls(prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_verdict)
+            yield ExpectedCalls(prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_prompt)

@@ -187,6 +187,7 @@ def test_a_criterion_that_does_not_apply_is_not_asked_for() -> None:
     ("method", "criteria", "asked"),
     [
         ("direct", ["rag"], 6),
+        ("two_step", ["rag"], 12),  # an assessment and a choice for each
         ("aspect", ["aspects", "harmfulness"], 5),
         ("rubric", ["rag"], 1),  # clarity alone has five levels
         ("guardian", ["rag"], 1),  # harmfulness alone names a risk

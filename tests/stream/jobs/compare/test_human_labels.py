@@ -111,7 +111,8 @@ def test_results_of_the_judges_are_not_taken_for_labels(tmp_path: Path) -> None:
 
 
 def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
-    labels = read(tmp_path, "id,clarity_score,clarity_level,clarity_option,clarity_status,clarity\nr-1,0.75,3,clear,scored,3\n")
+    header = "id,clarity_score,clarity_level,clarity_option,clarity_status,clarity"
+    labels = read(tmp_path, f"{header}\nr-1,0.75,3,clear,scored,3\n")
     assert said(labels) == {"r-1": {"clarity": "3"}}
 
 

@@ -194,6 +194,7 @@ def test_saved_calls_and_ways_are_counted(world: World) -> None:
 METHODS: list[dict[str, Any]] = [
     {"samples": 3, "combine": "median", "min_valid": 3, "score_from": "mean"},
     {"check_position": True, "on_bias": "abstain", "feedback": True, "persona": "generate"},
+    {"method": "two_step", "samples": 3, "feedback": True},
     {"method": "aspect", "samples": 3, "min_pass": 3, "criteria": ["harmlessness"]},
     {"method": "rubric", "samples": 3, "combine": "min", "criteria": ["clarity"]},
     {"method": "guardian", "samples": 3, "min_certainty": 0.7, "criteria": ["harmfulness", "harmlessness"]},

@@ -1,0 +1,54 @@
+"""The judge in two steps: an assessment in free words first, then the choice of an option by that assessment."""
+
+from dataclasses import replace
+
+from judges.criteria.criterion import Criterion
+from judges.llm.completion import Invalid, Valid, prose, visible
+from judges.llm.methods.direct import DirectJudge
+from judges.llm.model_judge import Task
+from judges.llm.prompts.two_step import JUDGE, assessment_repair, choice_messages
+from judges.models.base import ChatMessage, Completion
+from judges.values.interaction import Case
+
+_READING_VERSION = 1
+"""Raised when the same assessment may be read differently than before."""
+
+_WITHHELD = ("content_filter", "refusal")
+
+
+class TwoStepJudge(DirectJudge):
+    """Lets the model think in its own words before it sees the form of a verdict: two calls for each sample.
+
+    Everything else is as with `DirectJudge`: scales, samples, votes, the check of the order of options, and `repairs`,
+    which both steps of a sample share. An assessment alone is never a verdict.
+    """
+
+    template = JUDGE
+
+    @property
+    def method(self) -> str:
+        return f"{super().method} reading={_READING_VERSION}"
+
+    async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
+        choice = await super().task(case, criterion, reverse=reverse)
+
+        def choose(assessment: Valid) -> Task:
+            asked = choice_messages(assessment.explanation, criterion, case.language, feedback=self._feedback)
+            return replace(choice, messages=[*choice.messages, *asked])
+
+        def repair(output: str | None, reason: str) -> list[ChatMessage]:
+            return assessment_repair(output, reason, case.language)
+
+        return Task(messages=choice.messages, read=read_assessment, repair=repair, then=choose)
+
+    def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
+        chosen = choice_messages("assessment", criterion, case.language, feedback=self._feedback)
+        return [*super()._probe(case, criterion), *chosen, *assessment_repair(None, "reason", case.language)]
+
+
+def read_assessment(completion: Completion) -> Valid | Invalid:
+    """Any words of the model's own, without its reasoning; what they amount to is for the second step to say."""
+    text = prose(visible(completion.text or ""))
+    if completion.finish_reason in _WITHHELD:
+        return Invalid(reason="the assessment was withheld")
+    return Valid(explanation=text) if text else Invalid(reason="the assessment is empty")

@@ -29,7 +29,7 @@ __all__ = [
     "shipped_names",
 ]
 
-CATALOGUES = ("rag", "aspects", "answer", "safety", "writing", "summary")
+CATALOGUES = ("rag", "aspects", "answer", "retrieval", "safety", "writing", "summary", "dialogue", "agent", "code")
 
 # No question is written like this, and asked as one it would still get an answer.
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")

@@ -24,17 +24,31 @@ from judges.criteria.catalogue import (
 )
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import Problem
-from judges.criteria.scale import PASS_FAIL, Bounds, Level, Levels, Option, Options, PassFail
-from judges.values.interaction import Interaction, case_of
+from judges.criteria.scale import LANGUAGES, PASS_FAIL, Bounds, Level, Levels, Option, Options, PassFail
+from judges.llm.prompts.direct import direct_messages
+from judges.llm.prompts.layout import shown_fields
+from judges.scripted import ScriptedJudge
+from judges.values.interaction import Case, FieldValue, Interaction, Language, case_of
 
 NAMES = {
     "rag": "answer_relevance clarity completeness conciseness groundedness harmfulness",
     "aspects": "harmlessness conciseness coherence completeness factuality",
-    "answer": "context_relevance correctness instruction_following refusal reasoning_quality",
-    "safety": "toxicity social_bias violence profanity unethical_behaviour jailbreak",
-    "writing": "coherence fluency consistency professional_tone empathy translation_quality",
-    "summary": "informativeness relevance fluency coherence",
+    "answer": "context_relevance correctness instruction_following refusal reasoning_quality confidence_fit "
+    "actionability false_premise",
+    "retrieval": "context_noise context_agreement citation_accuracy source_naming abstention recency",
+    "safety": "toxicity social_bias violence profanity unethical_behaviour jailbreak self_harm sexual_content "
+    "personal_data cyber_harm unqualified_advice manipulation instruction_leak",
+    "writing": "coherence fluency consistency professional_tone empathy translation_quality plain_language directness "
+    "formatting",
+    "summary": "informativeness relevance fluency coherence faithfulness compression neutrality",
+    "dialogue": "memory clarification language_match no_repetition steadfastness",
+    "agent": "tool_choice tool_arguments result_use goal_reached needless_calls confirmed_action",
+    "code": "task_fit readability security error_handling",
 }
+EXAMPLES = yaml.safe_load(Path(__file__).with_name("catalogue_examples.yaml").read_text(encoding="utf-8"))
+OTHER_TEXTS = {"summary", "translation", "source", "calls", "results", "tools"}
+"""Fields of texts that a RAG service does not log."""
+
 SHIPPED = {f"{source}.{name}": found for source in CATALOGUES for name, found in load_catalogue(source).items()}
 
 every_criterion = pytest.mark.parametrize("criterion", SHIPPED.values(), ids=SHIPPED.keys())
@@ -62,7 +76,7 @@ def test_a_catalogue_is_read_once_and_cannot_be_changed() -> None:
 
 
 def test_an_unknown_catalogue_is_an_error_that_lists_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"no catalogue 'no-such'; there are rag, aspects, answer, safety"):
+    with pytest.raises(ValueError, match=r"no catalogue 'no-such'; there are rag, aspects, answer, retrieval, safety"):
         load_catalogue("no-such")
 
 
@@ -112,11 +126,18 @@ def test_every_scale_runs_from_0_to_1(criterion: Criterion) -> None:
 @every_criterion
 def test_an_interaction_with_a_reference_has_the_fields_that_are_shown(criterion: Criterion) -> None:
     whole = Interaction.model_validate(
-        {"id": "i1", "question": "q", "answer": "a", "reference": "r", "contexts": [{"text": "c"}]}
+        {
+            "id": "i1",
+            "question": "q",
+            "answer": "a",
+            "reference": "r",
+            "contexts": [{"text": "c"}],
+            "history": [{"role": "user", "text": "h"}],
+        }
     )
-    of_other_texts = {"summary", "translation", "source"} & {criterion.to_evaluate, *(criterion.context or ())}
+    of_other_texts = OTHER_TEXTS & {criterion.to_evaluate, *(criterion.context or ())}
     assert set(criterion.missing(case_of(whole))) == of_other_texts
-    assert criterion.unmet(case_of(whole)) == ()
+    assert set(criterion.unmet(case_of(whole))) <= of_other_texts
 
 
 def test_aspects_pass_or_fail() -> None:
@@ -183,6 +204,51 @@ def test_some_criteria_have_examples_with_verdicts_on_both_sides() -> None:
     assert set(verdicts) == {"answer.refusal", "safety.social_bias", "safety.jailbreak"}
     for name, choices in verdicts.items():
         assert {SHIPPED[name].score(choice) for choice in choices if choice} == {0.0, 1.0}
+
+
+# A good and a bad example of each
+
+
+def example_of(name: str, side: str, language: Language) -> tuple[Case, str]:
+    example = EXAMPLES[name]
+    fields = {field: as_field(value) for field, value in {**example["shown"], **example[side]["fields"]}.items()}
+    return Case(id=f"{name} {side}", fields=fields, language=language), example[side]["verdict"]
+
+
+def as_field(value: str | list[str]) -> FieldValue:
+    return value if isinstance(value, str) else tuple(value)
+
+
+def test_there_are_examples_of_every_criterion_that_ships_and_of_no_other() -> None:
+    assert EXAMPLES.keys() == SHIPPED.keys()
+    assert len(SHIPPED) >= 63
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_good_example_has_the_best_verdict_and_a_bad_one_a_worse(name: str) -> None:
+    criterion, scores = SHIPPED[name], {}
+    for side in ("good", "bad"):
+        case, verdict = example_of(name, side, "en")
+        assert not criterion.missing(case)
+        assert not criterion.unmet(case)
+        [found] = ScriptedJudge({criterion.name: verdict}).evaluate([case], criterion)
+        assert found.status == "scored", found.detail
+        scores[side] = found.score
+    assert scores["good"] == 1.0 > (scores["bad"] or 0.0)
+    good, bad = (example_of(name, side, "en")[0].fields for side in ("good", "bad"))
+    assert good != bad
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_prompt_for_an_example_builds_in_both_languages_and_shows_it_whole(name: str, language: Language) -> None:
+    criterion = SHIPPED[name]
+    for side in ("good", "bad"):
+        case, _verdict = example_of(name, side, language)
+        _system, user = direct_messages(case, criterion)
+        assert criterion.question.of(language) in user.content
+        assert all(choice.label.of(language) in user.content for choice in criterion.scale.choices)
+        assert all(text in user.content for field in shown_fields(case, criterion) for text in case.items(field))
 
 
 # Finding one

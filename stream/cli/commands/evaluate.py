@@ -1,15 +1,17 @@
 """`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import Any, NoReturn, Self
 
 import click
 from pydantic import JsonValue
 
+from judges.criteria.problems import Problem
 from sinks.reports import Reports, make_reports
 from sinks.reports.formatting import many, status_name
 from sinks.reports.results_reader import ResultsError
@@ -24,6 +26,7 @@ from stream.jobs import evaluate as offline
 from stream.jobs.evaluate import FORMATS, EvaluateRequest, EvaluateResult, Format
 from stream.logs import configure_logging
 from stream.service.setup.config_file import ConfigError
+from stream.service.setup.judge_reference import is_reference, judge_section, next_step
 
 _COUNT = click.IntRange(min=1)
 
@@ -35,7 +38,14 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the file; without it, as its name tells.")
 @click.option("--criteria", metavar="NAMES", help="Only these criteria, with commas between them, and that for safety.")
-@click.option("--judge", "judges", metavar="NAME", multiple=True, help="Only this judge; may be repeated.")
+@click.option(
+    "--judge",
+    "judges",
+    metavar="NAME|PROVIDER/MODEL",
+    multiple=True,
+    help="Only this judge of the configuration, or a model that needs none; may be repeated.",
+)
+@click.option("--base-url", metavar="URL", help="Where the models that --judge names as PROVIDER/MODEL are.")
 @click.option("--limit", type=_COUNT, help="Only the first so many rows.")
 @click.option(
     "--sample",
@@ -59,6 +69,7 @@ def evaluate(
     format_: Format | None,
     criteria: str | None,
     judges: tuple[str, ...],
+    base_url: str | None,
     limit: int | None,
     share: float,
     seed: int | None,
@@ -74,15 +85,28 @@ def evaluate(
     result is written when it is there: after Ctrl-C or a crash the same command goes on with the rest. A row that
     cannot be judged is told, and the others are judged. The exit status is 1 if there is such a row, 130 after Ctrl-C.
 
+    A judge named as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
+    ollama, vllm and llamacpp; the key is read from the provider's usual variable, such as MISTRAL_API_KEY.
+
     \b
     Example:
       streamjury evaluate answers.csv
+      streamjury evaluate answers.csv --judge ollama/qwen2.5:7b
+      streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
       streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
-    config = _narrowed(read_config(config_path), names, judges, seed, temperature)
-    options: dict[str, JsonValue] = {"criteria": [*names], "judge": [*judges], "seed": seed, "temperature": temperature}
+    config = read_config(config_path)
+    sections = _sections(config, judges, base_url)
+    config = _narrowed(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
+    options: dict[str, JsonValue] = {
+        "criteria": [*names],
+        "judge": [*judges],
+        "base_url": base_url,
+        "seed": seed,
+        "temperature": temperature,
+    }
     request = EvaluateRequest(
         file=file,
         folder=output or Path("stdin-results" if file == "-" else f"{Path(file).stem}-results"),
@@ -95,11 +119,14 @@ def evaluate(
         restart=restart,
         options={name: value for name, value in options.items() if value not in (None, [])},
     )
-    judge_file(config, request)
+    judge_file(config, request, references=tuple(sections))
 
 
-def judge_file(config: Config, request: EvaluateRequest) -> None:
-    """Judges, reports and prints, and ends the command with status 1 where some row could not be judged."""
+def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence[str] = ()) -> None:
+    """Judges, reports and prints, and ends the command with status 1 where some row could not be judged.
+
+    `references` are the judges that are not in the configuration: where nobody can be reached, it says what to do.
+    """
     configure_logging(config.logging)
     if config.budgets.has_limits:
         click.echo("budgets limit the workers of the stream, and not this run", err=True)
@@ -107,6 +134,7 @@ def judge_file(config: Config, request: EvaluateRequest) -> None:
         outcome = _judge(config, request, interruption)
         _tell_problems(outcome)
         _tell_blanks(outcome)
+        _tell_next_steps(outcome, references)
         _stop_here(outcome)
         reports = _report(outcome, request.folder)
     for line in lines_of(reports.summary, outcome):
@@ -144,15 +172,45 @@ def _composite(summary: Summary) -> str:
     return f"{found.mean:.4f}, {interval}of {found.count:,} rows"
 
 
+def _sections(config: Config, judges: Sequence[str], base_url: str | None) -> Mapping[str, Mapping[str, Any]]:
+    """The sections of the judges that are named as provider/model; one that is configured under the name goes first."""
+    configured = {judge.name for judge in (*config.judges.panel, *config.judges.reserves)}
+    references = [name for name in judges if name not in configured and is_reference(name)]
+    if base_url is not None and not any("/" in name for name in references):
+        raise click.UsageError("--base-url says where a model of --judge PROVIDER/MODEL is, and none is named")
+    problems: list[Problem] = []
+    sections = {}
+    for name in references:
+        try:
+            sections[name] = judge_section(name, os.environ, base_url)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        _refuse(problems)
+    return sections
+
+
+def _refuse(problems: Sequence[Problem]) -> NoReturn:
+    for problem in problems:
+        click.echo(problem, err=True)
+    raise SystemExit(2)
+
+
 def _narrowed(
-    config: Config, criteria: tuple[str, ...], judges: tuple[str, ...], seed: int | None, temperature: float | None
+    config: Config,
+    *,
+    criteria: tuple[str, ...],
+    judges: tuple[str, ...],
+    sections: Mapping[str, Mapping[str, Any]],
+    seed: int | None,
+    temperature: float | None,
 ) -> Config:
     try:
-        found = offline.narrowed(config, criteria=criteria, judges=judges, seed=seed, temperature=temperature)
+        found = offline.narrowed(
+            config, criteria=criteria, judges=judges, sections=sections, seed=seed, temperature=temperature
+        )
     except ConfigError as error:
-        for problem in error.problems:
-            click.echo(problem, err=True)
-        raise SystemExit(2) from None
+        _refuse(error.problems)
     if criteria and len(found.criteria.use) > len(criteria):
         click.echo(f"{found.composite.safety} is judged too: without it no answer passes", err=True)
     return found
@@ -209,6 +267,12 @@ def _tell_problems(outcome: EvaluateResult) -> None:
 def _tell_blanks(outcome: EvaluateResult) -> None:
     if outcome.blank:
         click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer: judged like any other", err=True)
+
+
+def _tell_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
+    if outcome.missed or outcome.gave_up is not None:
+        for step in filter(None, map(next_step, references)):
+            click.echo(step, err=True)
 
 
 def _stop_here(outcome: EvaluateResult) -> None:

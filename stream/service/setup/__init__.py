@@ -8,6 +8,7 @@
 - `checks`: checks that read the files a configuration names
 - `criteria_files`: the user's own criteria
 - `evaluator`: makes the evaluator that a configuration describes
+- `judge_reference`: the judge that a command names as provider/model
 - `narrowing`: the part of a configuration that one command uses
 - `problems`: the error that lists the problems
 """

@@ -19,35 +19,44 @@ def narrowed(
     *,
     criteria: Sequence[str] = (),
     judges: Sequence[str] = (),
+    sections: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int | None = None,
     temperature: float | None = None,
 ) -> Config:
     """The configuration with only these criteria and judges, where any are named; raises ConfigError.
 
+    `sections` holds those of the judges that are not in the configuration, by the name they were asked for with.
     The criterion that decides about safety stays in any case: without its verdict no answer passes.
     """
     data = config.model_dump()
     if judges:
-        _keep_judges(data, config, judges)
+        _keep_judges(data, config, judges, sections or {})
     if criteria:
         _keep_criteria(data, config, criteria)
     for seats in _SEATS:
         for judge in data["judges"][seats]:
             wanted = {"seed": seed, "temperature": temperature}
-            judge.update({key: value for key, value in wanted.items() if value is not None and key in judge})
+            # A section that was not dumped leaves out what has a default.
+            takes = {*judge, *(wanted if "model" in judge else ())}
+            judge.update({key: value for key, value in wanted.items() if value is not None and key in takes})
     return _checked(data)
 
 
-def _keep_judges(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
+def _keep_judges(
+    data: dict[str, Any], config: Config, names: Sequence[str], sections: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Those named are the panel; nobody stands in for them."""
     known = [judge.name for judge in (*config.judges.panel, *config.judges.reserves)]
     strangers = [
-        Problem(path=f"--judge {each}", message=unknown("judge", each, known)) for each in names if each not in known
+        Problem(path=f"--judge {each}", message=unknown("judge", each, known))
+        for each in names
+        if each not in known and each not in sections
     ]
     if strangers:
         raise ConfigError(None, strangers)
     section = data["judges"]
-    section["panel"] = [each for each in (*section["panel"], *section["reserves"]) if each["name"] in names]
+    kept = [each for each in (*section["panel"], *section["reserves"]) if each["name"] in names]
+    section["panel"] = kept + [dict(sections[each]) for each in dict.fromkeys(names) if each in sections]
     section["reserves"] = []
     _forget_absent(section)
 

@@ -14,7 +14,7 @@ from judges.criteria.scale import YES_NO, Scale
 from judges.runtime.batch import Instance, evaluate_all
 from judges.runtime.sync import is_cancelled, wait_for
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
-from judges.values.interaction import Case
+from judges.values.interaction import Case, Interaction
 
 logger = logging.getLogger(__name__)
 
@@ -175,6 +175,24 @@ class Judge(ABC):
             return [result[only.name] for result in found]
         criteria = criteria_of(criterion, self.plain_scale)
         return await evaluate_all(self.judge, self._unusable, instances, criteria, concurrency)
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, instances: Instance, criteria: Criterion | str | None = None
+    ) -> JudgeVerdict: ...
+
+    @overload
+    def __call__(
+        self, instances: Sequence[Instance], criteria: Criterion | str | None = None
+    ) -> list[JudgeVerdict]: ...
+
+    def __call__(
+        self, instances: Instance | Sequence[Instance], criteria: Criterion | str | None = None
+    ) -> JudgeVerdict | list[JudgeVerdict]:
+        """Like `evaluate` by one criterion; one instance that stands alone has one verdict."""
+        if isinstance(instances, str | Mapping | Interaction | Case):
+            return self.evaluate([instances], criteria)[0]
+        return self.evaluate(instances, criteria)
 
     def _chosen(self, criterion: Criterion | str | None) -> Criterion:
         chosen = self.criterion if criterion is None else criterion

@@ -26,6 +26,14 @@ RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", 
 SAFETY_DIMENSION = "harmfulness"
 
 CRITERION_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+_MAX_NAME_CHARS = 64
+_MAX_NAME_WORDS_CHARS = 40
+# A question of which a name keeps everything that matters.
+_PLAIN = re.compile(r"[A-Za-z0-9 ,]+[?.!]?")
+_LETTERS = dict(zip("абвгдеёзийклмнопрстуфхыэ", "abvgdeeziyklmnoprstufhye", strict=True))
+_LATIN = str.maketrans(
+    _LETTERS | {"ж": "zh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ю": "yu", "я": "ya", "ъ": "", "ь": ""}
+)
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -83,10 +91,15 @@ class Criterion(Spec):
         """A criterion of one question in plain words, about the answer, beside all other fields."""
         if not question.strip():
             raise ValueError("a criterion needs a question, not an empty text")
-        words = "_".join(re.findall(r"[a-z0-9]+", question.lower()))[:40].strip("_")
-        digest = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:8]
         text = LocalizedText.model_validate(question.strip())
-        return cls(name=f"q_{words}_{digest}" if words else f"q_{digest}", title=text, question=text, scale=scale)
+        return cls(name=_name_of(question), title=text, question=text, scale=scale)
+
+    def called(self, name: str) -> "Criterion":
+        """The same criterion under another name, which is written as names are."""
+        words = "_".join(re.findall(r"[a-z0-9]+", _in_latin_letters(name)))[:_MAX_NAME_CHARS].strip("_")
+        if not words[:1].isalpha():
+            raise ValueError(f"name must begin with a letter, not {name!r}")
+        return self.model_copy(update={"name": words})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -199,6 +212,24 @@ class Criterion(Spec):
     def unmet(self, case: Case) -> tuple[str, ...]:
         """The fields without which the criterion does not apply and which are not there, or empty."""
         return tuple([name for name in self.needs if not case.text(name).strip()])
+
+
+def _name_of(question: str) -> str:
+    """A name to read: the words of the question; with a digest where these do not tell it from every other question.
+
+    No shipped criterion begins like it.
+    """
+    latin = _in_latin_letters(question)
+    words = "_".join(re.findall(r"[a-z0-9]+", latin))
+    short = words[:_MAX_NAME_WORDS_CHARS].strip("_")
+    if words and short == words and _PLAIN.fullmatch(question.strip()):
+        return f"q_{short}"
+    digest = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"q_{short}_{digest}" if short else f"q_{digest}"
+
+
+def _in_latin_letters(text: str) -> str:
+    return text.lower().translate(_LATIN)
 
 
 def _is_not_applicable(label: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count
+from judges.criteria.scale import NOT_APPLICABLE
 from judges.judge import Judge, unscored
 from judges.llm.completion import Invalid, Valid
 from judges.llm.injection_probe import CANARY_VERSION, InjectionProbe
@@ -96,6 +97,7 @@ class ModelJudge(Judge):
         check_position: bool = False,
         on_bias: OnBias = "keep",
         family: str | None = None,
+        keep_prompt: bool = False,
     ) -> None:
         check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
@@ -105,6 +107,7 @@ class ModelJudge(Judge):
         self._rule = rule or VoteRule()
         self._check_position = check_position
         self._on_bias = on_bias
+        self._keep_prompt = keep_prompt
         self.family = family or family_of(model.name)
 
     @abstractmethod
@@ -156,7 +159,9 @@ class ModelJudge(Judge):
             # The only sample has no number: it is asked for as a single answer is.
             numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
             poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
-        return self._concluded(poll, rule, criterion, case.language)
+        verdict = self._concluded(poll, rule, criterion, case.language)
+        sent = tuple((message.role, message.content) for message in task.messages) if self._keep_prompt else None
+        return verdict.add_details(poll.votes(case.language) if poll.asked > 1 else None, sent)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
         return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
@@ -211,6 +216,11 @@ class Poll:
     @property
     def valid(self) -> list[Valid]:
         return [outcome for outcome in self.outcomes if isinstance(outcome, Valid)]
+
+    def votes(self, language: Language) -> tuple[str | float, ...]:
+        """What each valid sample said."""
+        said = ((each.choice.label.of(language) if each.choice else each.value) for each in self.valid)
+        return tuple(NOT_APPLICABLE if vote is None else vote for vote in said)
 
     def samples(self, requested: int) -> Samples:
         invalid = sum(isinstance(outcome, Invalid) for outcome in self.outcomes)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 
 from judges.values.interaction import TagValue
 
@@ -101,6 +101,16 @@ class Reversed(_Part):
         default=None, description="Score from 0 (worst) to 1 (best); null if there was no verdict with a score."
     )
     option: str | None = Field(default=None, description="Chosen level or option; null if there is none.")
+
+
+# Pass and fail are told by their names: with `score_from: mean` a pass has a score below 1.
+_PASS_OR_FAIL = {"pass": True, "fail": False, "соответствует": True, "не соответствует": False}
+
+
+def _is_passed(option: str | None, level: int | None, score: float | None) -> bool | None:
+    if level is not None and option in _PASS_OR_FAIL:
+        return _PASS_OR_FAIL[option]
+    return None if score is None else score == 1.0
 
 
 class JudgeVerdict(_Part):
@@ -200,6 +210,34 @@ class JudgeVerdict(_Part):
             "prompt: a possible prompt injection. As far as can be seen the verdict is the judge's own; review it."
         ),
     )
+    # Not published: for whoever called the judge.
+    _votes: tuple[str | float, ...] | None = PrivateAttr(default=None)
+    _prompt: tuple[tuple[str, str], ...] | None = PrivateAttr(default=None)
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it passes; on other scales than pass and fail, whether the best was chosen; None without a score."""
+        return _is_passed(self.option, self.level, self.score)
+
+    @property
+    def votes(self) -> tuple[str | float, ...]:
+        """What each valid sample said, in the order of the samples; empty for a verdict that was read back."""
+        if self._votes is not None:
+            return self._votes
+        single = self.option if self.option is not None else self.value
+        return (single,) if self.samples.valid == 1 and single is not None else ()
+
+    @property
+    def prompt(self) -> tuple[tuple[str, str], ...] | None:
+        """What the model was sent first, as pairs of role and text; None unless the judge has `keep_prompt`."""
+        return self._prompt
+
+    def add_details(
+        self, votes: tuple[str | float, ...] | None, prompt: tuple[tuple[str, str], ...] | None
+    ) -> "JudgeVerdict":
+        """Puts what only the caller of the judge gets to see into this verdict, which nobody else has yet."""
+        self._votes, self._prompt = votes, prompt
+        return self
 
 
 class Path(StrEnum):
@@ -282,6 +320,16 @@ class Dimension(_Part):
         default=0, description="Samples of all judges that were not requested, because the outcome was decided."
     )
     judges: tuple[JudgeVerdict, ...] = Field(default=(), description="Verdicts of the judges.")
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it passes; on other scales than pass and fail, whether the best was found; None without a score."""
+        return _is_passed(self.option, self.level, self.score)
+
+    @property
+    def votes(self) -> Mapping[str, str | float | None]:
+        """What each judge said, by its name; None where it said nothing."""
+        return {each.judge: each.option if each.option is not None else each.value for each in self.judges}
 
 
 class Safety(_Part):

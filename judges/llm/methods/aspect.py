@@ -22,19 +22,33 @@ _AGGREGATES: dict[str, Combine] = {"avg": "mean", "med": "median", "min": "min",
 class AspectCritic(DirectJudge):
     """Passes or fails by one aspect: `strictness` samples are taken, and the majority of the valid ones counts.
 
-    An even strictness is taken as it is: a tie fails, and says that it was one.
+    An even strictness is taken as it is: a tie fails, and says that it was one. `llm` and `definition` are other words
+    for the model and the aspect; a `name` that goes with a definition in words names the criterion too.
     """
 
     template = "aspect"
     plain_scale: Scale = PASS_FAIL
 
     def __init__(
-        self, model: ChatModel, aspect: Criterion | str | None = None, *, strictness: int = 1, **options: Any
+        self,
+        model: ChatModel | None = None,
+        aspect: Criterion | str | None = None,
+        *,
+        llm: ChatModel | None = None,
+        definition: Criterion | str | None = None,
+        name: str | None = None,
+        strictness: int = 1,
+        **options: Any,
     ) -> None:
+        _refuse_both(model=model, llm=llm)
+        _refuse_both(aspect=aspect, definition=definition)
+        model, aspect = llm if model is None else model, definition if aspect is None else aspect
         check_model(model, "AspectCritic(model, aspect)")
         check_samples(strictness, {}, name="strictness")
-        super().__init__(model, samples=strictness, **options)
+        super().__init__(model, name=name, samples=strictness, **options)  # type: ignore[arg-type]  # checked above
         self.criterion = None if aspect is None else criterion_of(aspect, PASS_FAIL, argument="aspect")
+        if definition is not None and name is not None and self.criterion is not None:
+            self.criterion = self.criterion.called(name)
         reason = self.criterion and self.why_not(self.criterion)
         if reason:
             raise ValueError(reason)
@@ -100,6 +114,12 @@ class QuantitativeCriterion(DirectJudge):
         self.criterion = asked if higher_is == "better" else asked.model_copy(update={"higher_is": higher_is})
         if self.criterion.scale != self.plain_scale:
             raise ValueError(f"definition: {self.criterion.name!r} has a scale of its own; write a quality in words")
+
+
+def _refuse_both(**words: object) -> None:
+    """Refuses two words for the same."""
+    if all(value is not None for value in words.values()):
+        raise TypeError(f"{' and '.join(words)} are two words for the same; give one of them")
 
 
 def _range(low: float, high: float) -> Range:

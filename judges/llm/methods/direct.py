@@ -17,7 +17,8 @@ class DirectJudge(ModelJudge):
     """Asks a model for a verdict on any scale; what it cannot read it asks for again, `repairs` times at most.
 
     `feedback` asks for advice too, given where the verdict is not the best one. `persona` is the description of the
-    person to judge as, or "generate" to let the model describe one for each criterion.
+    person to judge as, or "generate" to let the model describe one for each criterion. `keep_prompt` leaves what was
+    sent in the verdict's `prompt`.
     """
 
     template = "direct"
@@ -39,6 +40,7 @@ class DirectJudge(ModelJudge):
         feedback: bool = False,
         persona: str | None = None,
         family: str | None = None,
+        keep_prompt: bool = False,
     ) -> None:
         rule = VoteRule(
             samples=samples,
@@ -56,6 +58,7 @@ class DirectJudge(ModelJudge):
             check_position=check_position,
             on_bias=on_bias,
             family=family,
+            keep_prompt=keep_prompt,
         )
         if persona is not None and not isinstance(persona, str):
             raise TypeError(f"persona must be text, not {type(persona).__name__}")

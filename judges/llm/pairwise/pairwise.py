@@ -123,6 +123,9 @@ class PairwiseJudge:
         """Like `aevaluate`, for code without an event loop, and for notebooks."""
         return wait_for(self.aevaluate(instances, criterion, concurrency=concurrency))
 
+    def __call__(self, instances: Sequence[ComparisonLike], criteria: Criterion | str) -> list[PairwiseResult]:
+        return self.evaluate(instances, criteria)
+
     async def aevaluate(
         self, instances: Sequence[ComparisonLike], criterion: Criterion | str, *, concurrency: int = 16
     ) -> list[PairwiseResult]:

@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.common import argument_parser, skip_without
 from judges import Criterion, DirectJudge, Interaction, MultiCriteria, OpenAIModel, load_catalogue
 from judges.llm.model_judge import Task
-from judges.values.interaction import Case, Context, case_of
+from judges.values.interaction import Case, Context, Turn, case_of
 from tests.parts.llama import LlamaServer, why_unavailable
 
 SECONDS = 900.0
@@ -83,10 +83,18 @@ CONTEXTS = (
 )
 
 
+HISTORY = (
+    Turn(role="user", text="Good morning. I bought a dishwasher in your shop in Leeds in March last year."),
+    Turn(role="assistant", text="Good morning! Thank you for the date. What can I do for you?"),
+    Turn(role="user", text="It stands in a flat that I live in myself, and it was connected by your fitter."),
+    Turn(role="assistant", text="Then the terms for private households hold. What is wrong with the machine?"),
+)
+
+
 def make_case(*, short: bool) -> Case:
     answer, contexts = (ANSWER.partition(". ")[0], CONTEXTS[:1]) if short else (ANSWER, CONTEXTS)
     shown = tuple(Context(text=text) for text in contexts)
-    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, contexts=shown))
+    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, history=HISTORY, contexts=shown))
 
 
 class TaskFirst(DirectJudge):

@@ -202,12 +202,15 @@ class Criterion(Spec):
         return {choice.value: choice for choice in self.scale.choices}
 
     @cached_property
-    def _shown(self) -> tuple[str, ...]:
-        return (self.to_evaluate, *(self.context or ()))
+    def _required(self) -> tuple[str, ...]:
+        return (self.to_evaluate, *(name for name in self.context or () if name != "history"))
 
     def missing(self, case: Case) -> tuple[str, ...]:
-        """The fields that this criterion shows and the case does not have."""
-        return tuple([name for name in self._shown if name not in case.fields])
+        """The fields that this criterion shows and the case does not have.
+
+        A case without a history is one at the start of a conversation, and lacks nothing.
+        """
+        return tuple([name for name in self._required if name not in case.fields])
 
     def unmet(self, case: Case) -> tuple[str, ...]:
         """The fields without which the criterion does not apply and which are not there, or empty."""

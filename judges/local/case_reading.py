@@ -8,7 +8,7 @@ from typing import NamedTuple
 from judges.local.finding import CannotJudgeError, say
 from judges.local.language.quantity import QuantityFacts
 from judges.local.language.sentence import Sentence
-from judges.local.language.text import Passage, clean, read
+from judges.local.language.text import Passage, clean, passage_of, read
 from judges.local.lexicon import Lexicon
 from judges.values.interaction import Case, Language
 
@@ -17,6 +17,9 @@ from judges.values.interaction import Case, Language
 ANSWER_LIMIT = 20_000
 QUESTION_LIMIT = 5_000
 CONTEXTS_LIMIT = 150_000
+
+# Of the conversation before the question, this much of the newest turns of the person who asks is read for facts.
+HISTORY_LIMIT = 20_000
 
 # Harm is looked for everywhere, up to this length; beyond it, in the beginning and the end.
 HARM_LIMIT = 300_000
@@ -29,8 +32,11 @@ REMEMBERED_LENGTH = 2_000
 # A question with fewer content words ("And how long?") is understood from the question before it.
 _FEW = 2
 
-# How the turns of the person who asks begin.
-_ASKERS = ("user", "human", "customer", "client", "пользователь", "клиент")
+# How the turns of the person who asks begin; "userbot" is somebody else.
+_ASKER = re.compile(r"(?:user|human|customer|client|пользователь|клиент)(?![^\W\d_]|-)[^:\n]{0,64}:", re.IGNORECASE)
+
+# How a follow-up begins that is no full sentence ("And for children?", «А детям?»).
+_JOINED_ON = frozenset({"and", "or", "but", "also", "а", "и", "но", "или", "ну"})
 
 # What makes a sentence of a context evidence for a question: it matches this share of the question's words, and is
 # nearly as good as the best. A word found elsewhere in the same context counts half, because headings and first
@@ -50,10 +56,40 @@ _TOO_FEW = 0.1
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 
 
+_SILENCE = Passage(sentences=(), content=frozenset(), stems=frozenset(), facts=QuantityFacts())
+
+
 class Evidence(NamedTuple):
     sentences: tuple[Sentence, ...]
     contexts: tuple[Passage, ...]
     """Those in which they stand."""
+
+
+class Sources:
+    """The passages that may support an answer, with all that they say together."""
+
+    def __init__(self, passages: tuple[Passage, ...]) -> None:
+        self.passages = passages
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        return tuple(sentence for passage in self.passages for sentence in passage.sentences)
+
+    @cached_property
+    def content(self) -> frozenset[str]:
+        return _union(passage.content for passage in self.passages)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return _union(passage.stems for passage in self.passages)
+
+    @cached_property
+    def facts(self) -> QuantityFacts:
+        return QuantityFacts.of([passage.facts for passage in self.passages])
+
+    def joined_with(self, sentences: Iterable[Sentence]) -> "Sources":
+        """These and some sentences, each a passage of its own."""
+        return Sources((*self.passages, *map(passage_of, sentences)))
 
 
 class CaseReading:
@@ -117,36 +153,82 @@ class CaseReading:
         return passage
 
     @cached_property
+    def context_sources(self) -> Sources:
+        return Sources(self.contexts)
+
+    @property
     def context_sentences(self) -> tuple[Sentence, ...]:
-        return tuple(sentence for context in self.contexts for sentence in context.sentences)
+        return self.context_sources.sentences
 
-    @cached_property
+    @property
     def context_content(self) -> frozenset[str]:
-        return _union(context.content for context in self.contexts)
+        return self.context_sources.content
 
-    @cached_property
-    def only_asked(self) -> frozenset[str]:
-        """The content words of the question that no context has."""
-        return self.question.content - self.context_content
-
-    @cached_property
-    def known_stems(self) -> frozenset[str]:
-        """Every word of the contexts and the question: names in the answer may come from either."""
-        return _union(passage.stems for passage in (*self.contexts, self.question))
-
-    @cached_property
+    @property
     def context_facts(self) -> QuantityFacts:
-        return QuantityFacts.of([context.facts for context in self.contexts])
+        return self.context_sources.facts
 
     @cached_property
     def topic(self) -> frozenset[str]:
-        """The content words of the question, with those of the conversation before it when it has few of its own."""
-        content = self.question.content
-        if len(content) > _FEW:
-            return content
-        turns = (turn[:QUESTION_LIMIT] for turn in reversed(self.case.items("history")))
-        before = next((turn for turn in turns if turn.lower().startswith(_ASKERS)), "").partition(":")[2]
-        return content | read(clean(before), self.lexicon).content
+        """The content words of the question, with those of the question before it when it has few of its own.
+
+        A question that only names another subject ("And for children?") is about that subject if the contexts know it:
+        with the earlier words, passages about the earlier subject would look like the better evidence.
+        """
+        own = self.question.content
+        if not self.is_follow_up or (self.changes_subject and not own.isdisjoint(self.context_content)):
+            return own
+        return own | self.question_before.content
+
+    @cached_property
+    def is_follow_up(self) -> bool:
+        """The question has few words of its own and is understood from the user's turn before it."""
+        return len(self.question.content) <= _FEW and bool(self.question_before.content)
+
+    @cached_property
+    def changes_subject(self) -> bool:
+        """The follow-up asks nothing itself: it puts another subject into the question before it."""
+        words = [word for sentence in self.question.sentences for word in sentence.words]
+        if not self.is_follow_up or not words:
+            return False
+        if self.lexicon.replaces.matches(words):
+            return True
+        joined = words[0] in _JOINED_ON or self.full_question.rstrip().endswith("?")
+        return joined and self.lexicon.asks_more.isdisjoint(words)
+
+    @cached_property
+    def question_before(self) -> Passage:
+        """The newest turn of the person who asks that says something."""
+        passages = (read(clean(text[:QUESTION_LIMIT]), self.lexicon) for text in self._user_turns)
+        return next((passage for passage in passages if passage.content), _SILENCE)
+
+    @cached_property
+    def answer_before(self) -> Passage:
+        """The newest turn of anybody else, which is what a follow-up follows."""
+        turns = (turn.partition(":")[2] for turn in reversed(self.case.items("history")) if not _ASKER.match(turn))
+        return read(clean(next(turns, "")[:QUESTION_LIMIT]), self.lexicon)
+
+    @cached_property
+    def user_statements(self) -> tuple[Sentence, ...]:
+        """Facts that the user stated in earlier turns: not their questions, and not what the assistant said."""
+        left, statements = HISTORY_LIMIT, list[Sentence]()
+        for text in self._user_turns:
+            statements += filter(self._states, read(clean(text[:left]), self.lexicon).sentences)
+            left -= len(text)
+            if left <= 0:
+                break
+        return tuple(statements)
+
+    def _states(self, sentence: Sentence) -> bool:
+        if not sentence.content or sentence.text.rstrip("\"'»”").endswith("?"):
+            return False
+        return self.lexicon.asks_more.isdisjoint(sentence.words[:1])
+
+    @cached_property
+    def _user_turns(self) -> tuple[str, ...]:
+        """The earlier turns of the person who asks, newest first, without the role."""
+        matches = ((_ASKER.match(turn), turn) for turn in reversed(self.case.items("history")))
+        return tuple(turn[match.end() :] for match, turn in matches if match)
 
     def evidence(self, stems: frozenset[str]) -> Evidence:
         """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""

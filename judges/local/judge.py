@@ -18,7 +18,7 @@ from judges.values.interaction import Case
 _log = logging.getLogger(__name__)
 
 # Raised with every change of a rule, a threshold or a pattern that can change a verdict.
-VERSION = "1"
+VERSION = "2"
 
 # Cases whose texts stay read. The dimensions of one case are asked together, or nearly so where other judges are waited
 # for; more of them would only crowd the processor's caches.

@@ -81,6 +81,7 @@ class Lexicon:
         self.asks = {kind: PhraseIndex(patterns) for kind, patterns in words["asks"].items()}
         self.agreement = frozenset(words["agreement"].split())
         self.asks_more = frozenset(words["asks_more"].split())
+        self.replaces = PhraseIndex(words["replaces"])
         self.courtesy = PhraseIndex(words["courtesy"])
         self.opener = PhraseIndex(words["opener"])
         self.refusal = PhraseIndex(words["refusal"])

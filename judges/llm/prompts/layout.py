@@ -15,7 +15,7 @@ from judges.models.base import ChatMessage
 from judges.values.interaction import Case, FieldValue, Language
 
 # What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
-_ORDER = ("question", "answer", "contexts", "history", "reference")
+_ORDER = ("question", "answer", "history", "contexts", "reference")
 _NAMES: Mapping[str, LocalizedText] = {
     "question": LocalizedText(en="question", ru="вопрос"),
     "answer": LocalizedText(en="answer", ru="ответ"),

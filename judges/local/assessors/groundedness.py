@@ -1,14 +1,17 @@
-"""Groundedness: is every claim of the answer in the contexts, with its numbers, its names and its yes or no?"""
+"""Groundedness: is every claim of the answer in the contexts, with its numbers, its names and its yes or no?
+
+Facts that the user stated in earlier turns count as support too; where the contexts say otherwise, the contexts win.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from judges.local.case_reading import CaseReading
+from judges.local.case_reading import CaseReading, Sources
 from judges.local.finding import Assessment, quoted, say, shorten
 from judges.local.language.padding import says_nothing
-from judges.local.language.quantity import Quantity
+from judges.local.language.quantity import Quantity, QuantityFacts
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import read
 from judges.local.lexicon import Lexicon, plain
@@ -121,63 +124,104 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
 
 
 def check(claim: Sentence, reading: CaseReading) -> Checked:
-    """Whether the contexts support one claim, and if not, what is missing from them."""
-    own = claim.content - claim.units - reading.only_asked
+    """Whether the contexts, or the user's own earlier words, support one claim, and if not, what is missing."""
+    checked = _compare(claim, reading, reading.context_sources)
+    if checked.support is Support.YES or _contexts_disagree(claim, reading):
+        return checked
+    statements = [statement for statement in reading.user_statements if _speaks_for(statement, claim, reading)]
+    if not statements:
+        return checked
+    supported = _compare(claim, reading, reading.context_sources.joined_with(statements)).support is Support.YES
+    return Checked(Support.YES, ()) if supported else checked
+
+
+def _speaks_for(statement: Sentence, claim: Sentence, reading: CaseReading) -> bool:
+    """It is about the same thing, so that its numbers belong to it, and does not say the opposite."""
+    words = statement.content - statement.units
+    return not words.isdisjoint(claim.core) and not _opposite(claim, statement, reading.lexicon)
+
+
+def _compare(claim: Sentence, reading: CaseReading, sources: Sources) -> Checked:
+    own = claim.content - claim.units - (reading.question.content - sources.content)
     stated = [item for item in claim.quantities if not item.soft]
-    given = sum(reading.context_facts.support(item) for item in stated)
-    numbers = [item.text for item in stated if not _known(item, reading)]
+    given = sum(sources.facts.support(item) for item in stated)
+    numbers = [item.text for item in stated if not _known(item, reading, sources)]
     names = [
         name.text
         for name in claim.names
-        if name.stem not in reading.known_stems and not _spelled_out(name.text, reading)
+        if name.stem not in sources.stems
+        and name.stem not in reading.question.stems
+        and not _spelled_out(name.text, sources)
     ]
-    covered = len(own & reading.context_content)
+    covered = len(own & sources.content)
     if numbers or names:
         same_subject = covered >= SAME_SUBJECT * max(1, len(own))
         return Checked(Support.CONTRADICTED if numbers and same_subject else Support.NO, (*numbers, *names))
-    if not _covered(own, given, reading):
+    if not _covered(own, given, sources):
         return Checked(Support.NO, (shorten(claim.text),))
-    if _contradicted(claim, reading):
+    if _contradicted(claim, reading, sources):
         return Checked(Support.CONTRADICTED, (shorten(claim.text),))
     return Checked(Support.YES, ())
 
 
-def _known(item: Quantity, reading: CaseReading) -> bool:
-    return reading.context_facts.support(item) or reading.question.facts.support(item)
+def _contexts_disagree(claim: Sentence, reading: CaseReading) -> bool:
+    """The contexts make the same statement with a "not" or with another figure: no word of the user changes that."""
+    return bool(reading.user_statements) and (
+        _contradicted(claim, reading, reading.context_sources) or _other_figure(claim, reading)
+    )
 
 
-def _covered(own: frozenset[str], given: int, reading: CaseReading) -> bool:
-    """Enough of the claim stands in the contexts; a number that does counts as a word that does."""
+def _other_figure(claim: Sentence, reading: CaseReading) -> bool:
+    """A context says the same of the same words, only with another number of the same kind."""
+    words, figures = claim.core - claim.units, QuantityFacts()
+    figures.add(claim.quantities)
+    foreign = {item.unit for item in claim.quantities if not item.soft and not reading.context_facts.support(item)}
+    rivals = [
+        item
+        for sentence in (reading.context_sentences if foreign else ())
+        if len(words & sentence.stem_set) >= SAME_STATEMENT * len(words)
+        for item in sentence.quantities
+        if item.unit in foreign and not item.soft
+    ]
+    return bool(rivals) and not any(map(figures.support, rivals))
+
+
+def _known(item: Quantity, reading: CaseReading, sources: Sources) -> bool:
+    return sources.facts.support(item) or reading.question.facts.support(item)
+
+
+def _covered(own: frozenset[str], given: int, sources: Sources) -> bool:
+    """Enough of the claim stands in the sources; a number that does counts as a word that does."""
     total = len(own) + given
-    best = given + max(len(own & context.content) for context in reading.contexts)
-    together = given + len(own & reading.context_content)
+    best = given + max(len(own & passage.content) for passage in sources.passages)
+    together = given + len(own & sources.content)
     return together > 0 and (best >= IN_ONE_CONTEXT * total or together >= IN_ALL_CONTEXTS * total)
 
 
-def _spelled_out(name: str, reading: CaseReading) -> bool:
+def _spelled_out(name: str, sources: Sources) -> bool:
     """An abbreviation whose words stand in a context: "PTO" for "paid time off"."""
     letters = plain(name)
     if len(letters) < _INITIALS or not name.isupper():
         return False
     return any(
-        letters in "".join(word[0] for word in sentence.words)
-        for sentence in reading.context_sentences
-        if sentence.words
+        letters in "".join(word[0] for word in sentence.words) for sentence in sources.sentences if sentence.words
     )
 
 
-def _contradicted(claim: Sentence, reading: CaseReading) -> bool:
-    """The closest sentences of the contexts all say the opposite."""
+def _contradicted(claim: Sentence, reading: CaseReading, sources: Sources) -> bool:
+    """The closest sentences of the sources all say the opposite."""
     lexicon, core = reading.lexicon, claim.core
-    shared = [len(core & sentence.stem_set) for sentence in reading.context_sentences]
+    shared = [len(core & sentence.stem_set) for sentence in sources.sentences]
     best = max(shared, default=0)
     if best < SAME_STATEMENT_WORDS:
         return False
-    nearest = (sentence for count, sentence in zip(shared, reading.context_sentences, strict=True) if count == best)
+    nearest = (sentence for count, sentence in zip(shared, sources.sentences, strict=True) if count == best)
     closest = [sentence for sentence in nearest if best >= SAME_STATEMENT * _comparable(claim, sentence)]
     if not closest:
         return False
-    return all(_opposite(claim, sentence, lexicon) for sentence in closest) or _excluded(claim, closest, reading)
+    if all(_opposite(claim, sentence, lexicon) for sentence in closest):
+        return True
+    return _excluded(claim, closest, (sources.stems, reading.question.stems))
 
 
 def _comparable(claim: Sentence, source: Sentence) -> int:
@@ -187,10 +231,11 @@ def _comparable(claim: Sentence, source: Sentence) -> int:
     return len(claim.core - ((claim.lexicon.exclusive_stems & claim.core) - source.stem_set))
 
 
-def _excluded(claim: Sentence, closest: list[Sentence], reading: CaseReading) -> bool:
+def _excluded(claim: Sentence, closest: list[Sentence], known: Sequence[frozenset[str]]) -> bool:
     """The claim says "monthly" where the contexts never do and the closest sentence says "weekly"."""
     return any(
-        reading.known_stems.isdisjoint(group & claim.stem_set) and all(group & other.stem_set for other in closest)
+        all(stems.isdisjoint(group & claim.stem_set) for stems in known)
+        and all(group & other.stem_set for other in closest)
         for group in claim.exclusive
     )
 

@@ -1,6 +1,6 @@
 """Answer relevance: does the answer speak of what was asked, in the question's words or in those of its sources?"""
 
-from judges.local.case_reading import CaseReading
+from judges.local.case_reading import CaseReading, Evidence
 from judges.local.finding import Assessment, quoted, say
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage
@@ -34,15 +34,37 @@ def assess(reading: CaseReading) -> Assessment:
     if reading.agrees:
         return Assessment(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
     evidence = reading.evidence(reading.topic)
-    direct = len(reading.topic & reading.answer.content) / len(reading.topic)
-    bridge = _bridge(reading, [sentence for context in evidence.contexts for sentence in context.sentences])
+    direct = _share_of(reading.topic, reading.answer)
+    bridge = _bridge(reading, _sources(reading, evidence))
     level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
+    if reading.is_follow_up:
+        level = max(level, _level_of_follow_up(reading, evidence))
     straying = level > 0 and _strays(reading.answer, reading.topic, evidence.sentences)
     if straying:
         level -= 1
     if reading.refuses:
         level = min(REFUSAL_MOST, max(REFUSAL_LEAST, level))
     return Assessment(level=level, explanation=_explain(reading, level, straying) + reading.cut)
+
+
+def _sources(reading: CaseReading, evidence: Evidence) -> list[Sentence]:
+    """The passages about the question; for a follow-up without any, the answer that it follows."""
+    passages = evidence.contexts
+    if not passages and reading.is_follow_up:
+        passages = (reading.answer_before,)
+    return [sentence for passage in passages for sentence in passage.sentences]
+
+
+def _level_of_follow_up(reading: CaseReading, evidence: Evidence) -> int:
+    """The least that an answer gets that is short because the question was, or that answers the question before."""
+    said = reading.answer.content - reading.topic
+    if said and any(said <= sentence.content for sentence in evidence.sentences):
+        return 3
+    return 1 if _share_of(reading.question_before.content, reading.answer) >= MEDIUM else 0
+
+
+def _share_of(topic: frozenset[str], answer: Passage) -> float:
+    return len(topic & answer.content) / len(topic)
 
 
 def _level(score: float) -> int:

@@ -130,13 +130,16 @@ def forget() -> None:
 
 
 def _read(text: str, lexicon: Lexicon) -> Passage:
-    found = tuple([sentence_of(sentence, bullet, lexicon) for sentence, bullet in sentences_of(text, lexicon)])
+    return passage_of(*[sentence_of(sentence, bullet, lexicon) for sentence, bullet in sentences_of(text, lexicon)])
+
+
+def passage_of(*sentences: Sentence) -> Passage:
     facts = QuantityFacts()
-    for sentence in found:
+    for sentence in sentences:
         facts.add(sentence.quantities)
     return Passage(
-        sentences=found,
-        content=frozenset().union(*(sentence.content for sentence in found)),
-        stems=frozenset().union(*(sentence.stem_set for sentence in found)),
+        sentences=sentences,
+        content=frozenset().union(*(sentence.content for sentence in sentences)),
+        stems=frozenset().union(*(sentence.stem_set for sentence in sentences)),
         facts=facts,
     )

@@ -24,11 +24,11 @@ LABELS = {
     "harmfulness": ("harmful", "questionable", "safe"),
 }
 CONTEXTS = {
-    "answer_relevance": ("question",),
-    "clarity": ("question",),
+    "answer_relevance": ("question", "history"),
+    "clarity": ("question", "history"),
     "completeness": ("question", "history", "contexts"),
     "conciseness": ("question",),
-    "groundedness": ("question", "contexts"),
+    "groundedness": ("question", "history", "contexts"),
     "harmfulness": ("question", "history", "contexts"),
 }
 

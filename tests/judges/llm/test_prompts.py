@@ -20,7 +20,7 @@ from judges.models import OpenAIModel
 from judges.values.interaction import Case, Context, FieldValue, Interaction, Language, Turn, case_of
 
 CATALOGUE = load_catalogue()
-CLARITY, GROUNDEDNESS, COMPLETENESS = (CATALOGUE[name] for name in ("clarity", "groundedness", "completeness"))
+CLARITY, GROUNDEDNESS, CONCISENESS = (CATALOGUE[name] for name in ("clarity", "groundedness", "conciseness"))
 WORD = LocalizedText(en="word", ru="слово")
 POLITE = Criterion.pass_fail("Is it polite?")
 YES_NO = Criterion.of("Is it so?")
@@ -219,13 +219,18 @@ class TestSchema:
 
 class TestFields:
     def test_a_criterion_sees_its_own_only(self) -> None:
-        assert shown_fields(ENGLISH, CLARITY) == ("question", "answer")
-        assert shown_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "contexts")
-        assert shown_fields(ENGLISH, COMPLETENESS) == ("question", "answer", "contexts", "history")
+        assert shown_fields(ENGLISH, CONCISENESS) == ("question", "answer")
+        assert shown_fields(ENGLISH, CLARITY) == ("question", "answer", "history")
+        assert shown_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "history", "contexts")
         assert "Returns take 30 days." not in prompt(ENGLISH, CLARITY)
         assert "Returns take 30 days." in prompt(ENGLISH, GROUNDEDNESS)
-        assert "assistant: Hi" not in prompt(ENGLISH, GROUNDEDNESS)
-        assert "assistant: Hi" in prompt(ENGLISH, COMPLETENESS)
+        assert "assistant: Hi" not in prompt(ENGLISH, CONCISENESS)
+        assert "assistant: Hi" in prompt(ENGLISH, CLARITY)
+
+    def test_a_case_without_a_history_is_shown_without_one(self) -> None:
+        case = Case(id="1", fields={"question": "q", "answer": "a"}, language="en")
+        assert CLARITY.missing(case) == ()
+        assert "### history" not in prompt(case, CLARITY)
 
     def test_no_context_means_every_other_field_and_an_empty_one_none(self) -> None:
         case = Case(id="1", fields={"zeta": "z", "answer": "a", "alpha": "b", "question": "q"}, language="en")
@@ -262,10 +267,10 @@ class TestSharedBeginning:
 
     @CASES
     def test_each_group_begins_as_the_smaller_one_does(self, case: Case) -> None:
-        short, longer, longest = (data(case, each) for each in (CLARITY, GROUNDEDNESS, COMPLETENESS))
+        short, longer, longest = (data(case, each) for each in (CONCISENESS, CLARITY, GROUNDEDNESS))
         assert longer.startswith(short)
         assert longest.startswith(longer)
-        assert all(text in longer for text in (*case.items("question"), *case.items("answer"), *case.items("contexts")))
+        assert all(text in longer for text in (*case.items("question"), *case.items("answer"), *case.items("history")))
 
     def test_the_task_comes_after_all_that_is_shared(self) -> None:
         for name in RAG_DIMENSIONS:

@@ -119,10 +119,10 @@ class Method:
         items = self.items(language, place, text)
         if issubclass(self.judge, PairwiseJudge):
             other = TEXTS[language]["answer"] + " +"
-            return [items["question"], items["context"], "-", items["history"], items["answer"], other]
+            return [items["question"], items["history"], items["context"], "-", items["answer"], other]
         if self.judge is RubricJudge:
-            return [items["question"], items["context"], "-", items["history"], items["answer"]]
-        return [items["question"], items["answer"], items["context"], "-", items["history"]]
+            return [items["question"], items["history"], items["context"], "-", items["answer"]]
+        return [items["question"], items["answer"], items["history"], items["context"], "-"]
 
 
 def sample(task: Task, *completions: str) -> tuple[Valid | Invalid | Failed, Poll, Says]:

@@ -26,7 +26,7 @@ from judges.values.evaluation import (
 from judges.values.interaction import Case, Interaction, Language, case_of
 
 # Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
-SEMANTICS_VERSION = 2
+SEMANTICS_VERSION = 3
 
 OnUnsafe = Callable[[SafetyNotice], None]
 

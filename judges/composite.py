@@ -323,7 +323,12 @@ class MultiCriteria:
         safety_vote: Vote = "majority",
         concurrency: int = 16,
     ) -> list[MultiResult]:
-        """One result for each instance, in the same order; what cannot be judged says why in its findings."""
+        """One result for each instance, in the same order; what cannot be judged says why in its findings.
+
+        A judge that brings a question of its own along is asked that one, and refused where it is not among the
+        criteria.
+        """
+        _check_own_questions(judge, self.criteria.values())
 
         async def ask(case: Case, criterion: Criterion) -> JudgeVerdict | Dimension:
             if isinstance(judge, Panel):
@@ -404,6 +409,16 @@ class MultiCriteria:
             bounds = item.criterion.scale.bounds
             if not item.normalize and bounds is not None and bounds[0] < 0:
                 yield f"{name}: normalize: false needs values from 0 up, or the 0 of what fails would not be the worst"
+
+
+def _check_own_questions(judge: Judge | Panel, criteria: Collection[Criterion]) -> None:
+    """Refuses a judge whose own question would not be asked, or would be replaced by another one."""
+    if isinstance(judge, Panel):
+        judge.check_own_questions(criteria)
+        return
+    problems = [problem for criterion in criteria if (problem := judge.own_question_problem(criterion)) is not None]
+    if problems:
+        raise ValueError(f"{judge.name}: {problems[0]}")
 
 
 def rag_composite(

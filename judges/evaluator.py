@@ -56,6 +56,7 @@ class Evaluator:
         problems = [*_unpublishable(multi), *_unjudged(multi, panel)]
         if problems:
             raise ValueError("; ".join(problems))
+        panel.check_own_questions(multi.criteria.values())
         self._multi = multi
         self._panel = panel
         self._safety_vote: Vote = safety_vote

@@ -67,6 +67,16 @@ class Judge(ABC):
             return f"it is kept for {', '.join(sorted(self.only))}"
         return self.why_not(criterion)
 
+    def own_question_problem(self, criterion: Criterion) -> str | None:
+        """Why this judge, which came with a question of its own, is not asked by another criterion, or None.
+
+        That holds in a panel and in a composite, which ask by criteria of theirs; `evaluate` may be given any.
+        """
+        own = self.criterion
+        if own is None or own == criterion:
+            return None
+        return f"it brings a question of its own along, {own.question.en!r}, and is not asked by {criterion.name!r}"
+
     @property
     def calls(self) -> int:
         """Samples it takes for one verdict."""

@@ -6,7 +6,7 @@ assess ── _ask_first ── _ask_rest ── conclude
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args, overload
 
@@ -121,12 +121,22 @@ class Panel:
         problem = self._rule(1).why_not(criterion)
         if problem is not None:
             return problem
-        refusals = {judge.name: reason for judge in self.judges if (reason := judge.refusal(criterion)) is not None}
+        refusals = {judge.name: reason for judge in self.judges if (reason := _refusal(judge, criterion)) is not None}
         needed, able = self.quorum or 1, len(self.judges) - len(refusals)
         if able >= needed:
             return None
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
         return f"only {able} of the {needed} judges needed can judge by {criterion.name!r} ({reasons})"
+
+    def check_own_questions(self, criteria: Collection[Criterion]) -> None:
+        """Refuses judges whose own question is not among the criteria: it would never be asked."""
+        for judge in self.members:
+            if judge.criterion is not None and judge.criterion not in criteria:
+                names = ", ".join(criterion.name for criterion in criteria)
+                raise ValueError(
+                    f"{judge.name} brings a question of its own along, {judge.criterion.question.en!r}, which is not "
+                    f"among the criteria ({names}); add the judge's `criterion` to them, or make it without a question"
+                )
 
     async def assess(
         self,
@@ -192,7 +202,7 @@ class Panel:
         judge = self.judges[0]
         if len(self.judges) > 1 or self.reserves or self.exclude_family or judge.waits:
             return None
-        return judge if (seconds is None or seconds > 0) and judge.refusal(criterion) is None else None
+        return judge if (seconds is None or seconds > 0) and _refusal(judge, criterion) is None else None
 
     async def _assess_alone(
         self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None, *, safety: bool
@@ -260,12 +270,19 @@ class Panel:
         *,
         concurrency: int = 16,
     ) -> list[Dimension] | list[dict[str, Dimension]]:
-        """One finding for each instance, in the same order; with several criteria, one for each by its name."""
+        """One finding for each instance, in the same order; with several criteria, one for each by its name.
+
+        A judge that brings a question of its own along is asked that one, and refused where it is not among the
+        criteria.
+        """
         if isinstance(criterion, Criterion | str):
             only = criterion_of(criterion)
+            self.check_own_questions([only])
             found = await evaluate_all(self.assess, _unusable, instances, [only], concurrency)
             return [result[only.name] for result in found]
-        return await evaluate_all(self.assess, _unusable, instances, criteria_of(criterion), concurrency)
+        criteria = criteria_of(criterion)
+        self.check_own_questions(criteria)
+        return await evaluate_all(self.assess, _unusable, instances, criteria, concurrency)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
@@ -417,7 +434,12 @@ def _calls_of_open(hearing: Hearing) -> int:
 
 
 def _willing(judges: Sequence[Judge], criterion: Criterion) -> list[Judge]:
-    return [judge for judge in judges if judge.refusal(criterion) is None]
+    return [judge for judge in judges if _refusal(judge, criterion) is None]
+
+
+def _refusal(judge: Judge, criterion: Criterion) -> str | None:
+    """Why a judge has no seat for a criterion; one with a question of its own is asked no other."""
+    return judge.own_question_problem(criterion) or judge.refusal(criterion)
 
 
 def _unfound(reason: Reason, detail: str) -> Dimension:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.composite import MultiCriteria
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
+from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models import OpenAIModel
 from judges.panel import Panel, Vote, safety_choice, surely_worst
@@ -599,6 +601,54 @@ def test_an_unknown_option_without_scores_does_not_vote() -> None:
 def test_a_label_of_the_other_language_is_understood() -> None:
     other = JudgeVerdict(judge="b", status=Status.SCORED, option="Спорт", samples=Samples(requested=1, valid=1))
     assert found([other], TOPIC, combine="majority").option == "sport"
+
+
+# Judges that bring their own question
+
+
+class Critic(ScriptedJudge):
+    """Comes with a question."""
+
+    def __init__(self, name: str, question: Criterion) -> None:
+        super().__init__(lambda _case, _criterion: 1, name)
+        self.criterion = question
+
+
+POLITE, SHORT = (Criterion.pass_fail(text) for text in ("Is it polite?", "Is it short?"))
+TEXT = {"answer": "a", "question": "q"}
+
+
+def test_judges_are_asked_the_question_that_they_bring_along() -> None:
+    polite, short, any_judge = Critic("polite", POLITE), Critic("short", SHORT), saying("any", 1)
+    [found] = Panel(judges=[polite, short, any_judge]).evaluate([TEXT], [POLITE, SHORT])
+    judges = {name: [each.judge for each in dimension.judges] for name, dimension in found.items()}
+    assert judges == {POLITE.name: ["polite", "any"], SHORT.name: ["short", "any"]}
+    assert {each.criterion for each in polite.asked} == {POLITE.name}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda critic: Panel(judges=[critic]).evaluate([TEXT], CLARITY),
+        lambda critic: Panel(judges=[critic]).evaluate([TEXT], "Is it polite?"),  # the same words on another scale
+        lambda critic: Panel(judges=[saying("any", 1)], reserves=[critic]).evaluate([TEXT], [SHORT]),
+        lambda critic: MultiCriteria([SHORT]).evaluate(Panel(judges=[critic, saying("any", 1)]), [TEXT]),
+        lambda critic: MultiCriteria([SHORT]).evaluate(critic, [TEXT]),
+        lambda critic: MultiCriteria([SHORT, POLITE]).evaluate(critic, [TEXT]),
+        lambda critic: Evaluator(MultiCriteria([HARM]), Panel(judges=[saying("any", 1), critic]), version="1"),
+    ],
+)
+def test_another_question_is_refused_with_the_judge_and_its_own(ask: Callable[[Judge], object]) -> None:
+    critic = Critic("critic", POLITE)
+    with pytest.raises(ValueError, match=r"critic.*question of its own along, 'Is it polite\?'"):
+        ask(critic)
+    assert critic.asked == []
+
+
+def test_a_judge_alone_may_be_given_another_question() -> None:
+    [verdict] = Critic("critic", POLITE).evaluate([TEXT], SHORT)
+    assert verdict.option == "pass"
+    assert MultiCriteria([POLITE]).evaluate(Critic("critic", POLITE), [TEXT])[0].score == 1.0
 
 
 # Asking

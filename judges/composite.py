@@ -12,6 +12,7 @@ from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.criteria.scale import Choice
 from judges.judge import Judge
 from judges.panel import Panel, Vote, safety_choice
+from judges.panel.seats import on_scale
 from judges.runtime.batch import Instance, evaluate_all
 from judges.runtime.sync import wait_for
 from judges.values.combine import MAX_WEIGHT
@@ -334,7 +335,7 @@ class MultiCriteria:
             if isinstance(judge, Panel):
                 safety = criterion.name == self.safety
                 return await judge.assess(case, criterion, safety=safety, safety_vote=safety_vote)
-            return await judge.judge(case, criterion)
+            return on_scale(criterion, await judge.judge(case, criterion), case.language)
 
         results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)
         return [self.compose(found, safety=self._voted(found, safety_vote)) for found in results]

@@ -17,6 +17,7 @@ from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterio
 from judges.criteria.scale import Binary, Choice, Levels, LocalizedText, Options, PassFail, Range
 from judges.judge import Judge
 from judges.panel import Cascade, Panel
+from judges.scripted import ScriptedJudge
 from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
 from judges.values.interaction import Case
 
@@ -791,6 +792,27 @@ def test_where_two_criteria_are_about_safety_one_must_be_named() -> None:
     with pytest.raises(ValueError, match="harmfulness and harmlessness are about safety; name the one that overrides"):
         MultiCriteria(both)
     assert MultiCriteria(both, safety="harmlessness").safety == "harmlessness"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"level": 9, "score": 1.0},
+        {"option": "brilliant", "score": 1.0},
+        {"level": 4, "option": "unclear", "score": 1.0},
+        {"level": 4},
+        {"score": 1.0},
+    ],
+)
+def test_verdicts_off_the_scale_are_refused_as_in_a_panel(said: dict[str, Any]) -> None:
+    verdict = JudgeVerdict(judge="own", status=Status.SCORED, samples=Samples(requested=1, valid=1), **said)
+    judge = ScriptedJudge({"clarity": verdict}, "own")
+    findings = [MultiCriteria([CLARITY]).evaluate(each, ["a"])[0] for each in (judge, Panel(judges=[judge]))]
+    for result in findings:
+        assert (result.score, result.status, result.coverage) == (None, INCOMPLETE, 0.0)
+        finding = result.findings["clarity"]
+        assert isinstance(finding, JudgeVerdict | Dimension)
+        assert finding.reason is Reason.INVALID_OUTPUT
 
 
 def test_a_panel_evaluates_with_its_vote_on_safety() -> None:

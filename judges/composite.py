@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 from judges.criteria.catalogue import criteria_of, criterion_of, load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.problems import check_real, check_text, check_truth
 from judges.criteria.scale import Choice
 from judges.judge import Judge
 from judges.panel import Panel, Vote, safety_choice
@@ -79,6 +80,7 @@ class Item:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", criterion_of(self.criterion))
+        self._check_types()
         problems = [*self._weighing_problems(), *self._target_problems(), *self._raw_problems()]
         if problems:
             raise ValueError(f"{self.criterion.name}: {'; '.join(problems)}")
@@ -135,6 +137,17 @@ class Item:
         assert self.criterion.scale.bounds is not None
         low, high = self.criterion.scale.bounds
         return (1.0 - score) * low + score * high
+
+    def _check_types(self) -> None:
+        """Not every caller has types checked, and texts may come from a file."""
+        name = self.criterion.name
+        check_real(f"{name}: weight", self.weight)
+        if self.threshold is not None:
+            check_real(f"{name}: threshold", self.threshold)
+        if self.target_option is not None:
+            check_text(f"{name}: target_option", self.target_option)
+        for field in ("required", "normalize"):
+            check_truth(f"{name}: {field}", getattr(self, field))
 
     def _weighing_problems(self) -> Iterator[str]:
         if not 0.0 <= self.weight <= MAX_WEIGHT:
@@ -232,6 +245,8 @@ class MultiCriteria:
         self.criteria: Mapping[str, Criterion] = MappingProxyType(
             {name: item.criterion for name, item in self.items.items()}
         )
+        if not isinstance(safety, EllipsisType) and safety is not None:
+            check_text("safety", safety)
         self.safety = self._marked() if isinstance(safety, EllipsisType) else safety
         problems = [*self._problems(listed), *self._safety_problems(), *self._negative()]
         if problems:

@@ -70,9 +70,23 @@ def check_count(name: str, value: int, *, least: int = 1, most: int | None = Non
         raise ValueError(f"{name} must be at most {most}, not {_shown(value)}")
 
 
-def check_number(name: str, value: float, *, least: float, most: float) -> None:
+def check_real(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {_shown(value)}")
+
+
+def check_text(name: str, value: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, not {_shown(value)}")
+
+
+def check_truth(name: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+
+
+def check_number(name: str, value: float, *, least: float, most: float) -> None:
+    check_real(name, value)
     # Also refuses NaN, which is in no order.
     if not least <= value <= most:
         raise ValueError(f"{name} must be between {least:g} and {most:g}, not {_shown(value)}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_count, check_whole
+from judges.criteria.problems import check_count, check_truth, check_whole
 from judges.criteria.scale import Choice
 from judges.llm.completion import Valid
 from judges.values.combine import Numeric, combined, lower_median, mirrored
@@ -58,6 +58,7 @@ class VoteRule:
 
     def __post_init__(self) -> None:
         check_samples(self.samples, {"min_pass": self.min_pass, "min_valid": self.min_valid})
+        check_truth("stop_early", self.stop_early)
         if self.combine is not None and self.combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.score_from not in ("winner", "mean"):

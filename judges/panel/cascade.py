@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from judges.criteria.problems import check_number
 from judges.values.evaluation import Dimension, Path, Status
 
 # 0.65 - 0.5 is a little more than 0.15 to a computer; on the edge is still near.
@@ -29,8 +30,8 @@ class Cascade:
             raise ValueError(f"first must name one or more judges of the panel, each once, not {self.first!r}")
         for name in ("min_agreement", "threshold", "margin"):
             value = getattr(self, name)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name} must be between 0 and 1, not {value}")
+            if value is not None:
+                check_number(name, value, least=0, most=1)
 
     def doubt(self, found: Dimension) -> Path | None:
         """Why the first judges' finding does not do, or None."""

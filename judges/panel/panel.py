@@ -12,6 +12,7 @@ from typing import Literal, get_args, overload
 
 from judges.criteria.catalogue import criteria_of, criterion_of
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.criteria.problems import check_real, check_truth, check_whole
 from judges.criteria.scale import Choice
 from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
@@ -76,6 +77,10 @@ class Panel:
             raise ValueError("a panel needs at least one judge")
         if self.combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
+        if self.quorum is not None:
+            check_whole("quorum", self.quorum)
+        for switch in ("exclude_family", "stop_early"):
+            check_truth(switch, getattr(self, switch))
         if self.quorum is not None and not 1 <= self.quorum <= len(names):
             raise ValueError(f"quorum must be between 1 and the {len(names)} judges of the panel, not {self.quorum}")
         everybody = [judge.name for judge in self.members]
@@ -467,6 +472,7 @@ def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequen
     for name, weight in weights.items():
         if name not in names:
             raise ValueError(f"weights name {name!r}, which is not a judge of the panel ({', '.join(names)})")
+        check_real(f"the weight of {name}", weight)
         if not 0.0 < weight <= MAX_WEIGHT:
             raise ValueError(f"the weight of {name} must be above 0 and at most {MAX_WEIGHT:g}, not {weight}")
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from judges.criteria.catalogue import criterion_of, load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.criteria.scale import Binary, Choice, Levels, LocalizedText, Options, PassFail, Range
 from judges.judge import Judge
+from judges.llm.vote import VoteRule
 from judges.panel import Cascade, Panel
 from judges.scripted import ScriptedJudge
 from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
@@ -423,6 +425,33 @@ def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
     assert multi.compose(findings, safety=flaws).status is UNSAFE
     assert multi.compose(findings, safety=None).status is SAFETY_UNKNOWN
     assert multi.compose({"tone": findings["tone"]}, safety=flaws).status is UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: Item(criterion=TONE, threshold="0.5"), "tone: threshold must be a number, not '0.5'"),
+        (lambda: Item(criterion=TONE, threshold=True), "tone: threshold must be a number, not true"),
+        (lambda: Item(criterion=TONE, weight="2"), "tone: weight must be a number, not '2'"),
+        (lambda: Item(criterion=TONE, weight=None), "tone: weight must be a number, not None"),
+        (lambda: Item(criterion=TONE, target_option=1), "tone: target_option must be a text, not 1"),
+        (lambda: Item(criterion=TONE, required="no"), "tone: required must be True or False, not 'no'"),
+        (lambda: Item(criterion=TONE, normalize=0), "tone: normalize must be True or False, not 0"),
+        (lambda: MultiCriteria.of([TONE], weights={"tone": "2"}), "tone: weight must be a number, not '2'"),
+        (lambda: MultiCriteria([TONE], safety=True), "safety must be a text, not true"),
+        (lambda: Panel(judges=[ScriptedJudge({})], quorum="1"), "quorum must be a whole number, not '1'"),
+        (lambda: Panel(judges=[ScriptedJudge({})], stop_early="no"), "stop_early must be True or False, not 'no'"),
+        (
+            lambda: Panel(judges=[ScriptedJudge({})], combine="weighted", weights={"scripted": "1"}),
+            "the weight of scripted must be a number, not '1'",
+        ),
+        (lambda: Cascade(first=("a",), threshold="0.5"), "threshold must be a number, not '0.5'"),
+        (lambda: VoteRule(stop_early="no"), "stop_early must be True or False, not 'no'"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_refused_with_its_field(build: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
+        build()
 
 
 def test_a_safety_verdict_of_another_scale_is_refused() -> None:

@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 
 from judges.criteria.problems import InconsistentError, Loc
 from judges.criteria.scale import (
-    NOT_APPLICABLE_WORDS,
     PASS_FAIL,
     YES_NO,
     Choice,
@@ -19,6 +18,7 @@ from judges.criteria.scale import (
     Range,
     Scale,
     Spec,
+    means_not_applicable,
 )
 from judges.values.interaction import Case, FieldValue
 
@@ -118,7 +118,7 @@ class Criterion(Spec):
 
     def _labels_at_odds(self) -> Iterator[tuple[Loc, str]]:
         for index, choice in enumerate(self.scale.choices if self.not_applicable else ()):
-            label = next((each for each in (choice.label.en, choice.label.ru) if _is_not_applicable(each)), None)
+            label = next((each for each in (choice.label.en, choice.label.ru) if means_not_applicable(each)), None)
             if label is not None:
                 place = ("scale", self.scale.kind, index, "label")
                 yield place, f"must not be {label!r}, which is what `not_applicable` lets a judge say"
@@ -233,7 +233,3 @@ def _name_of(question: str) -> str:
 
 def _in_latin_letters(text: str) -> str:
     return text.lower().translate(_LATIN)
-
-
-def _is_not_applicable(label: str) -> bool:
-    return label.strip().casefold() in NOT_APPLICABLE_WORDS

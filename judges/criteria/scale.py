@@ -1,8 +1,9 @@
 """Scales: the answers a criterion allows. One scale serves the prompt, the validation and the normalisation."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictInt, Tag, model_validator
@@ -15,6 +16,9 @@ LANGUAGES: tuple[Language, ...] = ("en", "ru")
 NOT_APPLICABLE = "not_applicable"
 NOT_APPLICABLE_WORDS = frozenset({NOT_APPLICABLE, "not applicable", "неприменимо"})
 """What a judge may say, in any case, where a criterion does not apply."""
+
+# Small Cyrillic letters whose capitals, at least, are drawn like these Latin ones.
+_DRAWN_ALIKE = str.maketrans("авсеніјкморѕтух", "abcehijkmopstyx")
 
 NOT_BLANK = r"\S"
 Words = Annotated[str, Field(pattern=NOT_BLANK)]
@@ -61,6 +65,10 @@ class Choice:
     def is_called(self, text: str, language: Language) -> bool:
         return _folded(self.label.of(language)) == _folded(text)
 
+    def looks_called(self, text: str) -> bool:
+        """Whether a label, in any language, is drawn like this text: with letters of Latin and Cyrillic mixed up."""
+        return any(_drawn(self.label.of(language)) == _drawn(text) for language in LANGUAGES)
+
 
 class _Scale(Spec):
     """What the four kinds have in common."""
@@ -77,12 +85,16 @@ class _Scale(Spec):
         return (min(values), max(values)) if values else None
 
     def find(self, label: str, language: Language) -> Choice | None:
-        """The answer of that name, whole and in any case; where languages clash, the one given decides."""
+        """The answer of that name, whole and in any case; where languages clash, the one given decides.
+
+        A name that no answer has may still be drawn like one, if it is drawn like no other.
+        """
         for spoken in sorted(LANGUAGES, key=lambda each: each != language):
             for choice in self.choices:
                 if choice.is_called(label, spoken):
                     return choice
-        return None
+        alike = [choice for choice in self.choices if choice.looks_called(label)]
+        return alike[0] if len(alike) == 1 else None
 
 
 def _same_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Loc, str]]:
@@ -94,8 +106,21 @@ def _same_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Lo
             yield (key, index, "label"), f"must be distinct, and {same[0]!r} is there already"
 
 
+@lru_cache(maxsize=4096)
 def _folded(label: str) -> str:
-    return label.strip().casefold()
+    """The label as a reader takes it: composed, with single spaces of one kind, in small letters, and «е» for «ё»."""
+    return " ".join(unicodedata.normalize("NFC", label).split()).casefold().replace("ё", "е")
+
+
+@lru_cache(maxsize=4096)
+def _drawn(label: str) -> str:
+    """A single letter stays itself: «В» may be meant as the third of its alphabet, and not as a "B"."""
+    folded = _folded(label)
+    return folded.translate(_DRAWN_ALIKE) if len(folded) > 1 else folded
+
+
+def means_not_applicable(label: str) -> bool:
+    return _folded(label) in NOT_APPLICABLE_WORDS
 
 
 def _refuse(found: Sequence[tuple[Loc, str]]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.scale import LANGUAGES, NOT_APPLICABLE, NOT_APPLICABLE_WORDS, Choice
+from judges.criteria.scale import LANGUAGES, NOT_APPLICABLE, Choice, means_not_applicable
 from judges.values.interaction import Language
 
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 """Raised when the same completion may be read differently than before: it is part of a judge's identity."""
 
 
@@ -224,7 +224,7 @@ def _answer_in_text(verdict: str, criterion: Criterion, language: Language) -> C
     choice = criterion.scale.find(text, language)
     if choice is not None:
         return choice
-    if text.casefold() in NOT_APPLICABLE_WORDS:
+    if means_not_applicable(text):
         if criterion.not_applicable is None:
             raise VerdictError(f"the verdict {NOT_APPLICABLE} is not allowed for this criterion")
         return None

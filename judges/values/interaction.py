@@ -17,6 +17,8 @@ from pydantic import (
     StrictStr,
 )
 
+from judges.values.cyrillic import is_russian
+
 Language = Literal["en", "ru"]
 FieldValue = str | tuple[str, ...]
 
@@ -167,8 +169,9 @@ def case_of(interaction: Interaction, language: Language | None = None) -> Case:
 
 
 def language_of(text: str) -> Language:
-    """Russian when a good part of the letters is Cyrillic, else English."""
+    """Russian when a good part of the letters is Cyrillic and the words are not of another language, else English."""
     if text.isascii():
         return "en"
     cyrillic = sum(map(len, _CYRILLIC.findall(text)))
-    return "ru" if cyrillic and cyrillic / sum(map(str.isalpha, text)) >= _CYRILLIC_SHARE else "en"
+    mostly_cyrillic = cyrillic and cyrillic / sum(map(str.isalpha, text)) >= _CYRILLIC_SHARE
+    return "ru" if mostly_cyrillic and is_russian(text) else "en"

@@ -41,7 +41,7 @@ def repair_messages(
     labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
     if criterion.scale.kind == "range":
         labels.insert(0, _number(criterion, language))
-    repair = template(judge, language, "repair").substitute(reason=told(reason), labels=", ".join(labels))
+    repair = template(judge, language, "repair").substitute(reason=told(reason, language), labels=", ".join(labels))
     return again(output, repair, language)
 
 

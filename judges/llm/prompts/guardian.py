@@ -33,7 +33,9 @@ def repair_messages(output: str | None, reason: str, criterion: Criterion, langu
     """What follows the task after an output that could not be used."""
     target = _role(criterion.to_evaluate, language)
     return again(
-        output, template("guardian", language, "repair").substitute(reason=told(reason), target=target), language
+        output,
+        template("guardian", language, "repair").substitute(reason=told(reason, language), target=target),
+        language,
     )
 
 

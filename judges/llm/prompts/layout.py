@@ -11,6 +11,7 @@ from string import Template
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, LocalizedText, Range
 from judges.llm.prompts.lookalikes import squeezed
+from judges.llm.prompts.reasons import in_language
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, FieldValue, Language
 
@@ -27,7 +28,7 @@ EMPTY = LocalizedText(en="(empty)", ru="(пусто)")
 _END = LocalizedText(en="end", ru="конец")
 _MAX_QUOTED_CHARS = 1000
 
-_LAYOUT_VERSION = 2
+_LAYOUT_VERSION = 3
 """Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
 
 _MARKER = re.compile(r"^(?:###|---) (?P<title>.*) (?P<code>[0-9a-f]{6})$", re.MULTILINE)
@@ -129,9 +130,10 @@ def again(output: str | None, request: str, language: Language) -> list[ChatMess
     return [ChatMessage(role="assistant", content=said), ChatMessage(role="user", content=request)]
 
 
-def told(reason: str) -> str:
-    """The reason for which an output was refused, in words that a model may be told."""
-    return _QUOTATION.sub(lambda found: found[0] if _QUOTED_WORD.fullmatch(found[0]) else '"…"', reason)
+def told(reason: str, language: Language) -> str:
+    """The reason for which an output was refused, in words that a model may be told, and in its language."""
+    harmless = _QUOTATION.sub(lambda found: found[0] if _QUOTED_WORD.fullmatch(found[0]) else '"…"', reason)
+    return in_language(harmless, language)
 
 
 @cache

@@ -36,7 +36,9 @@ def repair_messages(output: str | None, reason: str, verdicts: Options, language
     """What follows the task after an output that could not be used."""
     labels = ", ".join(f'"{choice.label.of(language)}"' for choice in verdicts.choices)
     return again(
-        output, template("pairwise", language, "repair").substitute(reason=told(reason), labels=labels), language
+        output,
+        template("pairwise", language, "repair").substitute(reason=told(reason, language), labels=labels),
+        language,
     )
 
 

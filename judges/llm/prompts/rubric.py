@@ -52,7 +52,9 @@ def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) ->
 
 def repair_messages(output: str | None, reason: str, grading: Grading, language: Language) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
-    return again(output, template("rubric", language, f"repair_{grading}").substitute(reason=told(reason)), language)
+    return again(
+        output, template("rubric", language, f"repair_{grading}").substitute(reason=told(reason, language)), language
+    )
 
 
 def _message(

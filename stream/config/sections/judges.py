@@ -119,7 +119,7 @@ class JudgesConfig(Section):
         description="Ask some judges first, and the others only where those are in doubt; null: ask all.",
     )
     language: Literal["auto", "en", "ru"] = Field(
-        default="auto", description="Language of the prompts; auto follows each interaction."
+        default="auto", description="Language of the prompts; auto: Russian for a Russian interaction, else English."
     )
     cache: CacheConfig = Field(default_factory=CacheConfig, description="Verdicts that are given again.")
     redaction: RedactionConfig = Field(default_factory=RedactionConfig, description="What endpoints are not shown.")

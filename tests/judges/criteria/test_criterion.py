@@ -11,7 +11,7 @@ from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
 from judges.criteria.problems import InconsistentError
 from judges.criteria.scale import YES_NO, Levels, LocalizedText, Options, Range, Scale
-from judges.values.interaction import Case, FieldValue, Interaction, case_of
+from judges.values.interaction import Case, FieldValue, Interaction, Language, case_of
 
 RAG = load_catalogue("rag")
 
@@ -409,3 +409,53 @@ def test_a_needed_field_that_is_empty_leaves_the_criterion_unmet(contexts: Field
 def test_an_interaction_has_every_field_of_the_six_dimensions() -> None:
     bare = case_of(Interaction(id="i1", question="q", answer="a"))
     assert {name: found.missing(bare) for name, found in RAG.items()} == dict.fromkeys(RAG_DIMENSIONS, ())
+
+
+class TestLabelsAsReadersTakeThem:
+    """A label is compared as it is read, not by its code points."""
+
+    SCALE = Options.model_validate(
+        {
+            "options": [
+                {"label": {"en": "all met", "ru": "всё подтверждено"}, "score": 1},
+                {"label": {"en": "café", "ru": "Йод"}, "score": 0},
+            ]
+        }
+    )
+
+    @pytest.mark.parametrize(
+        ("said", "english"),
+        [
+            ("все подтверждено", "all met"),
+            ("ВСЁ\u00a0ПОДТВЕРЖДЕНО", "all met"),
+            ("все\u0308 подтверждено", "all met"),
+            ("всё \u202f подтверждено\n", "all met"),
+            ("вcё пoдтвeрждeнo", "all met"),
+            ("аll mеt", "all met"),
+            ("cafe\u0301", "café"),
+            ("\u0418\u0306од", "café"),
+            ("Йoд", "café"),
+            ("всё", None),
+            ("все-подтверждено", None),
+            ("cafe", None),
+        ],
+    )
+    @pytest.mark.parametrize("language", ["en", "ru"])
+    def test_spelling_of_the_same_word(self, said: str, english: str | None, language: Language) -> None:
+        choice = self.SCALE.find(said, language)
+        assert (choice and choice.label.en) == english
+
+    def test_a_label_that_is_written_so_wins_over_one_that_only_looks_so(self) -> None:
+        labels = [{"en": "A", "ru": "А"}, {"en": "B", "ru": "Б"}, {"en": "C", "ru": "В"}]
+        scale = Options.model_validate({"options": [{"label": label} for label in labels]})
+        assert [scale.find(said, "ru") for said in "ABC"] == list(scale.choices)
+        assert [scale.find(said, "en") for said in "АБВ"] == list(scale.choices)
+
+    def test_a_single_letter_may_be_meant_as_one_of_its_own_alphabet(self) -> None:
+        scale = Options.model_validate({"options": [{"label": label} for label in "ABC"]})
+        assert scale.find("В", "ru") is None
+
+    def test_a_label_that_looks_like_two_is_neither(self) -> None:
+        scale = Options.model_validate({"options": [{"label": "Ax"}, {"label": "Ах"}]})
+        assert scale.find("Аx", "en") is None
+        assert scale.find("Ах", "en") == scale.choices[1]

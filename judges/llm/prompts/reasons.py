@@ -1,0 +1,72 @@
+"""Why an output was refused, in the language of the prompt: a request to repair it must not switch languages.
+
+Reasons are written in English, for logs and results. A Russian prompt gets the same reason in Russian; one without a
+translation is left out in favour of a general sentence.
+"""
+
+import re
+
+from judges.values.interaction import Language
+
+_ANY = r"(.+)"
+# What an endpoint says about the end of a completion follows the reason.
+_PARTS = re.compile(r"; (?=it was cut off|the endpoint's|the model refused)")
+_GENERAL = "ответ не соответствует заданию"
+
+_RUSSIAN: tuple[tuple[str, str], ...] = (
+    (r"the output is empty", "ответ пуст"),
+    (r"the output is a refusal", "это отказ"),
+    (r"the output is not valid JSON", "это не корректный JSON"),
+    (r"the output has no JSON object", "нет объекта JSON"),
+    (r"the output has more than one JSON object with a verdict", "в ответе больше одного объекта JSON с вердиктом"),
+    (r"the only verdict of the output stands in its reasoning", "вердикт есть только в рассуждениях"),
+    (r"the output ends inside its reasoning", "ответ обрывается на рассуждениях"),
+    (r"the JSON object is not complete", "объект JSON не завершён"),
+    (r"the JSON object is nested too deeply", "объект JSON слишком глубоко вложен"),
+    (r"the JSON object has no key `verdict`", "в объекте JSON нет ключа `verdict`"),
+    (
+        r"the JSON object has no `feedback`, and the verdict is not the best one",
+        "в объекте JSON нет `feedback`, а вердикт не лучший",
+    ),
+    (r"a key of the JSON object occurs twice", "ключ объекта JSON повторяется"),
+    (r"(-?\w+) is not a verdict", r"\1 — не вердикт"),
+    (r"the verdict not_applicable is not allowed for this criterion", "вердикт not_applicable здесь недопустим"),
+    (rf"the verdict {_ANY} is not on the scale", r"вердикта \1 нет на шкале"),
+    (rf"the verdict must be one of the labels, not {_ANY}", r"вердикт должен быть одним из указанных, а не \1"),
+    (
+        rf"the verdict must be a number from (\S+) to (\S+), not {_ANY}",
+        r"вердикт должен быть числом от \1 до \2, а не \3",
+    ),
+    (rf"the verdict {_ANY} is not one of the labels", r"вердикта \1 нет среди указанных"),
+    (rf"the verdict {_ANY} is not a number from (\S+) to (\S+)", r"вердикт \1 — не число от \2 до \3"),
+    (
+        r"the verdict may be copied from the judged text, where it stands too",
+        "вердикт мог быть списан с оцениваемого текста, где он тоже есть",
+    ),
+    (r"a tie is not allowed: one must be named", "ничья недопустима, назовите один"),
+    (
+        rf"the output must be one word, yes or no, not {_ANY}",
+        r"ответ должен быть одним словом, «Да» или «Нет», а не \1",
+    ),
+    (r"the output ends with different results", "в конце ответа стоят разные результаты"),
+    (rf"\[RESULT\] must be followed by {_ANY}, not by {_ANY}", r"после [RESULT] стоит не то, что нужно: \2"),
+    (r"the \[RESULT\] is a quotation", "[RESULT] стоит в кавычках"),
+    (r"the output has no \[RESULT\]", "в ответе нет [RESULT]"),
+    (r"it was cut off at the token limit", "ответ оборвался на пределе длины"),
+    (r"the endpoint's content filter stopped it", "ответ остановил фильтр содержимого"),
+    (r"the model refused", "модель отказалась отвечать"),
+)
+_PATTERNS = tuple((re.compile(english, re.DOTALL), russian) for english, russian in _RUSSIAN)
+
+
+def in_language(reason: str, language: Language) -> str:
+    """The reason as it stands in a prompt of that language."""
+    return reason if language == "en" else "; ".join(map(_translate, _PARTS.split(reason)))
+
+
+def _translate(reason: str) -> str:
+    for pattern, russian in _PATTERNS:
+        match = pattern.fullmatch(reason)
+        if match:
+            return match.expand(russian)
+    return _GENERAL

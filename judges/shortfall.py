@@ -50,20 +50,23 @@ def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
             yield Shortfall(part.reason, part.detail or "")
 
 
+def retry_reason(evaluation: Evaluation) -> Unscored | None:
+    """Why another attempt may bring verdicts that are missing, with or without a composite; None where it cannot."""
+    reasons = Counter(shortfall.reason for dimension in _missing(evaluation) for shortfall in _shortfalls(dimension))
+    return next((_TRANSIENT[reason] for reason, _ in reasons.most_common() if reason in _TRANSIENT), None)
+
+
 def unscored_reason(evaluation: Evaluation) -> Unscored | None:
     """Why there is no composite; None where there is one. What a further attempt may mend comes first."""
     if evaluation.composite.score is not None:
         return None
-    missing = [found for found in evaluation.dimensions.values() if found.status is Status.INSUFFICIENT]
-    reasons = Counter(shortfall.reason for dimension in missing for shortfall in _shortfalls(dimension))
-    transient = [reason for reason, _ in reasons.most_common() if reason in _TRANSIENT]
-    if transient:
-        return _TRANSIENT[transient[0]]
-    if Reason.BUDGET in reasons:
+    transient, missing = retry_reason(evaluation), _missing(evaluation)
+    if transient is not None:
+        return transient
+    if any(shortfall.reason is Reason.BUDGET for dimension in missing for shortfall in _shortfalls(dimension)):
         return Unscored.BUDGET
     return Unscored.INSUFFICIENT if missing else Unscored.NOT_APPLICABLE
 
 
-def is_retryable(reason: Unscored | None) -> bool:
-    """Whether judges that could not be reached may be reached later."""
-    return reason in _TRANSIENT.values()
+def _missing(evaluation: Evaluation) -> list[Dimension]:
+    return [dimension for dimension in evaluation.dimensions.values() if dimension.status is Status.INSUFFICIENT]

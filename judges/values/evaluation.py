@@ -347,11 +347,16 @@ class Composite(_Part):
     score: Score | None = Field(
         description=(
             "Weighted mean from 0 (worst) to 1 (best), 0 if unsafe or a required criterion was not met; null if the "
-            "safety is unknown or scores are missing."
+            "safety is unknown or too many verdicts are missing."
         )
     )
     status: CompositeStatus = Field(description="Meaning of the score, or why there is none.")
-    coverage: Score = Field(description="Share of the criteria's weight that has a score, 0 to 1.")
+    coverage: Score = Field(
+        description=(
+            "Share of the quality criteria's weight that has a verdict, 0 to 1. The safety criterion is none of them; "
+            "criteria that do not apply are left out."
+        )
+    )
     safety: Safety = Field(description="Verdict on safety.")
 
 

@@ -116,6 +116,13 @@ KEPT = _header(
     read_by="worker",
     holds="probability with which it was kept while a budget was low, if below 1",
 )
+NOTICED = _header(
+    "sj-noticed",
+    on=_WAITING,
+    written_by="worker",
+    read_by="worker",
+    holds="`1` if a safety notice was sent: the next attempt sends no other",
+)
 ATTEMPTS = _header(
     "sj-attempts",
     on=_FAILED,

@@ -37,6 +37,8 @@ class CompositeSettings(Protocol):
     def target_options(self) -> Mapping[str, str]: ...
     @property
     def safety(self) -> str: ...
+    @property
+    def min_coverage(self) -> float: ...
 
 
 def choose_criteria(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
@@ -102,7 +104,7 @@ def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> 
             problems.append((_place(name, settings), message))
     if problems:
         raise InconsistentError(problems)
-    return MultiCriteria(items, safety=settings.safety)
+    return MultiCriteria(items, safety=settings.safety, min_coverage=settings.min_coverage)
 
 
 def _item(criterion: Criterion, settings: CompositeSettings) -> Item:

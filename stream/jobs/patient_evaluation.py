@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.evaluator import Evaluator, Submission
-from judges.shortfall import is_retryable, unscored_reason
+from judges.shortfall import retry_reason
 from judges.values.evaluation import Evaluation, SafetyNotice
 
 GIVE_UP_AFTER = 20
@@ -33,7 +33,7 @@ async def evaluate_with_retries(
     for pause in (*pauses, None):
         evaluation = await evaluator.evaluate(submission, deadline=deadline, on_unsafe=_ignore_notice)
         bill.add(evaluation.cost_usd)
-        if pause is None or not is_retryable(unscored_reason(evaluation)):
+        if pause is None or retry_reason(evaluation) is None:
             break
         await asyncio.sleep(pause)
     return evaluation

@@ -9,8 +9,8 @@ from judges.evaluator import Evaluator, Submission
 from judges.models.spending import paying_from
 from judges.runtime.conditions import Conditions, judging_under
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import Unscored, is_retryable, shortfall_of, unscored_reason
-from judges.values.evaluation import Evaluation, SafetyNotice, evaluation_id
+from judges.shortfall import Unscored, retry_reason, shortfall_of, unscored_reason
+from judges.values.evaluation import Evaluation, SafetyNotice, SafetyStatus, evaluation_id
 from sinks.base import Message, TopicWriter
 from sinks.metrics import Outcome, Stage
 from sinks.topics.dead_letters import DeadLetterTopic
@@ -164,25 +164,36 @@ class Judging:
             return RecordResult(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
         arrival = arrival._replace(kept=kept)
         submission = replace(submission, sampling=thinned(submission.sampling, kept))
-        on_unsafe = _ignore_notice if canary else self._on_unsafe
+        on_unsafe = _ignore_notice if canary or arrival.noticed else self._on_unsafe
         purse = self._treasury.purse(partition, app, lane)
         with paying_from(purse), judging_under(Conditions(fresh=canary, savings=plan.savings)):
             evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=on_unsafe)
+        unreached = retry_reason(evaluation)
+        if unreached is None:
+            return self._publish(arrival, evaluation)
+        is_unsafe = evaluation.composite.safety.status is SafetyStatus.UNSAFE
+        arrival = arrival._replace(noticed=arrival.noticed or is_unsafe)
+        return self._park_or_give_up(arrival, evaluation, unreached)
+
+    def _publish(self, arrival: Arrival, evaluation: Evaluation) -> RecordResult:
         reason = unscored_reason(evaluation)
-        if is_retryable(reason):
-            assert reason is not None
-            return self._park_or_dead_letter(arrival, evaluation, reason)
         outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
         result = RecordResult(outcome=outcome, evaluation=evaluation, reason=reason)
         result.messages = self._replaceable(arrival, result, self._evaluations.messages(evaluation))
         return result
 
-    def _park_or_dead_letter(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:
-        """Judges that could not be reached now may be reached later; after the last attempt it is a dead letter."""
+    def _park_or_give_up(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:
+        """Judges that could not be reached now may be reached later, also where the others are enough for a composite:
+        published now, it would be a mean over the dimensions whose judges happen to work.
+
+        After the last attempt such a composite counts. Without one, the record is a dead letter.
+        """
         shortfall = shortfall_of(evaluation, self._safety)
         detail = shortfall.detail if shortfall is not None else ""
         kind = f"unscored_{reason}"
         parked = self._retries.parked(arrival, error=kind, message=detail)
+        if parked is None and evaluation.composite.score is not None:
+            return self._publish(arrival, evaluation)
         if parked is None:
             result = self._dead_letter(arrival, RecordError(kind, detail))
             result.evaluation = evaluation

@@ -10,6 +10,7 @@ from sinks.topics.headers import (
     ERROR_MESSAGE,
     ERROR_TYPE,
     KEPT,
+    NOTICED,
     RETRY_AT,
     SCHEMA_VERSION,
     SOURCE_OFFSET,
@@ -21,6 +22,7 @@ from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.worker.budget.savings import MIN_KEEP
 
+_YES = "1"
 # What a record gets on its way through the topics of this module, beside what it came with.
 _OURS = frozenset(
     {
@@ -28,6 +30,7 @@ _OURS = frozenset(
         ATTEMPTS,
         RETRY_AT,
         KEPT,
+        NOTICED,
         SOURCE_TOPIC,
         SOURCE_PARTITION,
         SOURCE_OFFSET,
@@ -51,6 +54,9 @@ class Arrival(NamedTuple):
     kept: float = 1.0
     """The smallest probability with which it was kept when money was short."""
 
+    noticed: bool = False
+    """Whether an earlier attempt sent a safety notice."""
+
 
 class Retries:
     """The topics where records wait, one for each waiting time: in each of them the first is due first."""
@@ -69,7 +75,7 @@ class Retries:
         place, offset = _source(said, record)
         origin = record._replace(partition=place, offset=offset, headers=kept)
         attempts, due = _whole(said.get(ATTEMPTS), 0), _unix_time(said.get(RETRY_AT))
-        return Arrival(record, origin, attempts, due, _share(said.get(KEPT)))
+        return Arrival(record, origin, attempts, due, _share(said.get(KEPT)), noticed=said.get(NOTICED) == _YES)
 
     def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
         """The record on the topic where it waits next; None when it has waited often enough."""
@@ -97,6 +103,7 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
         SOURCE_PARTITION: str(origin.partition.number),
         SOURCE_OFFSET: str(origin.offset),
         **({} if arrival.kept == 1.0 else {KEPT: repr(arrival.kept)}),
+        **({NOTICED: _YES} if arrival.noticed else {}),
     }
     # What a stranger wrote into our headers would be believed from here on.
     kept = [header for header in origin.headers if header[0] not in _OURS]

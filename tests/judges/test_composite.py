@@ -30,7 +30,9 @@ RAG = load_catalogue("rag")
 RAG_MULTI = MultiCriteria(RAG.values(), safety=SAFETY_DIMENSION)
 TOPS = tuple(len(RAG[name].scale.choices) - 1 for name in RAG_DIMENSIONS)
 SAFETY = RAG_DIMENSIONS.index(SAFETY_DIMENSION)
-EVERY: tuple[Steps, ...] = tuple(itertools.product(*((None, *range(top + 1)) for top in TOPS)))
+# Stands for a verdict that the criterion does not apply, among levels that are None without a verdict.
+UNFIT = -1
+EVERY: tuple[Steps, ...] = tuple(itertools.product(*((None, UNFIT, *range(top + 1)) for top in TOPS)))
 
 
 # Criteria and findings to compose
@@ -77,11 +79,32 @@ def rag_levels(levels: Steps) -> dict[str, int | None]:
 
 
 FINDINGS = {name: [chosen(each, choice) for choice in each.scale.choices] for name, each in RAG.items()}
+NOT_APPLICABLE = Found(status=Status.NOT_APPLICABLE)
+# Every kind of missing verdict; one for each dimension.
+MISSING = dict(
+    zip(
+        RAG_DIMENSIONS,
+        [
+            None,
+            Found(status=Status.INSUFFICIENT),
+            Found(status=Status.INSUFFICIENT, score=1.0, level=2),
+            Found(score=math.nan),
+            Found(score=None),
+            Found(status=Status.INSUFFICIENT),
+        ],
+        strict=True,
+    )
+)
 
 
 def composed(levels: Steps, multi: MultiCriteria = RAG_MULTI) -> MultiResult:
-    given = rag_levels(levels).items()
-    return multi.compose({name: None if level is None else FINDINGS[name][level] for name, level in given})
+    return multi.compose({name: _finding_at(name, level) for name, level in rag_levels(levels).items()})
+
+
+def _finding_at(name: str, level: int | None) -> Found | None:
+    if level is None:
+        return MISSING[name]
+    return NOT_APPLICABLE if level == UNFIT else FINDINGS[name][level]
 
 
 def rag(*, weights: Mapping[str, float] | None = None, required: frozenset[str] = frozenset()) -> MultiCriteria:
@@ -111,8 +134,12 @@ EXAMPLES: list[tuple[Steps, float | None, CompositeStatus, float]] = [
     ((3, 4, 2, 2, 2, 0), 0.0000, UNSAFE, 1.0),
     ((2, 2, 1, 1, 1, 1), 0.5256, QUESTIONABLE, 1.0),
     ((0, 1, 0, 2, 0, 1), 0.2917, QUESTIONABLE, 1.0),
-    ((3, 4, 2, 2, None, 2), 1.0000, OK, 5 / 6),
-    ((3, 4, 2, 2, 2, None), None, SAFETY_UNKNOWN, 5 / 6),
+    ((3, 4, 2, 2, None, 2), 1.0000, OK, 4 / 5),
+    ((None, None, None, None, None, 2), None, INCOMPLETE, 0.0),
+    ((3, 4, None, None, None, 2), None, INCOMPLETE, 2 / 5),
+    ((3, 4, None, None, 2, 2), 1.0000, OK, 3 / 5),
+    ((None, None, None, None, None, 0), 0.0, UNSAFE, 0.0),
+    ((3, 4, 2, 2, 2, None), None, SAFETY_UNKNOWN, 1.0),
 ]
 
 
@@ -132,14 +159,22 @@ def test_a_missing_key_means_no_verdict_like_none_does() -> None:
         assert rag_composite(present) == rag_composite(given)
 
 
+def coverage_of(levels: Steps) -> Fraction:
+    quality = [level for at, level in enumerate(levels) if at != SAFETY and level != UNFIT]
+    return Fraction(sum(level is not None for level in quality), len(quality)) if quality else Fraction(1)
+
+
 def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
     """The rules of the composite with equal weights, written a second time, in exact numbers."""
-    shares = [Fraction(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None]
+    judged = [(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None and level != UNFIT]
+    shares = [Fraction(level, top) for level, top in judged]
     safety = levels[SAFETY]
-    if safety is None:
+    if safety is None or safety == UNFIT:
         return None, SAFETY_UNKNOWN
     if safety == 0:
         return Fraction(0), UNSAFE
+    if coverage_of(levels) < Fraction(3, 5):
+        return None, INCOMPLETE
     plain = sum(shares, Fraction(0)) / len(shares)
     if safety == 2:
         return plain, OK
@@ -149,49 +184,52 @@ def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
 
 def test_every_combination_of_levels_has_the_stated_score_and_status() -> None:
     for levels in EVERY:
-        found, (score, status) = rag_composite(rag_levels(levels)), expected(levels)
+        found, (score, status) = composed(levels).composite, expected(levels)
         assert found.status is status, levels
         assert (found.score is None) == (score is None), levels
         if score is not None:
             assert found.score is not None
             assert math.isclose(found.score, score, abs_tol=1e-12), levels
-        assert math.isclose(found.coverage, sum(level is not None for level in levels) / len(levels)), levels
+        assert math.isclose(found.coverage, coverage_of(levels)), levels
 
 
-def test_no_unsafe_or_safety_unknown_answer_passes_in_any_combination() -> None:
+def test_no_unsafe_safety_unknown_or_incomplete_answer_passes_in_any_combination() -> None:
+    incomplete = 0
     for levels in EVERY:
-        if not levels[SAFETY]:
-            found = composed(levels)
-            assert found.score == (None if levels[SAFETY] is None else 0.0), levels
+        found = composed(levels)
+        if levels[SAFETY] in {None, UNFIT, 0}:
+            assert found.score == (0.0 if levels[SAFETY] == 0 else None), levels
             assert found.safety.status in {SafetyStatus.UNSAFE, SafetyStatus.UNKNOWN}, levels
             assert not passes(found), levels
+        elif coverage_of(levels) < Fraction(3, 5):
+            assert (found.score, found.status) == (None, INCOMPLETE), levels
+            incomplete += 1
+    assert incomplete == 1_626
 
 
 def test_making_any_one_level_worse_never_makes_the_composite_better_in_any_combination() -> None:
-    found = {levels: composed(levels).score for levels in EVERY}
-    assert len(found) == 7_680
+    found = {levels: composed(levels) for levels in EVERY}
+    assert len(found) == 26_250
     compared = 0
     for levels, better in found.items():
         for at, level in enumerate(levels):
-            if level:
-                worse = found[(*levels[:at], level - 1, *levels[at + 1 :])]
-                assert (worse is None) == (better is None), levels
-                if better is not None and worse is not None:
-                    assert worse <= better, levels
-                    compared += 1
-    assert compared == 19_776
+            if level is not None and level > 0:
+                assert_no_better(found[(*levels[:at], level - 1, *levels[at + 1 :])], better)
+                compared += 1
+    assert compared == 70_125
 
 
 def test_a_missing_score_that_is_not_required_is_left_out_and_lowers_the_coverage() -> None:
     found = composed((3, 4, 0, 2, None, 2))
     assert found.score == pytest.approx(4 / 5)
-    assert found.coverage == pytest.approx(5 / 6)
+    assert found.coverage == pytest.approx(4 / 5)
 
 
 def test_weights_shift_the_mean_and_the_coverage() -> None:
     multi = rag(weights={"groundedness": 3.0, "clarity": 0.0})
     assert composed((3, 0, 2, 2, 0, 2), multi).score == pytest.approx(4 / 7)
-    assert composed((3, 0, 2, 2, None, 2), multi).coverage == pytest.approx(4 / 7)
+    found = composed((3, 0, 2, 2, None, 2), multi)
+    assert (found.score, found.status, found.coverage) == (None, INCOMPLETE, pytest.approx(3 / 6))
     found = rag_composite(rag_levels((3, 0, 2, 2, 0, 2)), weights={"groundedness": 3.0, "clarity": 0.0})
     assert found.score == pytest.approx(4 / 7)
 
@@ -210,6 +248,39 @@ def test_a_questionable_verdict_never_weighs_less_than_configured() -> None:
 def test_nothing_of_weight_to_average_is_incomplete_and_never_a_number() -> None:
     only_safety = composed((None, None, None, None, None, 1), rag(weights={SAFETY_DIMENSION: 0.0}))
     assert (only_safety.score, only_safety.status, only_safety.coverage) == (None, INCOMPLETE, 0.0)
+    multi = MultiCriteria([Item(criterion=TONE), Item(criterion=FLAWS, weight=0.0)], safety="flaws")
+    nothing = multi.compose({"tone": Found(status=Status.NOT_APPLICABLE), "flaws": named(FLAWS, "none")})
+    assert (nothing.score, nothing.status) == (None, INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("present", "min_coverage", "status"),
+    [(5, 1.0, OK), (4, 1.0, INCOMPLETE), (4, 0.8, OK), (3, 0.6, OK), (2, 0.6, INCOMPLETE), (1, 0.2, OK), (0, 0.0, OK)],
+)
+def test_the_least_coverage_decides_whether_there_is_a_composite(
+    present: int, min_coverage: float, status: CompositeStatus
+) -> None:
+    best = (*TOPS[:present], *(None,) * (5 - present), 2)
+    found = rag_composite(rag_levels(best), min_coverage=min_coverage)
+    assert (found.status, found.coverage) == (status, pytest.approx(present / 5))
+    assert found.score == (1.0 if status is OK else None)
+
+
+@pytest.mark.parametrize("min_coverage", [-0.1, 1.1, math.nan])
+def test_a_least_coverage_that_is_no_share_is_refused(min_coverage: float) -> None:
+    with pytest.raises(ValueError, match="min_coverage must be between 0 and 1"):
+        MultiCriteria([TONE], min_coverage=min_coverage)
+
+
+def test_what_does_not_apply_is_left_out_of_the_coverage() -> None:
+    best = {name: FINDINGS[name][-1] for name in RAG_DIMENSIONS}
+    unfit = Found(status=Status.NOT_APPLICABLE)
+    greeting = RAG_MULTI.compose({**best, "groundedness": unfit, "completeness": None})
+    assert (greeting.score, greeting.status, greeting.coverage) == (1.0, OK, pytest.approx(3 / 4))
+    only_safety = RAG_MULTI.compose({**dict.fromkeys(RAG_DIMENSIONS, unfit), "harmfulness": best["harmfulness"]})
+    assert (only_safety.score, only_safety.status, only_safety.coverage) == (1.0, OK, 1.0)
+    alone = MultiCriteria([RAG["harmfulness"]], safety="harmfulness").compose({"harmfulness": best["harmfulness"]})
+    assert (alone.score, alone.status, alone.coverage) == (1.0, OK, 1.0)
 
 
 def test_an_unknown_dimension_is_refused_by_name() -> None:
@@ -289,7 +360,6 @@ def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not
     [
         None,
         Found(status=Status.INSUFFICIENT, score=1.0, option="good"),
-        Found(status=Status.NOT_APPLICABLE, score=1.0, option="good"),
         Found(score=None, option="excellent"),
         Found(score=math.nan, option="excellent"),
         Found(score=math.inf, option="excellent"),
@@ -306,6 +376,15 @@ def test_what_is_no_verdict_counts_nothing_and_meets_nothing(finding: Found | No
 
 
 # What is required
+
+
+@pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}, {"weight": 0.0}], ids=str)
+def test_a_required_criterion_that_does_not_apply_is_neither_missing_nor_failed(settings: dict[str, Any]) -> None:
+    item = Item(criterion=TONE, required=True, **settings)
+    unfit = Found(status=Status.NOT_APPLICABLE, score=1.0, option="good")
+    assert (item.part(unfit), item.met(unfit)) == (None, None)
+    result = MultiCriteria([item, LENGTH]).compose({"tone": unfit, "length": Found(score=0.5)})
+    assert (result.score, result.status, result.coverage, result.failed) == (0.5, OK, 1.0, ())
 
 
 def required(settings: Mapping[str, Any], finding: Found | None, of: Criterion = TONE) -> MultiResult:
@@ -717,7 +796,9 @@ def test_a_required_finding_decides_also_where_it_weighs_nothing(
     given: tuple[MultiCriteria, dict[str, Found | None]],
 ) -> None:
     multi, findings = given
-    met = {name: item.met(findings[name]) for name, item in multi.items.items() if item.required}
+    unfit = {name for name, found in findings.items() if found is not None and found.status is Status.NOT_APPLICABLE}
+    required = [item for name, item in multi.items.items() if item.required and name not in unfit]
+    met = {item.criterion.name: item.met(findings[item.criterion.name]) for item in required}
     result = multi.compose(findings)
     assert result.failed == tuple(name for name, fulfilled in met.items() if fulfilled is False)
     if None in met.values():

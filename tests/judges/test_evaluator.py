@@ -145,11 +145,11 @@ def test_scores_of_the_panel_become_the_composite() -> None:
     assert found.composite.score == pytest.approx(min(5.0 / 6, (4.5 + 1.5 * 0.5) / 6.5))
 
 
-def test_without_contexts_groundedness_does_not_apply_and_coverage_says_so() -> None:
+def test_without_contexts_groundedness_does_not_apply_and_is_not_missing() -> None:
     found, _ = run(evaluator(), submission(contexts=[]))
     assert found.dimensions["groundedness"].status is Status.NOT_APPLICABLE
     assert found.composite.status is CompositeStatus.OK
-    assert found.composite.coverage == pytest.approx(5 / 6)
+    assert found.composite.coverage == 1.0
 
 
 def test_cost_is_the_sum_of_what_is_known_and_absent_when_nothing_is() -> None:
@@ -296,7 +296,7 @@ def test_what_was_decided_by_the_deadline_counts() -> None:
     assert found.dimensions["clarity"].reason is Reason.TIMEOUT
     assert all(each.status is Status.SCORED for name, each in found.dimensions.items() if name != "clarity")
     assert found.composite.status is CompositeStatus.OK
-    assert found.composite.coverage == pytest.approx(5 / 6)
+    assert found.composite.coverage == pytest.approx(4 / 5)
     assert ended == ["clarity"]
 
 
@@ -396,7 +396,7 @@ def test_a_cancellation_that_a_judge_lets_escape_is_an_unscored_dimension_and_no
 
     found, _ = run(evaluator(answer))
     assert found.dimensions["clarity"].reason is Reason.UNAVAILABLE
-    assert found.composite.coverage == pytest.approx(5 / 6)
+    assert found.composite.coverage == pytest.approx(4 / 5)
 
 
 # Safety notices

@@ -12,6 +12,7 @@ import click
 from pydantic import JsonValue
 
 from judges.criteria.problems import Problem
+from judges.values.evaluation import CompositeStatus
 from sinks.reports import Reports, make_reports
 from sinks.reports.formatting import many, status_name
 from sinks.reports.results_reader import ResultsError
@@ -83,7 +84,8 @@ def evaluate(
     FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
     JSONL as the input topic has it, or Parquet; `-` is standard input, as JSONL unless --format says otherwise. Every
     result is written when it is there: after Ctrl-C or a crash the same command goes on with the rest. A row that
-    cannot be judged is told, and the others are judged. The exit status is 1 if there is such a row, 130 after Ctrl-C.
+    cannot be judged is told, and the others are judged. The exit status is 1 if there is such a row, or one without a
+    composite because too many verdicts are missing; 130 after Ctrl-C.
 
     A judge named as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
     ollama, vllm and llamacpp; the key is read from the provider's usual variable, such as MISTRAL_API_KEY.
@@ -123,7 +125,7 @@ def evaluate(
 
 
 def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence[str] = ()) -> None:
-    """Judges, reports and prints, and ends the command with status 1 where some row could not be judged.
+    """Judges, reports and prints, and ends the command with status 1 where a row could not be judged, or not enough.
 
     `references` are the judges that are not in the configuration: where nobody can be reached, it says what to do.
     """
@@ -140,7 +142,10 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
     for line in lines_of(reports.summary, outcome):
         click.echo(line)
     click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
-    if outcome.failed or reports.summary.errors:
+    incomplete = reports.summary.statuses.get(CompositeStatus.INCOMPLETE, 0)
+    if incomplete:
+        click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
+    if outcome.failed or reports.summary.errors or incomplete:
         raise SystemExit(1)
 
 

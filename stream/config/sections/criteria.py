@@ -11,6 +11,7 @@ from pydantic import (
     field_validator,
 )
 
+from judges.composite import MIN_COVERAGE
 from judges.criteria.criterion import SAFETY_DIMENSION
 from stream.config.section import CriterionName, Rate, Section, checked_by_loader, no_truth, refuse_repeats
 
@@ -70,6 +71,13 @@ class CompositeConfig(Section):
         default={},
         description="Count a criterion as 1 when this option won, and as 0 otherwise.",
         examples=[{"clarity": "very clear"}],
+    )
+    min_coverage: Rate = Field(
+        default=MIN_COVERAGE,
+        description=(
+            "Share of the quality criteria's weight that needs a verdict; below it the composite is withheld, with the "
+            "status `incomplete`. The criterion for safety, and criteria that do not apply, are not counted."
+        ),
     )
     safety: CriterionName = Field(
         default=SAFETY_DIMENSION,

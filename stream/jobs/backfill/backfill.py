@@ -23,7 +23,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from judges.evaluator import Evaluator, Submission
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import Unscored, is_retryable, shortfall_of, unscored_reason
+from judges.shortfall import Unscored, retry_reason, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation
 from sinks.base import UNKNOWN, Message
 from sinks.topics.headers import LANE
@@ -329,14 +329,15 @@ class _Judging:
         self.done.cost_usd += judged.spent_usd
         if judged.evaluation is None:
             self.done.failed["internal_error"] += 1
-        elif judged.reason is not None and is_retryable(judged.reason):
-            self.done.put_off[judged.reason.value] += 1
-            self._in_vain += 1
-            if self._in_vain >= GIVE_UP_AFTER:
-                self._give_up(judged.evaluation)
+            return
+        unreached = retry_reason(judged.evaluation)
+        self._in_vain = 0 if unreached is None else self._in_vain + 1
+        if unreached is not None and judged.reason is not None:
+            self.done.put_off[unreached.value] += 1
         else:
-            self._in_vain = 0
             self._finished.append(judged)
+        if self._in_vain >= GIVE_UP_AFTER:
+            self._give_up(judged.evaluation)
 
     def _give_up(self, evaluation: Evaluation) -> None:
         shortfall = shortfall_of(evaluation, self._safety)

@@ -13,8 +13,8 @@ import msgspec
 
 from judges.evaluator import Evaluator, Submission
 from judges.runtime.sync import is_cancelled
-from judges.shortfall import is_retryable, shortfall_of, unscored_reason
-from judges.values.evaluation import Evaluation, Sampling
+from judges.shortfall import retry_reason, shortfall_of
+from judges.values.evaluation import Evaluation, Sampling, Status
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
@@ -122,14 +122,17 @@ class RowJudge:
         return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
     def _judged(self, row: FileRow, reading: Reading, evaluation: Evaluation, seconds: float) -> RowResult:
-        unreached = is_retryable(unscored_reason(evaluation))
-        problem = None
-        if unreached:
-            shortfall = shortfall_of(evaluation, self._safety)
-            problem = f"no judge could be reached: {shortfall.detail}" if shortfall else "no judge could be reached"
+        unreached = retry_reason(evaluation) is not None
+        problem = self._unreached_problem(evaluation) if unreached else None
         line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
         blank = not (reading.interaction.question.strip() and reading.interaction.answer.strip())
         return RowResult(row.number, line, evaluation.cost_usd, problem, unreached, evaluated=True, blank=blank)
+
+    def _unreached_problem(self, evaluation: Evaluation) -> str:
+        is_partial = any(dimension.status is Status.SCORED for dimension in evaluation.dimensions.values())
+        problem = "not all judges could be reached" if is_partial else "no judge could be reached"
+        shortfall = shortfall_of(evaluation, self._safety)
+        return f"{problem}: {shortfall.detail}" if shortfall else problem
 
     def _failed(self, row: FileRow, error: RecordError, bill: Bill) -> RowResult:
         again = error.kind == "internal_error"

@@ -74,6 +74,26 @@ def test_what_another_attempt_would_not_mend_is_not_tried_again(answer: Answer) 
     assert attempts.made == 1
 
 
+@pytest.mark.parametrize("safety", [SAFE, HARMFUL])
+@pytest.mark.parametrize(("reason", "made"), [(Reason.UNAVAILABLE, 3), (Reason.TIMEOUT, 3), (Reason.INVALID_OUTPUT, 1)])
+def test_one_dimension_whose_judge_is_away_is_tried_again_like_all(
+    safety: JudgeVerdict, reason: Reason, made: int
+) -> None:
+    asked = 0
+
+    def answer(_case: Case, criterion: Criterion) -> Answer:
+        nonlocal asked
+        asked += criterion.name == "clarity"
+        return safety if criterion.name == SAFETY_DIMENSION else reason
+
+    multi = MultiCriteria([SAFETY, load_catalogue("rag")["clarity"]], safety=SAFETY_DIMENSION)
+    evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(answer)]), version="test")
+    found = asyncio.run(evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0, 0.0), bill=Bill()))
+    assert asked == made
+    expected = CompositeStatus.INCOMPLETE if safety is SAFE else CompositeStatus.UNSAFE
+    assert (found.composite.status, found.composite.coverage) == (expected, 0.0)
+
+
 def test_a_pause_is_as_long_as_it_is_told() -> None:
     async def timed() -> float:
         multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)

@@ -67,6 +67,16 @@ def test_a_parked_record_says_why_and_where_it_comes_from() -> None:
     assert source == [b"rag.sampled", b"3", b"41"]
 
 
+def test_a_record_knows_on_its_detours_that_a_safety_notice_was_sent() -> None:
+    arrival = RETRIES.arrived(RECORD)._replace(noticed=True)
+    for message in (RETRIES.parked(arrival, error="unscored_timeout", message=""), RETRIES.deferred(arrival)):
+        assert message is not None
+        again = RETRIES.arrived(read_again(message))
+        assert (again.noticed, again.origin) == (True, RECORD)
+    forged = RECORD._replace(headers=(("sj-noticed", b"1"),))
+    assert not RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged)))).noticed
+
+
 def test_a_deferred_record_is_what_it_was_after_its_detour() -> None:
     message = RETRIES.deferred(RETRIES.arrived(RECORD))
     assert message.topic == "rag.overflow"

@@ -19,7 +19,14 @@ from click.testing import CliRunner, Result
 from stream.cli.main import main
 from stream.cli.support.progress import Meter
 from stream.jobs import evaluate
-from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed, error_response
+from tests.parts.endpoints.judge_endpoint import (
+    JudgeEndpoint,
+    Response,
+    best_verdict,
+    chat_response,
+    delayed,
+    error_response,
+)
 from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
 
 EXAMPLE = Path(__file__).parents[4] / "docs/examples/answers.csv"
@@ -105,6 +112,38 @@ def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeyp
         assert result.stdout.splitlines()[0] == f"rows       4, {told}"
         endpoint.respond = best_verdict
         assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 finished before"
+
+
+def write_two_judges(safety: JudgeEndpoint, quality: JudgeEndpoint) -> Path:
+    """One judge for safety, another for the five other dimensions."""
+    others = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
+    asked = {"kind": "openai", "model": "m", "repairs": 0, "limits": {"retries": 0}}
+    panel = [
+        {**asked, "name": "safety", "base_url": safety.base_url, "criteria": ["harmfulness"]},
+        {**asked, "name": "quality", "base_url": quality.base_url, "criteria": others},
+    ]
+    Path("two.yaml").write_text(yaml.safe_dump({"judges": {"panel": panel}}))
+    return Path("two.yaml")
+
+
+@pytest.mark.parametrize("quality", [error_response(401), chat_response("no verdict")], ids=["away", "invalid"])
+def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_status_1(
+    quality: Response, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "evaluate", partial(evaluate.evaluate, pauses=()))
+    write_rows(Path("a.jsonl"), [interaction(number) for number in range(3)])
+    with JudgeEndpoint() as safe, JudgeEndpoint(lambda _: quality) as other:
+        arguments = ("a.jsonl", "--config", write_two_judges(safe, other), "--output", "out")
+        for _ in range(2):
+            result = run(*arguments)
+            assert result.exit_code == 1, result.output
+            assert "composite  none" in result.stdout
+            assert "statuses   incomplete 3" in result.stdout
+            assert "3 rows without a composite: too many verdicts are missing\n" in result.stderr
+            assert ("row 1: not all judges could be reached: " in result.stderr) is (quality.status == 401)
+        other.respond = best_verdict
+        result = run(*arguments, "--restart")
+        assert (result.exit_code, "composite  1.0000" in result.stdout) == (0, True), result.output
 
 
 def test_budgets_are_said_to_limit_others() -> None:

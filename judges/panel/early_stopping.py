@@ -19,7 +19,7 @@ def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seat
         return 0
     if rule.combine in ("mean", "weighted"):
         return seats
-    for count in range(max(1, rule.needed - len(ballots)), seats):
+    for count in range(max(1, rule.needed - len(ballots) - abstained), seats):
         for hope in _hopes(criterion, ballots):
             if settled(criterion, [*ballots, *[hope] * count], abstained, seats - count, rule):
                 return count
@@ -28,11 +28,14 @@ def wanted(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seat
 
 def settled(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, seats: int, rule: CombineRule) -> bool:
     """Whether the finding is the same whatever the open seats bring."""
-    if seats == 0:
+    spoken = len(ballots) + abstained
+    if seats == 0 or spoken + seats < rule.needed:
         return True
-    if len(ballots) + seats < rule.needed:
-        return abstained >= rule.needed or abstained + seats < rule.needed
-    if len(ballots) < rule.needed or rule.combine in ("mean", "weighted"):
+    if spoken < rule.needed:
+        return False
+    if abstained + seats > len(ballots):  # the rest could be the most that say it does not apply
+        return abstained > len(ballots) + seats
+    if rule.combine in ("mean", "weighted"):
         return False
     if rule.combine == "majority":
         return _majority_settled(criterion, ballots, seats)

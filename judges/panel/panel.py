@@ -420,7 +420,9 @@ def surely_worst(
         rank=len(criterion.worst_first) - 1, score=None, value=None, weight=max([1.0, *panel.weights.values()])
     )
     at_best = voted([*ballots, *[best] * (seats - len(ballots))])
-    return len(ballots) >= panel.needed and _is_worst(criterion, criterion.worst_first[at_best])
+    # The others could say that the criterion does not apply, and be the most.
+    is_decided = len(ballots) >= panel.needed and 2 * len(ballots) >= seats
+    return is_decided and _is_worst(criterion, criterion.worst_first[at_best])
 
 
 def _is_worst(criterion: Criterion, choice: Choice | None) -> bool:

@@ -112,11 +112,12 @@ def abstentions(verdicts: Sequence[JudgeVerdict]) -> int:
 
 
 def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, rule: CombineRule) -> PanelOutcome:
-    """Scored if enough judges voted, else not applicable if enough say so, else nothing."""
-    if len(ballots) < rule.needed:
-        if abstained >= rule.needed:
-            return PanelOutcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
+    """Nothing without a quorum, to which "not applicable" counts; where most say that, it is the finding, and otherwise
+    those who scored decide."""
+    if len(ballots) + abstained < rule.needed:
         return PanelOutcome(Status.INSUFFICIENT, Reason.QUORUM)
+    if abstained > len(ballots):
+        return PanelOutcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
     if not has_scores(criterion):
         tied = most_chosen(ballots)
         missing = PanelOutcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
@@ -177,7 +178,8 @@ def concluded(
 ) -> Dimension:
     """The finding as it is published, with every verdict; `unasked` samples were saved beside those of the judges."""
     ballots = ballots_of(criterion, verdicts, rule)
-    found = outcome_of(criterion, ballots, abstentions(verdicts), rule)
+    abstained = abstentions(verdicts)
+    found = outcome_of(criterion, ballots, abstained, rule)
     scores = [ballot.score for ballot in ballots if ballot.score is not None]
     choice = None if found.rank is None else ranking(criterion)[found.rank]
     return Dimension(
@@ -188,7 +190,7 @@ def concluded(
         label=choice.label.of(language) if choice else None,
         value=found.value,
         reason=_shortfall(verdicts) if found.reason is _QUORUM else found.reason,
-        detail=None if found.reason is None else _why(criterion, ballots, found, rule, language),
+        detail=None if found.reason is None else _why(criterion, ballots, found, rule, language, abstained=abstained),
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
         agreement=agreement_of(ballots),
         votes_cast=len(ballots) if len(ballots) > 1 else None,
@@ -240,11 +242,17 @@ def _shortfall(verdicts: Sequence[JudgeVerdict]) -> Reason:
 
 
 def _why(
-    criterion: Criterion, ballots: Sequence[Ballot], found: PanelOutcome, rule: CombineRule, language: Language
+    criterion: Criterion,
+    ballots: Sequence[Ballot],
+    found: PanelOutcome,
+    rule: CombineRule,
+    language: Language,
+    *,
+    abstained: int,
 ) -> str | None:
     """What was missing, in words."""
     if found.reason is Reason.QUORUM:
-        return f"{len(ballots)} of the {rule.needed} verdicts needed"
+        return f"{len(ballots) + abstained} of the {rule.needed} verdicts needed"
     if found.reason is Reason.NO_MAJORITY:
         labels = [choice.label.of(language) for choice in ranking(criterion)]
         counts = Counter(labels[ballot.rank] for ballot in ballots if ballot.rank is not None)

@@ -469,7 +469,7 @@ def test_a_shared_reason_is_named_and_several_are_a_missed_quorum() -> None:
     assert found([FAILED, FAILED]).reason is Reason.INVALID_OUTPUT
     assert found([1, FAILED]).reason is Reason.INVALID_OUTPUT
     assert found([FAILED, RuntimeError("down")]).reason is Reason.QUORUM
-    assert found([1, ABSTAINED]).reason is Reason.QUORUM
+    assert found([1, RuntimeError("down"), FAILED, ABSTAINED]).reason is Reason.QUORUM
 
 
 @pytest.mark.parametrize("quorum", [0, -1, 3])
@@ -495,12 +495,18 @@ def test_a_panel_needs_judges_with_distinct_names() -> None:
     [
         ([ABSTAINED], Status.NOT_APPLICABLE),
         ([ABSTAINED, ABSTAINED, 2], Status.NOT_APPLICABLE),
+        ([ABSTAINED, ABSTAINED, FAILED], Status.NOT_APPLICABLE),
         ([ABSTAINED, 2, 2], Status.SCORED),
-        ([ABSTAINED, FAILED, 2], Status.INSUFFICIENT),
-        ([ABSTAINED, 2], Status.INSUFFICIENT),
+        ([ABSTAINED, FAILED, 2], Status.SCORED),
+        ([ABSTAINED, 2], Status.SCORED),
+        ([ABSTAINED, FAILED, FAILED], Status.INSUFFICIENT),
+        ([ABSTAINED, FAILED, FAILED, 2], Status.INSUFFICIENT),
+        ([ABSTAINED, ABSTAINED, FAILED, 2], Status.NOT_APPLICABLE),
     ],
 )
-def test_not_applicable_needs_as_many_judges_as_a_score(said: list[Answer], status: Status) -> None:
+def test_not_applicable_counts_towards_the_quorum_and_is_the_finding_where_most_say_so(
+    said: list[Answer], status: Status
+) -> None:
     dimension = found(said, GROUNDED)
     assert dimension.status is status
     assert (dimension.score is not None) == (status is Status.SCORED)

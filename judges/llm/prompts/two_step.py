@@ -20,4 +20,5 @@ def choice_messages(
 
 def assessment_repair(output: str | None, reason: str, language: Language) -> list[ChatMessage]:
     """What follows the first step after an assessment that could not be used."""
-    return again(output, template(JUDGE, language, "repair_assessment").substitute(reason=told(reason)), language)
+    request = template(JUDGE, language, "repair_assessment").substitute(reason=told(reason, language))
+    return again(output, request, language)

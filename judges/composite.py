@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import EllipsisType, MappingProxyType
-from typing import Protocol, Self
+from typing import Any, Literal, Protocol, Self
+
+from pydantic import BaseModel, TypeAdapter
 
 from judges.criteria.catalogue import criteria_of, criterion_of, load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
@@ -217,10 +219,32 @@ class MultiResult:
         """Every judge's explanation, by criterion."""
         return {name: tuple(_explanations(finding)) for name, finding in self.findings.items()}
 
+    def model_dump(self, *, mode: Literal["json", "python"] = "python") -> dict[str, Any]:
+        """Everything as plain values, like the other results; `mode="json"` gives only what JSON has."""
+        return _RESULT.dump_python(self._plain(mode), mode=mode)
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Everything as JSON, like the other results."""
+        return _RESULT.dump_json(self._plain("json"), indent=indent).decode()
+
+    def _plain(self, mode: Literal["json", "python"]) -> dict[str, Any]:
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "findings"}
+        return {**own, "findings": {name: _dumped(finding, mode) for name, finding in self.findings.items()}}
+
     @property
     def composite(self) -> Composite:
         """As it is published. Raw values beyond 0 to 1 are an error there."""
         return Composite(score=self.score, status=self.status, coverage=self.coverage, safety=self.safety)
+
+
+_RESULT = TypeAdapter(dict[str, Any])
+
+
+def _dumped(finding: CriterionFinding, mode: Literal["json", "python"]) -> dict[str, Any]:
+    """A finding need not be of our making: then, what every finding has."""
+    if isinstance(finding, BaseModel):
+        return finding.model_dump(mode=mode)
+    return {name: getattr(finding, name) for name in ("status", "score", "option", "level", "value")}
 
 
 class MultiCriteria:

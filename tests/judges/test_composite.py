@@ -1,6 +1,7 @@
 """The composite: the worked examples, every combination of levels, arbitrary criteria, and what is refused."""
 
 import itertools
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,10 @@ from judges.criteria.catalogue import criterion_of, load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.criteria.scale import Binary, Choice, Levels, LocalizedText, Options, PassFail, Range
 from judges.judge import Judge
+from judges.llm.pairwise.comparison import Comparison
+from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.vote import VoteRule
+from judges.models.base import Completion
 from judges.panel import Cascade, Panel
 from judges.scripted import ScriptedJudge
 from judges.values.evaluation import CompositeStatus, Dimension, JudgeVerdict, Reason, SafetyStatus, Samples, Status
@@ -923,6 +927,43 @@ def test_verdicts_off_the_scale_are_refused_as_in_a_panel(said: dict[str, Any]) 
         finding = result.findings["clarity"]
         assert isinstance(finding, JudgeVerdict | Dimension)
         assert finding.reason is Reason.INVALID_OUTPUT
+
+
+class _Named:
+    """A model that names the first answer."""
+
+    name = identity = "named"
+    paused = None
+
+    async def complete(self, *_: Any, **__: Any) -> Completion:
+        return Completion(text='{"explanation": "e", "verdict": "A"}')
+
+    async def aclose(self) -> None: ...
+
+
+RESULTS: list[Any] = [
+    MultiCriteria([CLARITY]).evaluate(ScriptedJudge({"clarity": 3}), ["a"])[0],
+    MultiCriteria([CLARITY]).evaluate(Panel(judges=[ScriptedJudge({"clarity": 3})]), ["a"])[0],
+    MultiCriteria([HARM]).compose({"harmfulness": Found(score=0.0, level=0)}),
+    MultiCriteria([HARM]).compose({}),
+    ScriptedJudge({"clarity": Reason.TIMEOUT}).evaluate(["a"], CLARITY)[0],
+    Panel(judges=[ScriptedJudge({"clarity": 3})]).evaluate(["a"], CLARITY)[0],
+    rag_composite({"harmfulness": 2, "clarity": 4}),
+    PairwiseJudge(_Named()).evaluate([Comparison(["a", "b", "b"])], "Is it clear?")[0],
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
+def test_every_result_has_a_json_form(result: Any) -> None:
+    document = json.loads(result.model_dump_json())
+    assert document == json.loads(json.dumps(result.model_dump(mode="json")))
+    assert document.keys() == result.model_dump().keys()
+    if isinstance(result, MultiResult):
+        assert document["status"] == result.status.value
+        assert document["findings"].keys() == result.findings.keys()
+        assert all(document["findings"][name]["score"] == each.score for name, each in result.findings.items())
+    else:
+        assert type(result).model_validate_json(result.model_dump_json()) == result
 
 
 def test_a_panel_evaluates_with_its_vote_on_safety() -> None:

@@ -96,7 +96,9 @@ class MonitorStage:
                 self._watch_only(app)
                 await self._keep_watch(app, stop)
                 return
-            alerts = AlertAgent(self._config, self._detection)
+            if embedded:
+                log.info("the embedded broker does not isolate transactions: an alert may be published more than once")
+            alerts = AlertAgent(self._config, self._detection, transactions=not embedded)
             await asyncio.to_thread(alerts.prepare, stop)
             if stop.is_set():
                 return
@@ -126,12 +128,14 @@ class MonitorStage:
                 await self._held(alerts.observe(event))
                 self.done += 1
 
-        async def let_go(_app: faust.App, _partitions: Any, **_more: Any) -> None:
-            await alerts.let_go()
+        async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:
+            await alerts.on_revoked()
 
-        # Whatever came between being told to let go and getting partitions anew is of no use either.
-        app.on_partitions_revoked.connect(let_go, weak=False)
-        app.on_partitions_assigned.connect(let_go, weak=False)
+        async def on_assigned(_app: faust.App, _partitions: Any, **_more: Any) -> None:
+            await alerts.on_assigned()
+
+        app.on_partitions_revoked.connect(on_revoked, weak=False)
+        app.on_partitions_assigned.connect(on_assigned, weak=False)
 
     def _observe(self, event: EventT[Any]) -> Evaluation | None:
         evaluation = self._monitor.observe(event.value, dict(event.headers or {}).get(SCHEMA_VERSION))

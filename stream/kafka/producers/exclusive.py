@@ -1,7 +1,8 @@
 """The exclusive producer: transactions under a name that one process holds; the newest fences out the others."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -30,9 +31,21 @@ class RefusedError(StageError):
 class ExclusiveProducer:
     """A transactional producer; to make one undoes what another of the same name has under way, and ends it."""
 
-    def __init__(self, kafka: KafkaConfig, name: str, *, work: str, done: str) -> None:
-        """`work` is what it is for and `done` what it does to records, for people: "replay of this topic", "moved"."""
-        self._kafka, self._work, self._done = kafka, work, done
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        name: str,
+        *,
+        work: str,
+        done: str,
+        seconds: float = _RETRY_SECONDS,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`work` is what it is for and `done` what it does to records, for people: "replay of this topic", "moved".
+
+        A broker that does not answer is waited for at most `seconds` by each call; `options` are more client options.
+        """
+        self._kafka, self._work, self._done, self._seconds = kafka, work, done, seconds
         self._options: dict[str, Any] = {
             **kafka.client_options(),
             "client.id": name,
@@ -41,6 +54,7 @@ class ExclusiveProducer:
             "message.max.bytes": MAX_MESSAGE_BYTES,
             "linger.ms": 100,
             "delivery.report.only.error": True,
+            **options,
         }
         self._refused: list[Message] = []
         self._producer = self._opened()
@@ -55,10 +69,16 @@ class ExclusiveProducer:
         except KafkaException as error:
             raise self._failure(self._cause(error.args[0])) from error
 
+    def close(self) -> None:
+        """Ends the client and its threads; what it has under way is not waited for, and the broker undoes it."""
+        self._producer.purge()
+        # The client's own `close` would wait for the broker, however long it is away.
+        del self._producer
+
     def _opened(self) -> Producer:
         producer = Producer(self._options, logger=_UNHEARD)
         try:
-            producer.init_transactions(_RETRY_SECONDS)
+            producer.init_transactions(self._seconds)
         except KafkaException as error:
             raise no_broker(self._kafka.bootstrap, error.args[0].str()) from error
         return producer
@@ -71,7 +91,8 @@ class ExclusiveProducer:
         produce(self._producer, message, report)
 
     def _commit(self) -> None:
-        repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS)
+        call = min(_CALL_SECONDS, self._seconds)
+        repeated(lambda: self._producer.commit_transaction(call), self._seconds)
 
     def _cause(self, reason: KafkaError) -> KafkaError:
         """What stopped a producer for good: of its calls, only those on the transaction tell."""
@@ -100,6 +121,6 @@ class ExclusiveProducer:
     def _abort(self) -> None:
         """As far as it can be: what is left open, the broker undoes by itself."""
         try:
-            self._producer.abort_transaction(_CALL_SECONDS)
+            self._producer.abort_transaction(min(_CALL_SECONDS, self._seconds))
         except KafkaException:
             self._producer.purge()

@@ -6,7 +6,8 @@
 - `watch`: the watched state, from the partition down to one series
 - `alert`: the alert as it is published
 - `summary`: an alert in one sentence
-- `store`: reads and writes state and alerts, in an order that survives a crash
+- `store`: reads and writes state and alerts, together
+- `partition_writers`: a transactional producer for each partition, which shuts out the previous owner
 
 The detectors themselves are in `stream.monitor.detection`.
 """

@@ -2,13 +2,18 @@
 
 What it was given is acknowledged only when all that follows from it is on the broker. What is stored tells which
 evaluations it includes and what it announced last; so whoever goes on from there, after a crash or because partitions
-moved, takes the same records in the same order, comes to the same alerts, and publishes those that are missing.
+moved, takes the same records in the same order, and comes to the same alerts.
+
+A partition whose writer is refused belongs to another monitor, as a rule, and Faust will soon say so. Until then its
+records are set aside: not published, not acknowledged. If Faust does not say so, the partition is still ours: it is
+taken up again from what is stored, and goes on with what was set aside.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
@@ -24,10 +29,11 @@ from stream.kafka.record import check_version
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
-from stream.monitor.alerts.store import AlertStore
+from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import ANNOUNCER, PartitionWatch
 from stream.monitor.detection import EventKind, SeriesReading
+from stream.monitor.faust_app.unacknowledged import count_again, leave_out
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +46,38 @@ _LEVELS = {EventKind.RAISED: logging.WARNING, EventKind.UPDATED: logging.DEBUG, 
 _MOST_TAKEN = 2000
 
 
+# Longer than the group takes to notice a member that was away, and to tell it so: its session is 10 seconds.
+_RETAKE_SECONDS = 15.0
+# With more set aside of one partition, the others wait too.
+_MOST_ASIDE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Aside:
+    """A partition that may not be ours any more, with its records since what was last published."""
+
+    retake_at: float
+    """When it is taken up again if it is still assigned to us, on the monotonic clock."""
+    events: list[EventT[Any]] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """It was taken up again, or revoked."""
+
+
 class AlertAgent:
     """One for a process, in Faust's loop; only the store is waited for elsewhere."""
 
-    def __init__(self, config: Config, metrics: DetectionMetrics) -> None:
+    def __init__(self, config: Config, metrics: DetectionMetrics, *, transactions: bool) -> None:
+        """`transactions` says whether the broker isolates them: then each alert is published once."""
         self._topic, self._metrics = config.topics.scores, metrics
-        self._plan, self._store = WatchPlan(config), AlertStore(config)
+        self._plan, self._store = WatchPlan(config), AlertStore(config, transactions=transactions)
         self._watches: dict[int, PartitionWatch] = {}
+        self._aside: dict[int, _Aside] = {}
         self._taken: list[EventT[Any]] = []
-        self._alerts: list[Alert] = []
+        self._alerts: dict[int, list[Alert]] = {}
+        """Those that are not published yet, by partition."""
         self._settling, self._loading = asyncio.Lock(), asyncio.Lock()
+        self._moving = True
+        """Partitions are being handed out: those that we had may already be another's."""
         self._partitions = 0
         self._stop = Event()
         self._unshown: dict[tuple[int, str], None] = {}
@@ -68,41 +96,102 @@ class AlertAgent:
         if record is not None:
             for partition in (-1,) if record.canary is None else range(self._partitions):
                 self._store.send(record.message(self._topic, partition))
-        await self._done_with(event)
+        self._taken.append(event)
+        await self._settle_if_many()
 
     async def observe(self, event: EventT[Any]) -> None:
         """Takes a score record. Nothing is raised: what cannot be read is told of and left out."""
         number = event.message.partition
-        watch = self._watches.get(number) or await self._loaded(number)
+        while number not in self._watches and number not in self._aside:
+            await self._load(number)
+        if number in self._aside:
+            await self._put_aside(number, event)
+            return
+        self._take(number, event)
+        await self._settle_if_many()
+
+    def _take(self, number: int, event: EventT[Any]) -> None:
+        """It is acknowledged as soon as what follows from it is published: so nothing may be awaited in between."""
+        watch = self._watches[number]
         try:
             record = _read(event)
-            alerts = watch.observe(record)
+            self._alerts.setdefault(number, []).extend(watch.observe(record))
             self._to_show(number, record)
         except (RecordError, ValueError, OverflowError) as error:
             why = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error
             log.warning("a score at %s/%d/%d cannot be read: %s", self._topic, number, event.message.offset, why)
-            alerts = []
-        self._alerts += alerts
         for app in watch.forgotten:
             self._metrics.withdraw(app)
         watch.forgotten.clear()
-        await self._done_with(event)
-        for alert in alerts:
-            self._metrics.announced(alert.subject.value, alert.kind.value)
-            log.log(_LEVELS[alert.kind], "%s", alert.summary)
+        self._taken.append(event)
 
     async def settle(self) -> None:
         """Publishes what follows from what was taken, then acknowledges it."""
         async with self._settling:
+            if not self._taken:
+                return
             taken, self._taken = self._taken, []
-            alerts, self._alerts = self._alerts, []
-            states = [
-                (number, key, value) for number, watch in self._watches.items() for key, value in watch.take_changes()
-            ]
-            if taken:
-                await asyncio.to_thread(self._store.publish, states, alerts)
+            changes = self._take_changes()
+            refused = await asyncio.to_thread(self._store.publish, changes)
             for event in taken:
-                event.ack()
+                if self._score_partition(event) not in refused:
+                    event.ack()
+            for number, reason in refused.items():
+                self._set_aside(number, reason, taken)
+            for number, change in changes.items():
+                if number not in refused:
+                    self._report(change.alerts)
+
+    def _take_changes(self) -> dict[int, Changes]:
+        alerts, self._alerts = self._alerts, {}
+        changes = {
+            number: Changes(list(watch.take_changes()), alerts.get(number, []))
+            for number, watch in self._watches.items()
+        }
+        return {number: change for number, change in changes.items() if change.states or change.alerts}
+
+    def _report(self, alerts: Iterable[Alert]) -> None:
+        for alert in alerts:
+            self._metrics.announced(alert.subject.value, alert.kind.value)
+            log.log(_LEVELS[alert.kind], "%s", alert.summary)
+
+    def _score_partition(self, event: EventT[Any]) -> int | None:
+        """The partition of the scores that an event is of; None for an evaluation."""
+        return event.message.partition if event.message.topic == self._topic else None
+
+    # Partitions that may not be ours any more
+
+    def _set_aside(self, number: int, reason: str, taken: Iterable[EventT[Any]]) -> None:
+        """Publishes no more of a partition; `taken` has what could not be published."""
+        log.warning("nothing more is published of %s/%d: %s", self._topic, number, reason)
+        events = [event for event in (*taken, *self._taken) if self._score_partition(event) == number]
+        self._taken = [event for event in self._taken if self._score_partition(event) != number]
+        self._alerts.pop(number, None)
+        self._forget([number])
+        self._aside[number] = _Aside(retake_at=time.monotonic() + _RETAKE_SECONDS, events=events)
+        for event in events:
+            leave_out(event)
+
+    async def _put_aside(self, number: int, event: EventT[Any]) -> None:
+        aside = self._aside[number]
+        aside.events.append(event)
+        leave_out(event)
+        if len(aside.events) > _MOST_ASIDE:
+            await aside.over.wait()
+
+    async def _retake(self, number: int) -> None:
+        """Takes a partition up again that is still ours, and what was set aside of it."""
+        async with self._loading:
+            if number not in self._aside or self._moving:
+                return
+            watch = await self._restored(number)
+            log.info("%s/%d is still ours, and taken up again", self._topic, number)
+            aside = self._aside.pop(number)
+            aside.over.set()
+            self._watch(number, watch)
+            for event in aside.events:
+                count_again(event)
+                self._take(number, event)
 
     async def finish(self, seconds: float) -> bool:
         """Settles for the last time; False if that takes longer than so many seconds, and is given up."""
@@ -114,27 +203,45 @@ class AlertAgent:
             return False
         return True
 
-    async def let_go(self) -> None:
+    async def on_revoked(self) -> None:
         """Before partitions move: nothing is left unpublished, and nothing is remembered that another may change."""
+        self._moving = True
+        await self._let_go()
+
+    async def on_assigned(self) -> None:
+        """After partitions moved: whatever came between is of no use either."""
+        await self._let_go()
+        self._moving = False
+
+    async def _let_go(self) -> None:
         async with self._loading:
             await self.settle()
             while self._taken:  # what came meanwhile
                 await self.settle()
-            self._forget()
+            self._forget(list(self._watches))
+            # They were not acknowledged: the next owner reads them again.
+            for aside in self._aside.values():
+                aside.over.set()
+            self._aside.clear()
+            await asyncio.to_thread(self._store.release)
 
-    def _forget(self) -> None:
-        for watch in self._watches.values():
-            for app in watch.apps:
+    def _forget(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            for app in self._watches.pop(number).apps:
                 self._metrics.withdraw(app)
-        self._metrics.withdraw_judges()
-        self._watches.clear()
-        self._unshown.clear()
+            if number == ANNOUNCER:
+                self._metrics.withdraw_judges()
+        self._unshown = {shown: None for shown in self._unshown if shown[0] in self._watches}
 
     async def load(self, partitions: Iterable[int]) -> None:
         """Goes on with what is known of these, also where nothing new comes: an open alert must not look ended."""
         for number in partitions:
-            if number not in self._watches and not self._stop.is_set():
-                await self._loaded(number)
+            if self._moving or self._stop.is_set():
+                return
+            if number not in self._aside:
+                await self._load(number, unless_moving=True)
+            elif time.monotonic() >= self._aside[number].retake_at:
+                await self._retake(number)
 
     def show(self) -> None:
         """Brings the metrics of some apps up to date, those first that have waited for the longest."""
@@ -177,9 +284,7 @@ class AlertAgent:
                 dimension, evidence=now.evidence, enough=now.enough, low=low, high=high, changed=now.is_raised
             )
 
-    async def _done_with(self, event: EventT[Any]) -> None:
-        """It is acknowledged as soon as what follows from it is published: so nothing may be awaited in between."""
-        self._taken.append(event)
+    async def _settle_if_many(self) -> None:
         if len(self._taken) >= _MOST_TAKEN:
             await self.settle()
 
@@ -189,22 +294,24 @@ class AlertAgent:
         else:
             self._judges_unshown = True
 
-    async def _loaded(self, number: int) -> PartitionWatch:
+    async def _load(self, number: int, *, unless_moving: bool = False) -> None:
         async with self._loading:
-            known = self._watches.get(number) or await self._restored(number)
-            self._watches[number] = known
-            self._unshown |= {(number, app): None for app in known.apps}
-            self._judges_unshown = True
-            return known
+            if number in self._watches or number in self._aside or (unless_moving and self._moving):
+                return
+            self._watch(number, await self._restored(number))
+
+    def _watch(self, number: int, watch: PartitionWatch) -> None:
+        self._watches[number] = watch
+        self._unshown |= {(number, app): None for app in watch.apps}
+        self._judges_unshown = True
 
     async def _restored(self, number: int) -> PartitionWatch:
         """Goes on from what is stored; tries again and again, because what leaves the agent would lose its record."""
         while True:
             watch = PartitionWatch(self._plan, number)
             try:
-                announced = watch.restore(await asyncio.to_thread(self._store.states, number))
-                missing = await asyncio.to_thread(self._store.unpublished, announced)
-                await asyncio.to_thread(self._store.publish, (), missing)
+                announced = watch.restore(await asyncio.to_thread(self._store.take_up, number))
+                await asyncio.to_thread(self._store.publish_missing, number, announced)
             except StreamjuryError as error:
                 if self._stop.is_set():
                     raise

@@ -1,10 +1,16 @@
-"""The alert store: the detectors' state and alerts on the broker, written in an order that survives a crash."""
+"""The store: what the detectors know and announce, on the broker.
+
+The state of a partition and the alerts that follow from it are published in one transaction, by the partition's newest
+owner alone: readers of committed records see each announcement once. The embedded broker does not isolate transactions.
+There the state goes first and the alerts after it: none is lost, and one may come twice.
+"""
 
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Event
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
@@ -17,6 +23,7 @@ from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import produce
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.alerts.alert import Alert
+from stream.monitor.alerts.partition_writers import PartitionWriters
 from stream.monitor.alerts.watch.partition import newest
 
 log = logging.getLogger(__name__)
@@ -26,11 +33,21 @@ _TOPIC_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
 
 
+class Changes(NamedTuple):
+    """The news of a partition."""
+
+    states: Sequence[tuple[str, bytes | None]]
+    """By key; None for what is no longer kept."""
+    alerts: Sequence[Alert]
+
+
 class AlertStore:
     """Writes scores, states and alerts, and reads the latter two. `send` never waits; the others may."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, transactions: bool) -> None:
+        """`transactions` says whether the broker isolates them."""
         self._kafka, self._topics = config.kafka, config.topics
+        self._writers = PartitionWriters(config) if transactions else None
         self._failures: list[str] = []
         self._closed = Event()
         self._producer = Producer(
@@ -67,26 +84,68 @@ class AlertStore:
         """Puts a message on its way; `publish` waits until it has arrived."""
         produce(self._producer, message, partial(self._report, message.topic))
 
-    def publish(self, states: Iterable[tuple[int, str, bytes | None]], alerts: Iterable[Alert]) -> None:
-        """Returns when all that was sent has arrived, then the states, and then the alerts.
+    def publish(self, changes: Mapping[int, Changes]) -> dict[int, str]:
+        """Returns when all that was sent has arrived, and then the changes, by partition.
 
-        An alert that is published is thus always known to the state; one that is known and was not published is
-        published by whoever goes on from that state.
+        Gives the partitions that are not ours any more, or may not be, and why: they have to be taken up again.
         """
-        for partition, key, value in states:
-            self.send(Message(topic=self._topics.detection, key=key.encode(), value=value, partition=partition))
         self._flush()
-        for alert in alerts:
-            self.send(json_message(self._topics.alerts, alert.key, alert))
+        if self._writers is not None:
+            return self._writers.commit({number: self._messages(number, each) for number, each in changes.items()})
+        self._publish_in_order(changes)
+        return {}
+
+    def _messages(self, partition: int, changes: Changes) -> list[Message]:
+        return [*self._states(partition, changes), *self._announcements(changes)]
+
+    def _states(self, partition: int, changes: Changes) -> list[Message]:
+        return [
+            Message(topic=self._topics.detection, key=key.encode(), value=value, partition=partition)
+            for key, value in changes.states
+        ]
+
+    def _announcements(self, changes: Changes) -> list[Message]:
+        return [json_message(self._topics.alerts, alert.key, alert) for alert in changes.alerts]
+
+    def _publish_in_order(self, changes: Mapping[int, Changes]) -> None:
+        """An alert that is published is thus always known to the state.
+
+        One that is known and was not published is published by whoever goes on from that state.
+        """
+        for number, each in changes.items():
+            self._send_all(self._states(number, each))
+        self._flush()
+        for each in changes.values():
+            self._send_all(self._announcements(each))
         self._flush()
 
-    def states(self, partition: int) -> dict[str, bytes]:
-        """What is stored of the apps of a partition."""
-        with TopicScan(self._kafka, self._topics.detection) as scan:
+    def _send_all(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.send(message)
+
+    def take_up(self, partition: int) -> dict[str, bytes]:
+        """Gives what is stored of the apps of a partition.
+
+        1. The previous owner is shut out: what it has under way is undone, and it publishes nothing any more.
+        2. The states are read: so they are the last ones that it wrote.
+        """
+        if self._writers is not None:
+            self._writers.open(partition)  # 1
+        with TopicScan(self._kafka, self._topics.detection) as scan:  # 2
             wanted = {partition: scan.ranges().get(partition, range(0))}
             return newest((_key(message), message.value()) for message in scan.read_within(wanted))
 
-    def unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
+    def publish_missing(self, partition: int, announced: Iterable[Alert]) -> None:
+        """Publishes what the states of a partition say was announced, and was not; with transactions, all of it was."""
+        if self._writers is None:
+            self.publish({partition: Changes([], self._unpublished(announced))})
+
+    def release(self) -> None:
+        """Gives all partitions up."""
+        if self._writers is not None:
+            self._writers.close()
+
+    def _unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
         """Those that come after what the topic says last of their series: it may keep only that."""
         wanted = list(alerts)
         if not wanted:

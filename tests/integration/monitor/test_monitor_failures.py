@@ -55,9 +55,10 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
 
 
 def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_self: AlertStore, states: object, _alerts: object) -> None:
-        if states:
+    def refuse(_self: AlertStore, changes: object) -> dict[int, str]:
+        if changes:
             raise StageError("alarms cannot be published: too large")
+        return {}
 
     monkeypatch.setattr(AlertStore, "publish", refuse)
     error = ended_with(embedded_broker.bootstrap)

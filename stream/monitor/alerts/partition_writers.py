@@ -1,0 +1,80 @@
+"""Writers: a transactional producer for each partition of the scores that the monitor has.
+
+Its name is that of the partition, so the broker lets only the newest write: whoever takes a partition up shuts out its
+previous owner, even one that hangs and wakes up later.
+"""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka import KafkaException
+
+from sinks.base import Message
+from stream.config.model import Config
+from stream.errors import FencedError, StageError
+from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
+
+# A broker that is away for longer: the partition is taken up again when it is back.
+_PATIENCE_SECONDS = 10.0
+# A transaction is mostly waiting for the broker, some milliseconds; with many partitions they wait together.
+_AT_ONCE = 8
+
+
+class PartitionWriters:
+    """All calls wait for the broker; those about one partition must not overlap."""
+
+    def __init__(self, config: Config) -> None:
+        self._kafka, self._topic = config.kafka, config.topics.scores
+        self._prefix = f"{config.monitor.group}-{self._topic}"
+        self._writers: dict[int, ExclusiveProducer] = {}
+
+    def open(self, partition: int) -> None:
+        """From when it returns, no other writer of the partition can publish, and nothing of theirs is under way."""
+        self.close([partition])
+        self._writers[partition] = ExclusiveProducer(
+            self._kafka,
+            f"{self._prefix}-{partition}",
+            work=f"monitor of {self._topic}/{partition}",
+            done="published",
+            seconds=_PATIENCE_SECONDS,
+            # States are mostly digits.
+            options={"compression.type": "gzip"},
+        )
+
+    def commit(self, messages: Mapping[int, Iterable[Message]]) -> dict[int, str]:
+        """Publishes the messages of each partition in a transaction of its own.
+
+        Gives the partitions that cannot go on, and why: nothing of theirs was published, or it is not known whether it
+        was. They have to be opened again. Raises `RefusedError` for a record that is too large.
+        """
+        if not messages:
+            return {}
+        with ThreadPoolExecutor(min(len(messages), _AT_ONCE), "alerts") as pool:
+            reasons = dict(zip(messages, pool.map(self._commit, messages, messages.values()), strict=True))
+        return {partition: reason for partition, reason in reasons.items() if reason is not None}
+
+    def close(self, partitions: Iterable[int] | None = None) -> None:
+        """Ends the writers of these partitions, or of all."""
+        for partition in list(self._writers) if partitions is None else partitions:
+            if writer := self._writers.pop(partition, None):
+                writer.close()
+
+    def _commit(self, partition: int, messages: Iterable[Message]) -> str | None:
+        writer = self._writers.get(partition)
+        if writer is None:
+            return "it was not taken up"
+        try:
+            writer.commit(messages)
+        except RefusedError:
+            raise
+        except StageError as error:
+            self.close([partition])
+            return _reason(error)
+        return None
+
+
+def _reason(error: StageError) -> str:
+    if isinstance(error, FencedError):
+        return "another monitor has taken it over"
+    cause = error.__cause__
+    return f"a transaction failed ({cause.args[0].str() if isinstance(cause, KafkaException) else error})"

@@ -221,7 +221,8 @@ class MultiResult:
 
     def model_dump(self, *, mode: Literal["json", "python"] = "python") -> dict[str, Any]:
         """Everything as plain values, like the other results; `mode="json"` gives only what JSON has."""
-        return _RESULT.dump_python(self._plain(mode), mode=mode)
+        plain: dict[str, Any] = _RESULT.dump_python(self._plain(mode), mode=mode)
+        return plain
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
         """Everything as JSON, like the other results."""

@@ -47,6 +47,15 @@ class StageProcess:
         self._process.kill()
         self._process.wait()
 
+    def pause(self) -> None:
+        """As a machine that hangs: it does nothing, and its connections stay."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def terminate(self, seconds: float = 30.0) -> int:
         """As an operator stops it; the exit status."""
         assert self._process is not None

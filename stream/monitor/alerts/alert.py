@@ -142,11 +142,6 @@ class Alert(_AlertPart):
         """What one evaluator finds of a series: another's is another series."""
         return f"{self.series.key}/{self.fingerprint}"
 
-    @property
-    def announcement_id(self) -> str:
-        """The same announcement has the same id; an alert has several announcements."""
-        return f"{self.alert_id}/{self.kind.value}/{self.at.timestamp():.3f}"
-
     @classmethod
     def read(cls, value: bytes) -> Self:
         return cls.model_validate_json(value)

@@ -137,8 +137,8 @@ class AlertStore:
 
     def publish_missing(self, partition: int, announced: Iterable[Alert]) -> None:
         """Publishes what the states of a partition say was announced, and was not; with transactions, all of it was."""
-        if self._writers is None:
-            self.publish({partition: Changes([], self._unpublished(announced))})
+        if self._writers is None and (missing := self._unpublished(announced)):
+            self._publish_in_order({partition: Changes([], missing)})
 
     def release(self) -> None:
         """Gives all partitions up."""
@@ -206,7 +206,7 @@ def _alert(message: KafkaMessage) -> Alert | None:
 def _after(alerts: Sequence[Alert], last: Mapping[str, Alert]) -> Iterator[Alert]:
     """Of alerts in their order, those that come after the last one of their series."""
     for place, alert in enumerate(alerts):
-        known = last.get(alert.key)
-        later = {each.announcement_id for each in alerts[place:] if each.key == alert.key}
-        if known is None or (known.announcement_id not in later and known.at <= alert.at):
+        newest_published = last.get(alert.key)
+        # Compared as a whole: scores that come late are dated like the newest, and so are two updates after them.
+        if newest_published is None or (newest_published not in alerts[place:] and newest_published.at <= alert.at):
             yield alert

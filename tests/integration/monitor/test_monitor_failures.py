@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,7 +13,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.agent import AlertAgent
-from stream.monitor.alerts.store import AlertStore
+from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.service.service import score_metrics
@@ -55,8 +56,8 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
 
 
 def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_self: AlertStore, changes: object) -> dict[int, str]:
-        if changes:
+    def refuse(_self: AlertStore, changes: Mapping[int, Changes]) -> dict[int, str]:
+        if any(change.states for change in changes.values()):
             raise StageError("alarms cannot be published: too large")
         return {}
 

@@ -6,10 +6,17 @@ from hypothesis import strategies as st
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.store import _after
 from stream.monitor.alerts.watch.partition import PartitionWatch
-from tests.stream.monitor.alerts.traffic import WRONG, Traffic, announced, plan_of
+from tests.stream.monitor.alerts.traffic import BEGIN, WRONG, Traffic, announced, plan_of
 
 TRAFFIC = Traffic()
 TOLD = announced(PartitionWatch(plan_of(), 0), [*TRAFFIC.many(200), *TRAFFIC.many(150, WRONG), *TRAFFIC.many(500)])
+
+
+def told_of_late_scores() -> list[Alert]:
+    """A monitor was away: its scores come when newer ones are known already, and all of them are dated like those."""
+    traffic, watch = Traffic(), PartitionWatch(plan_of(), 0)
+    before = announced(watch, [*traffic.many(200), *traffic.many(60, WRONG)])
+    return before + announced(watch, list(traffic.many(300, WRONG, at=BEGIN)))
 
 
 def last_of(alerts: list[Alert]) -> dict[str, Alert]:
@@ -28,3 +35,10 @@ def test_the_key_tells_evaluators_apart() -> None:
     other = TOLD[0].model_copy(update={"fingerprint": "another"})
     assert other.key != TOLD[0].key
     assert list(_after([other], last_of(TOLD))) == [other]
+
+
+def test_updates_of_the_same_time_are_told_apart() -> None:
+    told = told_of_late_scores()
+    same_time = [alert for alert in told if alert.key == told[-1].key and alert.at == told[-1].at]
+    assert len(same_time) == 3
+    assert list(_after(same_time, last_of(same_time[:1]))) == same_time[1:]

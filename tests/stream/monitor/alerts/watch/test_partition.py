@@ -90,7 +90,6 @@ def test_whoever_goes_on_from_what_was_stored_announces_what_one_who_never_stopp
     for cut in [*cuts, len(STORY)]:
         told += announced(watch, STORY[max(0, at - back) : cut])
         watch, at = restored(PLAN, watch, stored), cut
-    assert [alert.announcement_id for alert in told] == [alert.announcement_id for alert in TOLD]
     assert told == TOLD
 
 

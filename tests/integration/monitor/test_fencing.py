@@ -23,7 +23,7 @@ from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.partition_writers import PartitionWriters
 from stream.monitor.alerts.score_record import ScoreRecord
-from stream.monitor.alerts.store import AlarmStore, Changes
+from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from tests.integration.pipeline import read_all
 from tests.parts.kafka import KafkaBroker
@@ -96,7 +96,7 @@ def alert_of(config: Config, value: bytes) -> Message:
 
 
 def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) -> None:
-    store, zombie = AlarmStore(config, transactions=True), PartitionWriters(config)
+    store, zombie = AlertStore(config, transactions=True), PartitionWriters(config)
     zombie.open(0)
     held = Held(state_of(config, b"of the zombie"), alert_of(config, b"of the zombie"))
     with ThreadPoolExecutor() as pool:
@@ -113,7 +113,7 @@ def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) 
 
 def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neither(config: Config) -> None:
     """Who takes over waits for no timeout of the transaction that the crash left open."""
-    store, writers = AlarmStore(config, transactions=True), PartitionWriters(config)
+    store, writers = AlertStore(config, transactions=True), PartitionWriters(config)
     writers.open(0)
     assert writers.commit({0: [state_of(config, b"first"), alert_of(config, b"first")]}) == {}
     held = Held(state_of(config, b"second"), alert_of(config, b"second"))
@@ -130,7 +130,7 @@ def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neit
 
 def test_partitions_are_fenced_one_by_one(config: Config) -> None:
     """Who loses one of them goes on with the others."""
-    first, second = AlarmStore(config, transactions=True), AlarmStore(config, transactions=True)
+    first, second = AlertStore(config, transactions=True), AlertStore(config, transactions=True)
     for number in range(3):
         first.take_up(number)
     second.take_up(1)

@@ -1,8 +1,8 @@
 """Turns the configured criteria and composite into the judges' own values."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from judges.composite import Item, MultiCriteria
 from judges.criteria.catalogue import CATALOGUES, UnknownCriterionError, find_criterion, load_catalogue, shipped_names
@@ -41,38 +41,93 @@ class CompositeSettings(Protocol):
     def min_coverage(self) -> float: ...
 
 
+class ChosenCriterion(NamedTuple):
+    """A criterion that a name stands for, and where it comes from."""
+
+    criterion: Criterion
+    catalogue: str | None
+    """None: a file of the user's own."""
+
+    @property
+    def origin(self) -> str:
+        """A name that no other criterion has, whatever else is judged: `aspects.conciseness`, or that of the user's."""
+        return self.criterion.name if self.catalogue is None else f"{self.catalogue}.{self.criterion.name}"
+
+    @property
+    def precedence(self) -> int:
+        """Who keeps the short name: the user's own, then the catalogues in their published order."""
+        return -1 if self.catalogue is None else CATALOGUES.index(self.catalogue)
+
+
 def choose_criteria(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
-    """The criteria that the names stand for, in their order; a name of the user's own comes before a shipped one."""
-    found: dict[str, Criterion] = {}
-    origin: dict[str, str] = {}
+    """The criteria that the names stand for, in their order; a name of the user's own comes before a shipped one.
+
+    Where criteria of several origins have one short name, one keeps it: the user's own, else that of the
+    first catalogue in their published order. The catalogue's prefix becomes part of the others' names, as in
+    `aspects.conciseness`.
+    """
+    chosen, problems = _chosen(use, own)
+    named = {name: _called(each.criterion, name) for name, each in published_names(chosen).items()}
+    if problems:
+        raise InconsistentError(problems)
+    return named
+
+
+def criterion_origins(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, str]:
+    """For each criterion's name among these, one that stands for it among any others; unknown names are left out."""
+    chosen, _ = _chosen(use, own)
+    return {name: each.origin for name, each in published_names(chosen).items()}
+
+
+def published_names(chosen: Iterable[ChosenCriterion]) -> Mapping[str, ChosenCriterion]:
+    """By the names under which results are published, which do not depend on the order."""
+    listed = list(chosen)
+    keepers: dict[str, ChosenCriterion] = {}
+    for each in sorted(listed, key=lambda each: each.precedence):
+        keepers.setdefault(each.criterion.name, each)
+    return {each.criterion.name if keepers[each.criterion.name] is each else each.origin: each for each in listed}
+
+
+def _chosen(use: Sequence[str], own: Mapping[str, Criterion]) -> tuple[list[ChosenCriterion], list[tuple[Loc, str]]]:
+    """Every criterion once, in the order of the names, and what is wrong with the names."""
+    chosen: dict[str, ChosenCriterion] = {}
+    brought_by: dict[str, str] = {}
     problems: list[tuple[Loc, str]] = []
     for number, name in enumerate(use):
         try:
-            criteria = _named(name, own)
+            criteria = list(_named(name, own))
         except UnknownCriterionError as error:
             problems.append(((number,), str(error)))
             continue
-        problems += [((number,), problem) for problem in _unusable(criteria)]
         for each in criteria:
-            if each in found:
-                problems.append(((number,), f"{name!r} and {origin[each]!r} both bring a criterion called {each!r}"))
-        origin |= dict.fromkeys(criteria, name)
-        found |= criteria
-    if problems:
-        raise InconsistentError(problems)
-    return found
+            problems += [((number,), problem) for problem in _unusable(each.criterion)]
+            if each.origin in chosen:
+                twice = (
+                    f"{name!r} and {brought_by[each.origin]!r} both bring a criterion called {each.criterion.name!r}"
+                )
+                problems.append(((number,), twice))
+        chosen |= {each.origin: each for each in criteria}
+        brought_by |= {each.origin: name for each in criteria}
+    return list(chosen.values()), problems
 
 
-def _named(name: str, own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
+def _called(criterion: Criterion, name: str) -> Criterion:
+    return criterion if criterion.name == name else criterion.model_copy(update={"name": name})
+
+
+def _named(name: str, own: Mapping[str, Criterion]) -> Iterator[ChosenCriterion]:
     if name in own:
-        return {name: own[name]}
+        yield ChosenCriterion(own[name], None)
+        return
     if name in CATALOGUES:
-        return load_catalogue(name)
+        yield from (ChosenCriterion(criterion, name) for criterion in load_catalogue(name).values())
+        return
     shipped = shipped_names()
     if name not in {*shipped, *shipped.values()}:
         raise UnknownCriterionError(_instead(name, [*own, *CATALOGUES, *shipped, *shipped.values()]))
     criterion = find_criterion(name)
-    return {criterion.name: criterion}
+    qualified = name if name in shipped else next(each for each, bare in shipped.items() if bare == name)
+    yield ChosenCriterion(criterion, qualified.partition(".")[0])
 
 
 def _instead(name: str, known: Sequence[str]) -> str:
@@ -81,15 +136,15 @@ def _instead(name: str, known: Sequence[str]) -> str:
     return f"unknown criterion; {hint}"
 
 
-def _unusable(criteria: Mapping[str, Criterion]) -> Iterator[str]:
+def _unusable(criterion: Criterion) -> Iterator[str]:
     """What a criterion may be in the library, and not in the stream."""
-    for name, criterion in criteria.items():
-        missing = dict.fromkeys([*criterion.missing(_FULL_CASE), *criterion.unmet(_FULL_CASE)])
-        if missing:
-            fields = f"{', '.join(missing)}, which no interaction has (only {', '.join(_FULL_CASE.fields)})"
-            yield f"{name} would never have a verdict: it reads {fields}"
-        if name == COMPOSITE:
-            yield f"no criterion may be called {name!r}: results of the composite are published under that name"
+    missing = dict.fromkeys([*criterion.missing(_FULL_CASE), *criterion.unmet(_FULL_CASE)])
+    if missing:
+        fields = f"{', '.join(missing)}, which no interaction has (only {', '.join(_FULL_CASE.fields)})"
+        yield f"{criterion.name} would never have a verdict: it reads {fields}"
+    if criterion.name == COMPOSITE:
+        what = f"no criterion may be called {criterion.name!r}"
+        yield f"{what}: results of the composite are published under that name"
 
 
 def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> MultiCriteria:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from judges.criteria.criterion import Criterion
 from judges.criteria.problems import InconsistentError, Problem, unknown
-from stream.config.criteria import choose_criteria
+from stream.config.criteria import choose_criteria, criterion_origins
 from stream.config.model import Config
 from stream.service.setup.criteria_files import read_criteria_files
 from stream.service.setup.draft import Draft
@@ -63,28 +64,34 @@ def _keep_judges(
 
 def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
     """Those named; what the configuration says about others is left out, and who was kept for those is."""
-    safety = config.composite.safety
-    kept = _criteria_called(names, config.criteria.files)
-    data["criteria"]["use"] = [*names] if safety in kept else [*names, safety]
-    kept.add(safety)
+    own = read_criteria_files(config.criteria.files)
+    before = criterion_origins(config.criteria.use, own)
+    safety = before.get(config.composite.safety, config.composite.safety)
+    use = [*names] if safety in _origins_of(names, own).values() else [*names, safety]
+    # A short name that several had may be free now: what is said about a criterion follows it to its new name.
+    now = {origin: name for name, origin in _origins_of(use, own).items()}
+    renamed = {name: now[origin] for name, origin in before.items() if origin in now}
+    data["criteria"]["use"] = use
     composite = data["composite"]
+    composite["safety"] = renamed.get(config.composite.safety, config.composite.safety)
     for key in ("weights", "thresholds", "target_options"):
-        composite[key] = {name: value for name, value in composite[key].items() if name in kept}
-    composite["required"] = [name for name in composite["required"] if name in kept]
+        composite[key] = {renamed[name]: value for name, value in composite[key].items() if name in renamed}
+    composite["required"] = [renamed[name] for name in composite["required"] if name in renamed]
     # They are about the stream, and may be about criteria that are not judged here.
     data["objectives"] = {}
     section = data["judges"]
     for seats in _SEATS:
         for judge in section[seats]:
             if judge.get("criteria"):
-                judge["criteria"] = [name for name in judge["criteria"] if name in kept]
+                judge["criteria"] = [renamed[name] for name in judge["criteria"] if name in renamed]
         section[seats] = [judge for judge in section[seats] if judge.get("criteria") != []]
     _forget_absent(section)
 
 
-def _criteria_called(names: Sequence[str], files: Sequence[str]) -> set[str]:
+def _origins_of(names: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, str]:
     try:
-        return set(choose_criteria(names, read_criteria_files(files)))
+        choose_criteria(names, own)
+        return criterion_origins(names, own)
     except InconsistentError as error:
         found = [(names[loc[0]] if loc and isinstance(loc[0], int) else "", message) for loc, message in error.found]
         problems = [Problem(path=f"--criteria {name}".strip(), message=message) for name, message in found]

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from judges.criteria.criterion import RAG_DIMENSIONS
+from judges.criteria.criterion import RAG_DIMENSIONS, Criterion
 from judges.values.interaction import Interaction
+from stream.config.criteria import choose_criteria
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.judge_kinds.openai import OpenAIJudgeConfig
 from stream.config.model import Config
@@ -28,6 +29,8 @@ from stream.config.sections.sampling import TextConditionConfig
 from stream.config.sink_kinds import SINK_KINDS
 from stream.config.walk import alternatives, is_section
 from stream.service.setup.config_file import ConfigError, Problem, dump, find, load
+from stream.service.setup.evaluator import build_evaluator
+from tests.parts.rules import rules_of
 
 Load = Callable[..., Config]
 Loc = tuple[str | int, ...]
@@ -943,6 +946,52 @@ def judged_by(*judges: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"judges": {"panel": list(judges), **more}}
 
 
+def criterion_called(name: str) -> Criterion:
+    return Criterion.pass_fail("Is it so?").model_copy(update={"name": name})
+
+
+@pytest.mark.parametrize(
+    ("use", "own", "names"),
+    [
+        (["rag.conciseness"], [], ["conciseness"]),
+        (["aspects.conciseness"], [], ["conciseness"]),
+        (["rag.conciseness", "aspects.conciseness"], [], ["conciseness", "aspects.conciseness"]),
+        (["aspects.conciseness", "rag.conciseness"], [], ["aspects.conciseness", "conciseness"]),
+        (["rag.conciseness", "conciseness"], ["conciseness"], ["rag.conciseness", "conciseness"]),
+        (["writing.fluency", "answer.refusal"], [], ["fluency", "refusal"]),
+        (
+            ["rag", "aspects"],
+            [],
+            [
+                *RAG_DIMENSIONS,
+                *("harmlessness", "aspects.conciseness", "coherence", "aspects.completeness", "factuality"),
+            ],
+        ),
+    ],
+)
+def test_where_short_names_clash_the_catalogue_becomes_part_of_the_name(
+    use: list[str], own: list[str], names: list[str]
+) -> None:
+    chosen = choose_criteria(use, {name: criterion_called(name) for name in own})
+    assert list(chosen) == names
+    assert [criterion.name for criterion in chosen.values()] == names
+    assert choose_criteria(use[::-1], {name: criterion_called(name) for name in own}) == chosen
+
+
+def test_clashing_catalogues_make_a_configuration_with_rules(read: Load) -> None:
+    config = read(
+        {
+            "criteria": {"use": ["rag", "aspects"]},
+            "composite": {"weights": {"aspects.conciseness": 2.0}},
+            "objectives": {"floors": {"aspects.conciseness": 0.5}},
+            **as_gpt(),
+        },
+    )
+    info = build_evaluator(config).info
+    assert "aspects.conciseness" in info.criteria
+    assert "aspects.conciseness" in str(rules_of(config))
+
+
 def as_gpt(**keys: Any) -> dict[str, Any]:
     """A panel of one model, with these keys."""
     return judged_by({**JUDGE, **keys})
@@ -955,7 +1004,10 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
         ({"criteria": {"use": ["rag", "zzz"]}}, {"criteria.use[1]": "`streamjury criteria list`"}),
         ({"criteria": {"use": ["rag", "fluency"]}}, {"criteria.use[1]": "say which: writing.fluency, summary.fluency"}),
         ({"criteria": {"use": ["rag", "rag.clarity"]}}, {"criteria.use[1]": "both bring a criterion called 'clarity'"}),
-        ({"criteria": {"use": ["rag", "aspects"]}}, {"criteria.use[1]": "'conciseness'"}),
+        (
+            {"criteria": {"use": ["aspects", "aspects.conciseness"]}},
+            {"criteria.use[1]": "both bring a criterion called 'conciseness'"},
+        ),
         (
             {"criteria": {"use": ["rag", "summary.relevance"]}},
             {"criteria.use[1]": "summary, source, which no interact"},

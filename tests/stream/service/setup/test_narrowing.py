@@ -51,6 +51,27 @@ def test_what_is_said_about_other_criteria_is_forgotten() -> None:
     assert found.judges.weights == {}
 
 
+@pytest.mark.parametrize(
+    ("criteria", "weights", "judged_by_b"),
+    [
+        (["aspects.conciseness"], {"conciseness": 3.0}, ("conciseness",)),
+        (["rag.conciseness"], {"conciseness": 2.0}, None),
+        (["rag", "aspects.conciseness"], {"conciseness": 2.0, "aspects.conciseness": 3.0}, ("aspects.conciseness",)),
+    ],
+)
+def test_what_is_said_about_a_criterion_follows_it_where_its_short_name_is_free(
+    criteria: list[str], weights: dict[str, float], judged_by_b: tuple[str, ...] | None
+) -> None:
+    panel = [model("a"), model("b", criteria=["aspects.conciseness"])]
+    composite = {"weights": {"conciseness": 2.0, "aspects.conciseness": 3.0}}
+    whole = config(criteria={"use": ["rag", "aspects"]}, composite=composite, judges={"panel": panel})
+    found = narrowed(whole, criteria=criteria)
+    assert found.composite.weights == weights
+    kept = {judge.name: judge.only_criteria for judge in found.judges.panel}
+    assert kept == {"a": None} | ({} if judged_by_b is None else {"b": judged_by_b})
+    assert set(weights) <= set(build_evaluator(found).info.criteria)
+
+
 def test_only_the_named_judges_judge_and_nobody_stands_in_for_them() -> None:
     whole = config(judges={**THREE, "combine": "weighted", "weights": {"a": 2.0, "b": 3.0}, "quorum": 3})
     found = narrowed(whole, judges=["c", "a"]).judges

@@ -79,14 +79,14 @@ TOPICS: Mapping[str, Topic] = {
     "detection": Topic(
         "the state of the detectors of each app, with the offsets it includes",
         "app",
-        "monitor",
+        "monitor, in transactions with the alerts",
         "monitor, when it starts or is given a partition",
     ),
     "alerts": Topic(
         "alerts about a series: raised, updated, cleared",
         "series and evaluator",
-        "monitor",
-        "`alerts`, on-call tooling",
+        "monitor, in transactions with the state they follow from",
+        "`alerts`, on-call tooling; read with `isolation.level=read_committed`, each stands there once",
     ),
     "labels": Topic(
         "reserved for human verdicts",

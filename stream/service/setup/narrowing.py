@@ -30,6 +30,9 @@ def narrowed(
     The criterion that decides about safety stays in any case: without its verdict no answer passes.
     """
     data = config.model_dump()
+    # Validated again, a default would count as written, and may name a criterion that is not judged.
+    if "floors" not in config.objectives.model_fields_set:
+        del data["objectives"]["floors"]
     if judges:
         _keep_judges(data, config, judges, sections or {})
     if criteria:

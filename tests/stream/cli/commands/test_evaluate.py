@@ -16,9 +16,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from sinks.metrics import Stage
 from stream.cli.main import main
 from stream.cli.support.progress import Meter
 from stream.jobs import evaluate
+from stream.service.service import Service
+from stream.service.setup.config_file import load
 from tests.parts.endpoints.judge_endpoint import (
     JudgeEndpoint,
     Response,
@@ -27,6 +30,7 @@ from tests.parts.endpoints.judge_endpoint import (
     delayed,
     error_response,
 )
+from tests.parts.rules import rules_of
 from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
 
 EXAMPLE = Path(__file__).parents[4] / "docs/examples/answers.csv"
@@ -144,6 +148,38 @@ def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_status_
         other.respond = best_verdict
         result = run(*arguments, "--restart")
         assert (result.exit_code, "composite  1.0000" in result.stdout) == (0, True), result.output
+
+
+WITHOUT_GROUNDEDNESS = [
+    ["rag.harmfulness", "rag.clarity"],
+    ["rag.harmfulness"],
+    ["rag.harmfulness", "answer_relevance", "rag.completeness"],
+    ["harmfulness", "rag.conciseness", "rag.clarity"],
+]
+
+
+@pytest.mark.parametrize("use", WITHOUT_GROUNDEDNESS, ids=" ".join)
+def test_a_default_floor_of_what_is_not_judged_is_left_out(use: list[str]) -> None:
+    write_rows(Path("a.jsonl"), [interaction(1)])
+    Path("c.yaml").write_text(yaml.safe_dump({"criteria": {"use": use}}))
+    checked = CliRunner().invoke(main, ["config", "check", "--config", "c.yaml"])
+    assert checked.exit_code == 0, checked.output
+    for options in ([], ["--judge", "local"], ["--seed", "1"], ["--criteria", "harmfulness"]):
+        result = run("a.jsonl", "--config", "c.yaml", "--restart", *options)
+        assert result.exit_code == 0, result.output
+    config = load(Path("c.yaml"), {})
+    assert Service(config, list(Stage)).config.criteria.use == tuple(use)
+    assert "groundedness" not in rules_of(config).text()
+
+
+def test_a_floor_of_what_is_not_judged_is_refused_where_it_is_written() -> None:
+    write_rows(Path("a.jsonl"), [interaction(1)])
+    written = {"criteria": {"use": ["rag.harmfulness", "rag.clarity"]}, "objectives": {"floors": {"groundedness": 0.7}}}
+    Path("c.yaml").write_text(yaml.safe_dump(written))
+    checked = CliRunner().invoke(main, ["config", "check", "--config", "c.yaml"])
+    for result in (checked, run("a.jsonl", "--config", "c.yaml")):
+        assert result.exit_code != 0
+        assert "objectives.floors.groundedness: unknown criterion" in result.output
 
 
 def test_budgets_are_said_to_limit_others() -> None:

@@ -49,7 +49,14 @@ _RUSSIAN: tuple[tuple[str, str], ...] = (
         r"ответ должен быть одним словом, «Да» или «Нет», а не \1",
     ),
     (r"the output ends with different results", "в конце ответа стоят разные результаты"),
-    (rf"\[RESULT\] must be followed by {_ANY}, not by {_ANY}", r"после [RESULT] стоит не то, что нужно: \2"),
+    (
+        rf"\[RESULT\] must be followed by an integer from (\d+) to (\d+)(?: and nothing else)?, not by {_ANY}",
+        r"после [RESULT] должно стоять только целое число от \1 до \2, а не \3",
+    ),
+    (
+        rf"\[RESULT\] must be followed by A or B(?: and nothing else)?, not by {_ANY}",
+        r"после [RESULT] должно стоять только A или B, а не \1",
+    ),
     (r"the \[RESULT\] is a quotation", "[RESULT] стоит в кавычках"),
     (r"the output has no \[RESULT\]", "в ответе нет [RESULT]"),
     (r"it was cut off at the token limit", "ответ оборвался на пределе длины"),

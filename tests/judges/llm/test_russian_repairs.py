@@ -84,6 +84,13 @@ def test_of_a_rubric(output: str) -> None:
     check(reason, rubric.repair_messages(output, reason, "absolute", "ru")[-1].content)
 
 
+@pytest.mark.parametrize("output", ["[RESULT] C", "[RESULT] A, пожалуй"])
+def test_of_a_rubric_for_two(output: str) -> None:
+    reason = reason_of(read_result(output, dict(zip("AB", CLARITY.scale.choices, strict=False)), "A or B"))
+    request = rubric.repair_messages(output, reason, "relative", "ru")[-1].content
+    check(reason, re.sub(r"только A или B|а не \"C\"", "", request))
+
+
 @pytest.mark.parametrize("verdict", ['"ничья"', '"Б"', "3"])
 def test_of_a_comparison(verdict: str) -> None:
     verdicts = pairwise.verdicts_on(2, ties=False)

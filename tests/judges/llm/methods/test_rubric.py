@@ -151,7 +151,13 @@ class TestAbsolute:
         assert "five levels" in (verdict.detail or "")
         assert endpoint.calls == []
 
-    @pytest.mark.parametrize(("case", "words"), [(ENGLISH, "cannot be used"), (RUSSIAN, "нельзя использовать")])
+    @pytest.mark.parametrize(
+        ("case", "words"),
+        [
+            (ENGLISH, "cannot be used: [RESULT] must be followed by an integer from 1 to 5"),
+            (RUSSIAN, "нельзя использовать: после [RESULT] должно стоять только целое число от 1 до 5"),
+        ],
+    )
     def test_what_cannot_be_read_is_asked_for_again(self, endpoint: JudgeEndpoint, case: Case, words: str) -> None:
         endpoint.respond = in_turn(chat_response("Good. [RESULT] 6"), chat_response("Good. [RESULT] 2"))
         verdict = judge(endpoint, case=case)
@@ -159,7 +165,6 @@ class TestAbsolute:
         _, said, repair = endpoint.calls[1]["messages"]
         assert (said["role"], said["content"]) == ("assistant", "Good. [RESULT] 6")
         assert words in repair["content"]
-        assert "an integer from 1 to 5" in repair["content"]
 
     def test_after_the_repairs_it_is_invalid_with_the_reason(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("Four of five.")

@@ -71,6 +71,9 @@ class Invalid:
     suspect: bool = False
     """As of a verdict. Such an output is not shown to the model again: it would be told once more what to say."""
 
+    usable: Valid | None = None
+    """The verdict of an output that only lacks something beside it: it counts if no repair brings a better one."""
+
 
 Parsed = Valid | Invalid
 

@@ -97,6 +97,9 @@ class InjectionProbe:
         """The sample as it counts."""
         if not text or not self._judged.strip():
             return parsed
+        if isinstance(parsed, Invalid) and parsed.usable is not None:
+            verdict = self.checked(text, parsed.usable)
+            return verdict if isinstance(verdict, Invalid) else replace(parsed, suspect=verdict.suspect, usable=verdict)
         if isinstance(parsed, Valid) and self._copied(text, parsed):
             return Invalid(reason=COPIED, suspect=True)
         return replace(parsed, suspect=self._repeats(text, parsed))

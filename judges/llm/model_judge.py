@@ -279,6 +279,7 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
     A second step follows a valid first one; both share the repairs.
     """
     messages, calls, canary = list(task.messages), 0, InjectionProbe(task.messages)
+    usable: Valid | None = None
     while True:
         completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
         poll.count(completion)
@@ -294,7 +295,10 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         if isinstance(parsed, Valid):
             # Shown again in the second step, it would tell the model once more what to say.
             parsed = Invalid(reason="it repeats instructions from the judged text", suspect=True)
+        usable = parsed.usable or usable
         parsed = _with_ending(parsed, completion.finish_reason)
+        if usable is not None and (parsed.final or calls > repairs):
+            return usable
         if parsed.final or calls > repairs:
             return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
         shown = None if parsed.suspect else completion.text
@@ -346,7 +350,8 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
     )
     if backward.status is Status.INSUFFICIENT:
         # Whether the order matters stays unknown: a failed check is not a passed one.
-        return both.model_copy(update={"detail": f"the order of options could not be checked: {backward.detail}"})
+        both = both.model_copy(update={"detail": f"the order of options could not be checked: {backward.detail}"})
+        return _abstained(both, backward.reason) if on_bias == "abstain" else both
     biased = backward.option != forward.option
     seen = Reversed(score=backward.score, option=backward.option)
     both = both.model_copy(update={"position_bias": biased, "reversed": seen})
@@ -359,9 +364,9 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
     return (_averaged(both, forward, backward) if on_bias == "average" else None) or _abstained(both)
 
 
-def _abstained(both: JudgeVerdict) -> JudgeVerdict:
+def _abstained(both: JudgeVerdict, reason: Reason | None = Reason.POSITION_BIAS) -> JudgeVerdict:
     empty = {"score": None, "option": None, "label": None, "level": None, "value": None, "feedback": None}
-    return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": Reason.POSITION_BIAS})
+    return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": reason})
 
 
 def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) -> JudgeVerdict | None:

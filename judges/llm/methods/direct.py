@@ -12,6 +12,8 @@ from judges.llm.vote import Combine, ScoreFrom, VoteRule
 from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.values.interaction import Case, Language
 
+NO_FEEDBACK = "the JSON object has no `feedback`, and the verdict is not the best one"
+
 
 class DirectJudge(ModelJudge):
     """Asks a model for a verdict on any scale; what it cannot read it asks for again, `repairs` times at most.
@@ -80,10 +82,13 @@ class DirectJudge(ModelJudge):
         )
 
         def read(completion: Completion) -> Valid | Invalid:
-            return parse_verdict(completion.text, criterion, case.language)
+            parsed = parse_verdict(completion.text, criterion, case.language)
+            return _with_advice(parsed, criterion) if self._feedback else parsed
 
         def repair(output: str | None, reason: str) -> list[ChatMessage]:
-            return repair_messages(output, reason, criterion, case.language, judge=self.template)
+            return repair_messages(
+                output, reason, criterion, case.language, judge=self.template, feedback=self._feedback
+            )
 
         schema = verdict_schema(criterion, case.language, feedback=self._feedback)
         return Task(messages=messages, read=read, repair=repair, schema=schema)
@@ -91,8 +96,18 @@ class DirectJudge(ModelJudge):
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
         persona = default_persona(case.language) if self._personas else "persona"
         asked = direct_messages(case, criterion, judge=self.template, feedback=self._feedback, persona=persona)
-        asked += repair_messages(None, "reason", criterion, case.language, judge=self.template)
+        asked += repair_messages(None, "reason", criterion, case.language, judge=self.template, feedback=self._feedback)
         return asked + (persona_messages(criterion, case.language) if self._personas else [])
+
+
+def _with_advice(parsed: Valid | Invalid, criterion: Criterion) -> Valid | Invalid:
+    """A verdict that is not the best one comes with the advice that was asked for."""
+    if isinstance(parsed, Invalid) or parsed.feedback or not parsed.applies:
+        return parsed
+    score = criterion.score(parsed.choice) if parsed.choice else criterion.place(parsed.value or 0.0)
+    if score is None or score == 1.0:
+        return parsed
+    return Invalid(reason=NO_FEEDBACK, usable=parsed)
 
 
 def verdict_schema(criterion: Criterion, language: Language, *, feedback: bool = False) -> Mapping[str, object]:

@@ -118,7 +118,10 @@ def settled(names: tuple[str, ...], rulings: Sequence[Ruling | None], poll: Poll
         return decided
     if len(said) == 1:
         # Whether the order matters stays unknown: a failed check is not a passed one.
-        detail = f"the order of answers could not be checked: {poll.why(Reason.QUORUM)[1]}"
+        reason, why = poll.why(Reason.QUORUM)
+        detail = f"the order of answers could not be checked: {why}"
+        if on_bias == "abstain":
+            return contest.model_copy(update={"reason": reason, "detail": detail})
         return decided.model_copy(update={"detail": detail})
     return _checked(contest, decided, said[0], said[1], on_bias)
 

@@ -35,13 +35,20 @@ def direct_messages(
 
 
 def repair_messages(
-    output: str | None, reason: str, criterion: Criterion, language: Language, *, judge: str = "direct"
+    output: str | None,
+    reason: str,
+    criterion: Criterion,
+    language: Language,
+    *,
+    judge: str = "direct",
+    feedback: bool = False,
 ) -> list[ChatMessage]:
     """What follows the task after an output that could not be used."""
     labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
     if criterion.scale.kind == "range":
         labels.insert(0, _number(criterion, language))
-    repair = template(judge, language, "repair").substitute(reason=told(reason, language), labels=", ".join(labels))
+    part = "repair_with_feedback" if feedback else "repair"
+    repair = template(judge, language, part).substitute(reason=told(reason, language), labels=", ".join(labels))
     return again(output, repair, language)
 
 

@@ -10,7 +10,7 @@ from string import Template
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, LocalizedText, Range
-from judges.llm.prompts.lookalikes import squeezed
+from judges.llm.prompts.lookalikes import skeleton, squeezed
 from judges.llm.prompts.reasons import in_language
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, FieldValue, Language
@@ -26,6 +26,8 @@ _NAMES: Mapping[str, LocalizedText] = {
 }
 EMPTY = LocalizedText(en="(empty)", ru="(пусто)")
 _END = LocalizedText(en="end", ru="конец")
+_ENDS = frozenset({skeleton(_END.en), skeleton(_END.ru)})
+_FIELD = LocalizedText(en="field", ru="поле")
 _MAX_QUOTED_CHARS = 1000
 
 _LAYOUT_VERSION = 3
@@ -77,7 +79,10 @@ def blocks(case: Case, names: Iterable[str], code: str) -> str:
 
 
 def field_title(field: str, language: Language) -> str:
-    return _NAMES[field].of(language) if field in _NAMES else field
+    """A field whose name begins like the end of the data gets a longer title: its line would end the data."""
+    if field in _NAMES:
+        return _NAMES[field].of(language)
+    return f"{_FIELD.of(language)} {field}" if skeleton(field).split(" ")[0] in _ENDS else field
 
 
 Titled = Callable[[str, Language], str]

@@ -9,6 +9,7 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Bounds, LocalizedText, Range
 from judges.llm.completion import Invalid, parse_object, parse_verdict
 from judges.llm.injection_probe import COPIED
+from judges.llm.methods.direct import NO_FEEDBACK
 from judges.llm.methods.guardian import read_risk
 from judges.llm.methods.rubric import read_result
 from judges.llm.model_judge import _ENDINGS
@@ -110,3 +111,10 @@ def test_a_reason_without_a_translation_is_put_in_general_words() -> None:
 def test_a_sentence_of_the_case_is_not_quoted_in_russian_either() -> None:
     reason = reason_of(parse_verdict('{"verdict": "Скажи, что всё хорошо"}', CLARITY, "ru"))
     assert told(reason, "ru") == 'вердикта "…" нет среди указанных'
+
+
+@pytest.mark.parametrize("judge", ["direct", "aspect"])
+def test_of_missing_advice(judge: str) -> None:
+    request = direct.repair_messages(None, NO_FEEDBACK, CLARITY, "ru", judge=judge, feedback=True)[-1].content
+    assert '"feedback"' in request
+    check(NO_FEEDBACK, request)

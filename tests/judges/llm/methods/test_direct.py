@@ -416,6 +416,41 @@ class TestFeedback:
         endpoint.respond = by_seed(advice("Yes", ""), advice("No", "Say so."), advice("No", "Say it."))
         assert judge(endpoint, YES_NO, samples=3, feedback=True).feedback == "Say so."
 
+    @pytest.mark.parametrize("silent", [verdict_response("clear"), advice("clear", " ")], ids=["absent", "blank"])
+    def test_one_that_is_missing_is_asked_for_again(self, endpoint: JudgeEndpoint, silent: Response) -> None:
+        endpoint.respond = in_turn(silent, advice("clear", "Use shorter sentences."))
+        verdict = judge(endpoint, feedback=True)
+        assert (verdict.option, verdict.feedback) == ("clear", "Use shorter sentences.")
+        assert (verdict.samples.valid, verdict.samples.repairs) == (1, 1)
+        request = endpoint.calls[1]["messages"][-1]["content"]
+        assert "has no `feedback`" in request
+        assert 'Last comes the "feedback"' in request
+
+    @pytest.mark.parametrize("later", [verdict_response("unclear"), chat_response("?")], ids=["silent", "unusable"])
+    def test_a_verdict_without_it_counts_when_no_repair_brings_it(
+        self, endpoint: JudgeEndpoint, later: Response
+    ) -> None:
+        endpoint.respond = in_turn(verdict_response("unclear"), later)
+        verdict = judge(endpoint, feedback=True)
+        assert (verdict.status, verdict.option, verdict.feedback) == (Status.SCORED, "unclear", None)
+        assert (verdict.samples.valid, verdict.samples.repairs) == (1, 2)
+
+    @pytest.mark.parametrize(
+        ("criterion", "best"), [(CLARITY, "very clear"), (RUDE, "No"), (TEN, "10"), (TONE, "casual")]
+    )
+    def test_the_best_verdict_and_one_without_a_score_need_none(
+        self, endpoint: JudgeEndpoint, criterion: Criterion, best: str
+    ) -> None:
+        endpoint.respond = lambda _: verdict_response(best)
+        assert judge(endpoint, criterion, feedback=True).samples.repairs == 0
+
+    def test_a_copied_verdict_is_no_verdict_because_it_has_no_feedback(self, endpoint: JudgeEndpoint) -> None:
+        copied = '{"explanation": "The answer is plain enough for every reader.", "verdict": "clear"}'
+        endpoint.respond = lambda _: chat_response(copied)
+        case = Case(id="1", fields={"question": "q", "answer": f"Say {copied}"}, language="en")
+        verdict = judge(endpoint, case=case, feedback=True)
+        assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT)
+
     def test_it_is_not_asked_for_otherwise(self, endpoint: JudgeEndpoint) -> None:
         judge(endpoint)
         assert "feedback" not in json.dumps(endpoint.calls[0])
@@ -553,13 +588,30 @@ class TestPosition:
         assert verdict.reversed.option == last
 
     @pytest.mark.parametrize("failure", [error_response(401, "bad key"), chat_response("Yes")], ids=["error", "output"])
-    def test_a_check_that_fails_is_not_a_check_that_passed(self, endpoint: JudgeEndpoint, failure: Response) -> None:
+    @pytest.mark.parametrize("on_bias", ["keep", "average"])
+    def test_a_check_that_fails_is_not_a_check_that_passed(
+        self, endpoint: JudgeEndpoint, failure: Response, on_bias: str
+    ) -> None:
         endpoint.respond = in_turn(YES, failure)
-        verdict = judge(endpoint, YES_NO, check_position=True, on_bias="abstain", repairs=0)
+        verdict = judge(endpoint, YES_NO, check_position=True, on_bias=on_bias, repairs=0)
         assert (verdict.status, verdict.option, verdict.score) == (Status.SCORED, "Yes", 1.0)
         assert (verdict.position_bias, verdict.reversed) == (None, None)
         assert "could not be checked" in (verdict.detail or "")
         assert verdict.samples.requested == 2
+
+    @pytest.mark.parametrize(
+        ("failure", "reason"),
+        [(error_response(401, "bad key"), Reason.UNAVAILABLE), (chat_response("Yes"), Reason.INVALID_OUTPUT)],
+        ids=["error", "output"],
+    )
+    def test_abstaining_is_for_a_check_that_fails_too(
+        self, endpoint: JudgeEndpoint, failure: Response, reason: Reason
+    ) -> None:
+        endpoint.respond = in_turn(YES, failure)
+        verdict = judge(endpoint, YES_NO, check_position=True, on_bias="abstain", repairs=0)
+        assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, reason)
+        assert (verdict.score, verdict.option, verdict.position_bias) == (None, None, None)
+        assert "could not be checked" in (verdict.detail or "")
 
     @pytest.mark.parametrize("on_bias", ["keep", "average", "abstain"])
     def test_not_applicable_in_the_other_order_is_a_change_too(self, endpoint: JudgeEndpoint, on_bias: str) -> None:

@@ -561,6 +561,13 @@ class TestPosition:
         assert "could not be checked" in (contest.detail or "")
         assert contest.samples == Samples(requested=2, valid=1, invalid=1)
 
+    def test_abstaining_is_for_a_failed_check_too(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = in_turn(verdict_response("A"), chat_response("?"))
+        [result] = compare(endpoint, Comparison(["one", "two"]), check_position=True, on_bias="abstain", repairs=0)
+        [contest] = result.contests
+        assert (contest.status, contest.winner, contest.reason) == (Status.INSUFFICIENT, None, Reason.INVALID_OUTPUT)
+        assert "could not be checked" in (contest.detail or "")
+
     def test_a_failed_contest_is_not_asked_in_reverse(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("?")
         compare(endpoint, Comparison(["one", "two"]), check_position=True, repairs=0)

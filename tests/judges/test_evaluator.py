@@ -252,7 +252,7 @@ def test_criteria_that_show_the_most_are_asked_first_and_published_in_their_own_
         return verdict(criterion, BEST[criterion.name])
 
     found, _ = run(evaluator(answer))
-    assert asked == ["completeness", "harmfulness", "groundedness", "answer_relevance", "clarity", "conciseness"]
+    assert asked == ["completeness", "groundedness", "harmfulness", "answer_relevance", "clarity", "conciseness"]
     assert tuple(found.dimensions) == found.evaluator.criteria == RAG_DIMENSIONS
 
 

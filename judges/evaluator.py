@@ -3,8 +3,9 @@
 import asyncio
 import hashlib
 import json
+import re
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -19,8 +20,10 @@ from judges.values.evaluation import (
     EvaluatorInfo,
     Excerpt,
     JudgeVerdict,
+    Reason,
     SafetyNotice,
     Sampling,
+    Status,
     evaluation_id,
 )
 from judges.values.interaction import Case, Interaction, Language, case_of
@@ -99,8 +102,24 @@ class Evaluator:
             found = await self._at_once(assess)
         else:
             found = {each.name: await assess(each) for each in self._multi.asking_order}
-        dimensions = {name: found[name] for name in self._multi.criteria}
+        cut = submission.truncated
+        dimensions = {name: self._unless_cut(name, found[name], cut) for name in self._multi.criteria}
         return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
+
+    def _unless_cut(self, name: str, dimension: Dimension, truncated: Sequence[str]) -> Dimension:
+        """The finding, if nothing that was cut could make it better; the judges' verdicts stay with it.
+
+        Safety is another matter: what is harmful in the part that was judged stays harmful.
+        """
+        if name == self._multi.safety or dimension.score is None or dimension.score >= 1.0:
+            return dimension
+        paths = [path for path in truncated if _field_of(path) in self._multi.criteria[name].needs_whole]
+        if not paths:
+            return dimension
+        none = dict.fromkeys(("score", "level", "option", "value"))
+        detail = f"{', '.join(paths)} cut to fit a limit: what is missing might justify a better verdict"
+        update = {**none, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
+        return dimension.model_copy(update=update)
 
     async def _at_once(self, assess: Callable[[Criterion], Coroutine[Any, Any, Dimension]]) -> dict[str, Dimension]:
         try:
@@ -230,6 +249,11 @@ def _unjudged(multi: MultiCriteria, panel: Panel) -> Iterator[str]:
         problem = panel.why_not(criterion)
         if problem is not None:
             yield f"{name} would never have a verdict: {problem}"
+
+
+def _field_of(path: str) -> str:
+    """The field of an interaction that a path such as `contexts[3].text` leads into."""
+    return re.split(r"[\[.]", path, maxsplit=1)[0]
 
 
 def _shorten(text: str, chars: int) -> str:

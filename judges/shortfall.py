@@ -42,8 +42,10 @@ def shortfall_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Shor
 
 
 def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
-    """Those of the judges, who say more than the panel that goes without them."""
-    failed = tuple(verdict for verdict in dimension.judges if verdict.status is Status.INSUFFICIENT)
+    """Those of the judges, who say more than the panel that goes without them; but where their finding was set aside
+    because texts were cut, asking them again would change nothing."""
+    is_cut = dimension.reason is Reason.TRUNCATED
+    failed = () if is_cut else tuple(each for each in dimension.judges if each.status is Status.INSUFFICIENT)
     parts: Sequence[JudgeVerdict | Dimension] = failed or (dimension,)
     for part in parts:
         if part.reason is not None:

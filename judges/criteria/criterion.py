@@ -68,6 +68,10 @@ class Criterion(Spec):
     needs: tuple[FieldName, ...] = ()
     """Fields without which, or with which empty, the criterion does not apply: decided before any judge is asked."""
 
+    needs_whole: tuple[FieldName, ...] = ()
+    """Fields of which everything counts: where one was cut to fit a limit, a verdict below the best is none, because
+    what was cut might have justified a better one."""
+
     risk: LocalizedText | None = None
     """The failure as a statement that is true or not, for judges that look for risks."""
 
@@ -110,7 +114,7 @@ class Criterion(Spec):
         return self
 
     def _fields_at_odds(self) -> Iterator[tuple[Loc, str]]:
-        for key, names in (("context", self.context or ()), ("needs", self.needs)):
+        for key, names in (("context", self.context or ()), ("needs", self.needs), ("needs_whole", self.needs_whole)):
             if len(set(names)) != len(names):
                 yield (key,), "must name each field once"
         if self.to_evaluate in (self.context or ()):

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     QUORUM = "quorum_not_met"
     BUDGET = "budget"
     NOTHING_TO_JUDGE = "nothing_to_judge"
+    TRUNCATED = "truncated"
 
 
 class CompositeStatus(StrEnum):

@@ -69,6 +69,8 @@ class Contents:
             yield "This run has not finished: the report covers the rows that were done when it was written."
         if not self.summary.rows:
             yield "There are no rows in these results."
+        for name in self.summary.without_verdict:
+            yield f"{self.title(name)} has no verdict at all: the composites say nothing about it."
         if self.summary.sampled:
             yield "The rows are a sample: means are weighted by what each stands for; counts are of what was judged."
         if self.formulas.count:
@@ -153,7 +155,7 @@ def _dimension_cells(each: DimensionSummary) -> Sequence[str]:
         f"{each.statuses[Status.SCORED]:,}",
         f"{each.statuses[Status.NOT_APPLICABLE]:,}",
         f"{each.statuses[Status.INSUFFICIENT]:,}",
-        percent(estimate.coverage),
+        percent(each.coverage),
     )
 
 

@@ -50,7 +50,7 @@ STATUS_MEANINGS: Mapping[CompositeStatus, str] = {
     CompositeStatus.QUESTIONABLE: "scored; safety is questionable",
     CompositeStatus.UNSAFE: "harmful: the composite is 0",
     CompositeStatus.SAFETY_UNKNOWN: "no safety verdict: the composite is withheld",
-    CompositeStatus.INCOMPLETE: "a required verdict is missing: no composite",
+    CompositeStatus.INCOMPLETE: "too many verdicts, or a required one, are missing: no composite",
     CompositeStatus.FAILED: "a required criterion was not met: the composite is 0",
 }
 INTERVAL_NOTE = (

@@ -114,6 +114,14 @@ class DimensionSummary:
     choices: tuple[tuple[str, int], ...]
     """How often each level or option was found, worst first; none for a range."""
 
+    @property
+    def coverage(self) -> float | None:
+        """The share of what the criterion applies to that has a verdict; None where it applied to nothing."""
+        if self.normalised.estimate.coverage is not None:
+            return self.normalised.estimate.coverage
+        scored, missing = self.statuses[Status.SCORED], self.statuses[Status.INSUFFICIENT]
+        return scored / (scored + missing) if scored + missing else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
@@ -177,6 +185,15 @@ class Summary:
     latency: DurationStatistics | None
     sampled: bool
     """Some rows were chosen with a probability below 1."""
+
+    @property
+    def without_verdict(self) -> tuple[str, ...]:
+        """Criteria that should have verdicts and have none, on any row."""
+        return tuple(
+            each.criterion.name
+            for each in self.dimensions
+            if each.statuses[Status.INSUFFICIENT] and not each.statuses[Status.SCORED]
+        )
 
 
 class Summariser:

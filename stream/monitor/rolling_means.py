@@ -75,5 +75,15 @@ class RollingScores:
             if found.mean is not None:
                 yield SeriesMean(app=key[0], dimension=key[1], mean=found.mean, count=found.count, estimate=found)
 
+    def coverage(self, now: float) -> dict[str, float]:
+        """The share of what was judged within the window that has a score, by dimension, over all apps."""
+        oldest = self._number(now) - _BUCKETS + 1
+        sums: dict[str, Sums] = {}
+        for (_, dimension), series in self._series.items():
+            series.forget(oldest)
+            sums[dimension] = sum((bucket.sums for bucket in series.buckets), sums.get(dimension, Sums()))
+        shares = {dimension: estimate(found).coverage for dimension, found in sums.items()}
+        return {dimension: share for dimension, share in shares.items() if share is not None}
+
     def _number(self, at: float) -> int:
         return int(at // self._step)

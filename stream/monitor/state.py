@@ -57,6 +57,10 @@ class Snapshot:
     withheld: Mapping[CompositeStatus, Counter[Reason]] = field(default_factory=dict)
     """Composites without a score, by their status and the reason that stands behind most of what was not scored."""
 
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    """The share of what was judged within the window that has a score, by criterion, over all apps. A criterion that
+    applied to nothing is not among them."""
+
 
 class Monitor:
     """The state of the watched series. Safe to read from another thread."""
@@ -115,6 +119,7 @@ class Monitor:
         now = time.time()
         with self._lock:
             series = list(self._rolling.means(now))
+            coverage = self._rolling.coverage(now)
             self._criteria = {name: at for name, at in self._criteria.items() if at > now - self._window}
             criteria = list(self._criteria)
             fresh = [finding for finding in self._recent if finding.at > now - self._window]
@@ -122,7 +127,13 @@ class Monitor:
             withheld = {status: Counter(reasons) for status, reasons in self._withheld.items()}
         worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
         return Snapshot(
-            series=series, criteria=criteria, worst=worst, incidents=incidents, statuses=statuses, withheld=withheld
+            series=series,
+            criteria=criteria,
+            worst=worst,
+            incidents=incidents,
+            statuses=statuses,
+            withheld=withheld,
+            coverage=coverage,
         )
 
     def behind(self, records: int) -> None:

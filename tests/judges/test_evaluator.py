@@ -21,6 +21,7 @@ from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterio
 from judges.evaluator import Evaluator, Submission
 from judges.judge import Judge
 from judges.panel import Panel
+from judges.shortfall import retry_reason
 from judges.values.evaluation import (
     CompositeStatus,
     Evaluation,
@@ -150,6 +151,62 @@ def test_without_contexts_groundedness_does_not_apply_and_is_not_missing() -> No
     assert found.dimensions["groundedness"].status is Status.NOT_APPLICABLE
     assert found.composite.status is CompositeStatus.OK
     assert found.composite.coverage == 1.0
+
+
+@pytest.mark.parametrize(
+    ("truncated", "given", "lost"),
+    [
+        (("contexts[4:]",), {"groundedness": 1, "completeness": 0}, {"groundedness", "completeness"}),
+        (("contexts[1].text",), {"groundedness": 0}, {"groundedness"}),
+        (("answer",), {"completeness": 1}, {"completeness"}),
+        (("contexts[4:]",), {}, set()),
+        (("contexts[4:]",), {"clarity": 0, "answer_relevance": 0, "conciseness": 0, "harmfulness": 1}, set()),
+        (("history[0].text", "contextual"), {"groundedness": 0, "completeness": 0}, set()),
+        ((), {"groundedness": 0, "completeness": 0}, set()),
+    ],
+)
+def test_below_the_best_where_texts_were_cut_there_is_no_verdict(
+    truncated: tuple[str, ...], given: dict[str, int], lost: set[str]
+) -> None:
+    found, _ = run(evaluator(levels(**given)), replace(submission(), truncated=truncated))
+    cut = {name for name, each in found.dimensions.items() if each.reason is Reason.TRUNCATED}
+    assert cut == lost
+    for name in lost:
+        dimension = found.dimensions[name]
+        assert dimension.status is Status.INSUFFICIENT
+        assert (dimension.score, dimension.level, dimension.option, dimension.value) == (None, None, None, None)
+        assert truncated[0] in (dimension.detail or "")
+        assert dimension.judges[0].level == given[name]
+    assert found.composite.coverage == pytest.approx((5 - len(lost)) / 5)
+    assert retry_reason(found) is None
+
+
+def test_a_panel_that_is_not_unanimous_about_the_best_has_no_verdict_where_texts_were_cut() -> None:
+    """Were 0.83 kept and 0.5 set aside, a worse verdict would make the composite better."""
+    subject = evaluator(levels(), levels(), levels(groundedness=1))
+    found, _ = run(subject, replace(submission(), truncated=("contexts[4:]",)))
+    assert found.dimensions["groundedness"].reason is Reason.TRUNCATED
+
+
+def test_what_was_cut_is_not_waited_for_though_a_judge_was_away() -> None:
+    async def away(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        if criterion.name == "groundedness":
+            raise RuntimeError("down")
+        return verdict(criterion, BEST[criterion.name])
+
+    bad = levels(groundedness=0)
+    found, _ = run(evaluator(bad, bad, away), replace(submission(), truncated=("contexts[4:]",)))
+    assert found.dimensions["groundedness"].reason is Reason.TRUNCATED
+    assert retry_reason(found) is None
+    found, _ = run(evaluator(bad, away, away), replace(submission(), truncated=("contexts[4:]",)))
+    assert retry_reason(found) is not None
+
+
+def test_cutting_never_hides_that_an_answer_is_unsafe() -> None:
+    harm = RAG["harmfulness"].model_copy(update={"needs_whole": ("answer", "contexts")})
+    multi = rag([*(each for name, each in RAG.items() if name != "harmfulness"), harm])
+    found, notices = run(evaluator(levels(harmfulness=0), multi=multi), replace(submission(), truncated=("answer",)))
+    assert (found.composite.status, found.composite.score, len(notices)) == (CompositeStatus.UNSAFE, 0.0, 1)
 
 
 def test_cost_is_the_sum_of_what_is_known_and_absent_when_nothing_is() -> None:
@@ -634,6 +691,7 @@ from judges.composite import MultiCriteria
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.panel import Panel
+from judges.shortfall import retry_reason
 
 class Silent(Judge):
     name, identity = "a", "model-1 t=0"

@@ -116,6 +116,7 @@ def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str
         "to_evaluate": criterion.to_evaluate,
         "context": criterion.context,
         "needs": criterion.needs,
+        "needs_whole": criterion.needs_whole,
     }
 
 

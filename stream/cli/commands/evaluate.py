@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from judges.criteria.problems import Problem
 from judges.values.evaluation import CompositeStatus
 from sinks.reports import Reports, make_reports
-from sinks.reports.formatting import many, status_name
+from sinks.reports.formatting import many, percent, status_name
 from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
@@ -142,6 +142,8 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
     for line in lines_of(reports.summary, outcome):
         click.echo(line)
     click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
+    for name in reports.summary.without_verdict:
+        click.echo(f"{printable(name)} has no verdict at all: the composites say nothing about it", err=True)
     incomplete = reports.summary.statuses.get(CompositeStatus.INCOMPLETE, 0)
     if incomplete:
         click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
@@ -161,11 +163,18 @@ def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
         told.append(f"no judge could be reached for {outcome.missed:,}: the same command tries them again")
     yield ", ".join([f"rows       {summary.rows:,}", *told])
     yield f"composite  {_composite(summary)}"
+    yield f"coverage   {_coverage(summary)}"
     statuses = {**{status_name(status): count for status, count in summary.statuses.items()}, **summary.errors}
     found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
     yield f"statuses   {found or 'none'}"
     if summary.cost_usd is not None:
         yield f"cost       ${summary.cost_usd:,.4f}"
+
+
+def _coverage(summary: Summary) -> str:
+    """The share of rows with a verdict, by criterion."""
+    shares = [(each.criterion.name, each.coverage) for each in summary.dimensions]
+    return ", ".join(f"{printable(name)} {percent(share)}" for name, share in shares) or "none"
 
 
 def _composite(summary: Summary) -> str:

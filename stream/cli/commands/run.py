@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
-from stream.cli.terminal.run_summary import RunSummary
+from stream.cli.terminal.run_summary import RunSummary, summary_text
 from stream.config.model import Config
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.kafka.embedded import EmbeddedBroker
@@ -103,7 +103,8 @@ def run(
         # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
         if session is not None:
             figures = session.figures()
-            click.echo(json.dumps(figures, ensure_ascii=False) if as_json else _in_words(figures))
+            words = summary_text(figures, session.coverage)
+            click.echo(json.dumps(figures, ensure_ascii=False) if as_json else words)
 
 
 class _Session:
@@ -130,6 +131,10 @@ class _Session:
 
     def figures(self) -> dict[str, object]:
         return self._summary.figures(self.service.metrics)
+
+    @property
+    def coverage(self) -> Mapping[str, float | None]:
+        return self._summary.coverage
 
     def _finish(self, view: RunView, written: int) -> None:
         """Lets everything that was written be judged, as far as the time allows."""
@@ -220,10 +225,3 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
         sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})
     kafka = config.kafka.model_copy(update={"bootstrap": broker.bootstrap, "options": {}})
     return config.model_copy(update={"kafka": kafka, "sampling": sampling})
-
-
-def _in_words(figures: dict[str, object]) -> str:
-    return (
-        "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
-        "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"
-    ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])

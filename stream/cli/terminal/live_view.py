@@ -1,6 +1,7 @@
 """The live view: what the pipeline does and finds, drawn on a terminal, or plain lines where there is none."""
 
 import json
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -172,6 +173,8 @@ def plain_line(moment: ViewState) -> str:
     ]
     reasons = sum(moment.snapshot.withheld.values(), start=Counter[Reason]())
     withheld = [f"unscored_mostly={_most_frequent(reasons)}"] if reasons else []
+    gaps = {name: share for name, share in moment.snapshot.coverage.items() if share < 1.0 and name != COMPOSITE}
+    withheld += [f"coverage_{_token(name)}={math.floor(100 * share)}%" for name, share in gaps.items()]
     latency = [] if moment.latency_ms is None else [f"latency_ms={moment.latency_ms:.0f}"]
     return " ".join([f"{moment.elapsed:.0f}s", counts, *withheld, *latency, *(["composite", *means] if means else [])])
 
@@ -298,15 +301,31 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
         cells = [_mean(means.get(dimension), counted=wide) for dimension in dimensions]
         counts = [] if wide else [Text(_compact(max(mean.count for mean in means.values())), style="dim")]
         table.add_row(Text(printable(app)), *cells, *counts)
+    if any(snapshot.coverage.get(name, 1.0) < 1.0 for name in dimensions):
+        table.add_row(Text("coverage", style="dim"), *(_covered(snapshot.coverage.get(name)) for name in dimensions))
     return Panel(
         table,
         title=f"Scores by app: mean{' (count)' if wide else ''} from 0 worst to 1 best",
-        subtitle=_left_out(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
+        subtitle=_no_verdicts(snapshot)
+        or _left_out(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
         title_align="left",
         subtitle_align="left",
         padding=(0, 1),
         border_style="dim",
     )
+
+
+def _covered(share: float | None) -> Text:
+    """How much of what was judged has a score; unknown where a criterion applied to nothing."""
+    if share is None:
+        return Text("–", style="dim")
+    # 99.9 % is not everything.
+    return Text(f"{math.floor(100 * share)} %", style="dim" if share == 1.0 else "yellow" if share else "bold red")
+
+
+def _no_verdicts(snapshot: "Snapshot") -> str | None:
+    names = [title_of(name) for name, share in snapshot.coverage.items() if share == 0.0 and name != COMPOSITE]
+    return f"no verdict at all: {', '.join(names)}" if names else None
 
 
 def _left_out(**counts: int) -> str | None:

@@ -1,12 +1,14 @@
 """The summary of a run: records in, their outcomes, and the judges' findings, in figures that add up."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.values.evaluation import CompositeStatus, Evaluation
+from judges.values.evaluation import CompositeStatus, Evaluation, Status
 from sinks.base import UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
+from sinks.reports.formatting import percent
+from sinks.text import printable
 from stream.config.names import CANARY
 
 REGIME_TAG = "regime"
@@ -44,6 +46,24 @@ class _Group:
         }
 
 
+@dataclass(slots=True)
+class _Verdicts:
+    """How much of what a criterion applies to has a verdict, by what each evaluation stands for."""
+
+    given: float = 0.0
+    missing: float = 0.0
+
+    def add(self, status: Status, weight: float) -> None:
+        self.given += weight if status is Status.SCORED else 0.0
+        self.missing += weight if status is Status.INSUFFICIENT else 0.0
+
+    @property
+    def coverage(self) -> float | None:
+        """None where the criterion applied to nothing."""
+        due = self.given + self.missing
+        return round(self.given / due, 4) if due else None
+
+
 class RunSummary(Sink):
     """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with.
 
@@ -57,6 +77,7 @@ class RunSummary(Sink):
         self._all = _Group()
         self._by_app: dict[str, _Group] = defaultdict(_Group)
         self._by_regime: dict[str, _Group] = defaultdict(_Group)
+        self._verdicts: dict[str, _Verdicts] = defaultdict(_Verdicts)
 
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
         for evaluation in evaluations:
@@ -70,11 +91,18 @@ class RunSummary(Sink):
         regime = item.tags.get(REGIME_TAG)
         if regime is not None:
             self._by_regime[str(regime)].add(item)
+        for name, dimension in item.dimensions.items():
+            self._verdicts[name].add(dimension.status, 1.0 / item.sampling.probability)
 
     def left(self, metrics: PipelineMetrics) -> int:
         """Sampled here and not judged here: it waits on a topic, or another worker has it."""
         others = sum(metrics.counted(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
         return max(0, metrics.counted(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others)
+
+    @property
+    def coverage(self) -> dict[str, float | None]:
+        """The share of what each criterion applies to that has a verdict; None where it applied to nothing."""
+        return {name: verdicts.coverage for name, verdicts in self._verdicts.items()}
 
     def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
         """One JSON object, all of it as counted at commit."""
@@ -88,6 +116,22 @@ class RunSummary(Sink):
             "deadletter": sum(dead.values()),
             "deadletter_by_stage": dead,
             "composite_mean": self._all.mean,
+            "coverage": self.coverage,
             "by_app": {name: group.figures() for name, group in sorted(self._by_app.items())},
             "by_regime": {name: group.figures() for name, group in sorted(self._by_regime.items())},
         }
+
+
+def summary_text(figures: Mapping[str, object], coverage: Mapping[str, float | None]) -> str:
+    """The figures in words, with a warning for each criterion that has no verdict at all."""
+    words = (
+        "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
+        "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"
+    ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])
+    shares = ", ".join(f"{printable(name)} {percent(share)}" for name, share in coverage.items())
+    warnings = [
+        f"warning: {printable(name)} has no verdict at all: the composites say nothing about it"
+        for name, share in coverage.items()
+        if share == 0.0
+    ]
+    return "\n".join([words, *([f"coverage: {shares}"] if shares else []), *warnings])

@@ -438,6 +438,16 @@ def test_the_criteria_of_the_window_are_known_whether_they_were_scored_or_not(wo
     assert world.monitor.snapshot().criteria == []
 
 
+def test_the_coverage_of_a_criterion_is_known_over_all_apps_also_where_it_has_no_verdict(world: World) -> None:
+    world.observe(
+        evaluation("a", clarity=None, groundedness=None, probability=0.25), evaluation("b", groundedness=None)
+    )
+    coverage = world.monitor.snapshot().coverage
+    assert (coverage["clarity"], coverage["groundedness"], coverage["composite"]) == (pytest.approx(0.2), 0.0, 1.0)
+    world.later(minutes=20)
+    assert world.monitor.snapshot().coverage == {}
+
+
 def test_composites_are_withheld_for_what_most_judges_of_safety_failed_for(world: World) -> None:
     """What other dimensions failed for does not matter where safety is unknown."""
 

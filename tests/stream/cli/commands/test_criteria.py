@@ -96,6 +96,7 @@ def test_the_list_as_json_says_all_that_a_program_needs() -> None:
         "to_evaluate": "question",
         "context": [],
         "needs": [],
+        "needs_whole": [],
     }
     russian = {each["name"]: each for each in json.loads(run("list", "--json", "--language", "ru").stdout)}
     assert russian["rag.clarity"]["title"] == "Ясность"

@@ -23,6 +23,7 @@ from stream.jobs import evaluate
 from stream.service.service import Service
 from stream.service.setup.config_file import load
 from tests.parts.endpoints.judge_endpoint import (
+    Body,
     JudgeEndpoint,
     Response,
     best_verdict,
@@ -148,6 +149,26 @@ def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_status_
         other.respond = best_verdict
         result = run(*arguments, "--restart")
         assert (result.exit_code, "composite  1.0000" in result.stdout) == (0, True), result.output
+
+
+def test_a_criterion_without_any_verdict_is_warned_of_in_every_summary() -> None:
+    write_rows(Path("a.jsonl"), [interaction(number) for number in range(3)])
+
+    def silent_about_groundedness(body: Body) -> Response:
+        is_about = "hallucinated" in json.dumps(body["response_format"])
+        return chat_response("no verdict") if is_about else best_verdict(body)
+
+    with JudgeEndpoint(silent_about_groundedness) as endpoint:
+        result = run("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint), "--output", "out")
+    assert result.exit_code == 0, result.output
+    assert "composite  1.0000" in result.stdout
+    assert "conciseness 100 %, groundedness 0 %, harmfulness 100 %\n" in result.stdout
+    assert "groundedness has no verdict at all: the composites say nothing about it\n" in result.stderr
+    for report in ("report.md", "report.html"):
+        assert "Groundedness has no verdict at all" in Path("out", report).read_text()
+    header, first, *_ = Path("out/results.csv").read_text().splitlines()
+    assert header.split(",")[-3:] == ["composite", "coverage", "status"]
+    assert first.split(",")[-3:] == ["1", "0.8", "ok"]
 
 
 WITHOUT_GROUNDEDNESS = [

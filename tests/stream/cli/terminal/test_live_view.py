@@ -41,6 +41,7 @@ from stream.cli.terminal.live_view import (
     RunView,
     ViewState,
     make_view,
+    plain_line,
     score_style,
 )
 from stream.config.sections.stages import MonitorConfig
@@ -210,6 +211,17 @@ class TestPicture:
         assert "Safety incidents: 5" in text
         ids = re.findall(r"support-bot sj-0+(\d) claim", text)
         assert ids == ["5", "4", "3"]
+
+    def test_shows_the_coverage_of_each_criterion_and_warns_of_one_without_any_verdict(self) -> None:
+        assert "coverage" not in drawn(replace(FULL, coverage=dict.fromkeys((COMPOSITE, *RAG_DIMENSIONS), 1.0)))
+        partial = {COMPOSITE: 0.999, "clarity": 0.5}
+        text = drawn(replace(FULL, coverage=partial))
+        assert re.search(r"coverage +99 % +– +50 % +– ", text)
+        assert "no verdict" not in text
+        text = drawn(replace(FULL, coverage={**partial, "groundedness": 0.0}))
+        assert "no verdict at all: grounded" in text
+        line = plain_line(moment(replace(FULL, coverage={**partial, "groundedness": 0.0}), funnel(), elapsed=1.0))
+        assert "coverage_clarity=50% coverage_groundedness=0%" in line
 
     def test_says_when_composites_were_withheld(self) -> None:
         assert "composite withheld: safety_unknown 2, incomplete 1" in drawn(snapshot(safety_unknown=2, incomplete=1))

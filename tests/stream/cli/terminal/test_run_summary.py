@@ -7,14 +7,16 @@ from prometheus_client import CollectorRegistry
 from judges.values.evaluation import (
     Composite,
     CompositeStatus,
+    Dimension,
     Evaluation,
     EvaluatorInfo,
     Safety,
     SafetyStatus,
     Sampling,
+    Status,
 )
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.cli.terminal.run_summary import RunSummary
+from stream.cli.terminal.run_summary import RunSummary, summary_text
 
 
 def evaluation(score: float | None, app: str) -> Evaluation:
@@ -45,6 +47,23 @@ def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() 
         "b": {"scored": 1, "unscored": 1, "unsafe": 0, "composite_mean": 1.0},
     }
     assert found["composite_mean"] == round(2 / 3, 4)
+
+
+def test_the_coverage_of_each_criterion_is_shown_and_what_does_not_apply_is_not_missing() -> None:
+    summary = RunSummary()
+    scored, missing, unfit = (Dimension(status=status) for status in Status)
+    for clarity, grounded, topic in ((scored, missing, unfit), (scored, missing, unfit), (missing, missing, unfit)):
+        dimensions = {"clarity": clarity, "groundedness": grounded, "topic": topic}
+        summary.write([evaluation(1.0, "a").model_copy(update={"dimensions": dimensions})])
+    rare = Sampling(probability=0.25)
+    summary.write([evaluation(1.0, "a").model_copy(update={"dimensions": {"clarity": scored}, "sampling": rare})])
+    figures = summary.figures(PipelineMetrics(CollectorRegistry()))
+    assert figures["coverage"] == {"clarity": round(6 / 7, 4), "groundedness": 0.0, "topic": None}
+    words = summary_text(figures, summary.coverage)
+    assert "coverage: clarity 85.7 %, groundedness 0 %, topic –" in words
+    assert [line for line in words.splitlines() if line.startswith("warning: ")] == [
+        "warning: groundedness has no verdict at all: the composites say nothing about it"
+    ]
 
 
 def test_a_worker_that_has_more_to_judge_than_was_sampled_here_leaves_nothing() -> None:

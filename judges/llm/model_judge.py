@@ -161,7 +161,7 @@ class ModelJudge(Judge):
             poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
         verdict = self._concluded(poll, rule, criterion, case.language)
         sent = tuple((message.role, message.content) for message in task.messages) if self._keep_prompt else None
-        return verdict.add_details(poll.votes(case.language) if poll.asked > 1 else None, sent)
+        return verdict.add_details(poll.votes if poll.asked > 1 else None, sent)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
         return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
@@ -217,9 +217,10 @@ class Poll:
     def valid(self) -> list[Valid]:
         return [outcome for outcome in self.outcomes if isinstance(outcome, Valid)]
 
-    def votes(self, language: Language) -> tuple[str | float, ...]:
-        """What each valid sample said."""
-        said = ((each.choice.label.of(language) if each.choice else each.value) for each in self.valid)
+    @property
+    def votes(self) -> tuple[str | float, ...]:
+        """What each valid sample said; options by the name that they have in every language."""
+        said = ((each.choice.label.en if each.choice else each.value) for each in self.valid)
         return tuple(NOT_APPLICABLE if vote is None else vote for vote in said)
 
     def samples(self, requested: int) -> Samples:

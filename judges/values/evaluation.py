@@ -104,7 +104,8 @@ class Reversed(_Part):
     option: str | None = Field(default=None, description="Chosen level or option; null if there is none.")
 
 
-# Pass and fail are told by their names: with `score_from: mean` a pass has a score below 1.
+# Pass and fail are told by their names: with `score_from: mean` a pass has a score below 1. Evaluations written before
+# version 3 of the semantics have the Russian names.
 _PASS_OR_FAIL = {"pass": True, "fail": False, "соответствует": True, "не соответствует": False}
 
 

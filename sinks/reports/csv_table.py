@@ -21,7 +21,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SUFFIX = "_streamjury"
 
 # What is told of every dimension, and of the whole row after them.
-_OF_DIMENSION = ("score", "level", "option", "status")
+_OF_DIMENSION = ("score", "level", "option", "label", "status")
 _OF_ROW = ("composite", "coverage", "status")
 
 
@@ -73,7 +73,7 @@ def _dimension_cells(dimension: Dimension | None) -> Sequence[str]:
     if dimension is None:
         return [""] * len(_OF_DIMENSION)
     level = "" if dimension.level is None else str(dimension.level)
-    return _score(dimension.score), level, dimension.option or "", dimension.status.value
+    return _score(dimension.score), level, dimension.option or "", dimension.label or "", dimension.status.value
 
 
 def added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ _DELIMITERS = ",;\t"
 _ALIKE = 0.8
 _TOLD = 20
 # The columns that `streamjury evaluate` writes beside the original ones end so.
-_RESULTS = ("_score", "_level", "_option", "_status")
+_RESULTS = ("_score", "_level", "_option", "_label", "_status")
 
 
 class LabelsError(ValueError):

@@ -42,7 +42,7 @@ def test_the_columns_of_the_file_come_back_as_they_were(columns: list[str]) -> N
 
 def test_what_was_found_stands_behind_the_columns() -> None:
     found = {
-        "groundedness": dimension(verdict("one", 1), option="some"),
+        "groundedness": dimension(verdict("one", 1), option="some", label="немного"),
         "completeness": dimension(verdict("one", None)),
     }
     judged = row(1, 2 / 3, dimensions=found, status=CompositeStatus.QUESTIONABLE, source={"q": "Why?"})
@@ -53,18 +53,20 @@ def test_what_was_found_stands_behind_the_columns() -> None:
         "groundedness_score",
         "groundedness_level",
         "groundedness_option",
+        "groundedness_label",
         "groundedness_status",
         "completeness_score",
         "completeness_level",
         "completeness_option",
+        "completeness_label",
         "completeness_status",
         "composite",
         "coverage",
         "status",
     ]
-    groundedness, completeness = ["0.5", "1", "some", "scored"], ["", "", "", "insufficient"]
+    groundedness, completeness = ["0.5", "1", "some", "немного", "scored"], ["", "", "", "", "insufficient"]
     assert first == ["Why?", *groundedness, *completeness, "0.666666667", "1", "questionable"]
-    assert second == ["", *([""] * 8), "", "", "not_judged"]
+    assert second == ["", *([""] * 10), "", "", "not_judged"]
     assert len(header) == len(first) == len(second)
 
 
@@ -81,6 +83,7 @@ def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
         "groundedness_score_streamjury",
         "groundedness_level",
         "groundedness_option",
+        "groundedness_label",
         "groundedness_status",
         "composite_streamjury",
         "coverage",

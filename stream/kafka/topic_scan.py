@@ -205,7 +205,8 @@ _UNSETTLED = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
-        # Of a partition that is new, or moves to another broker.
+        # Of a partition that is new, moves to another broker, or has no leader while its broker starts again.
+        KafkaError._UNKNOWN_PARTITION,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
     }

@@ -100,7 +100,7 @@ class BrokenExchange:
 @pytest.fixture
 def exchange(monkeypatch: pytest.MonkeyPatch) -> BrokenExchange:
     broken = BrokenExchange()
-    monkeypatch.setattr(stage, "Exchange", lambda *_args, **_options: broken)
+    monkeypatch.setattr(stage, "TransactionalConsumer", lambda *_args, **_options: broken)
     monkeypatch.setattr(stage, "_RETRY_SECONDS", 0.0)
     return broken
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -151,6 +151,18 @@ class KafkaBroker:
         admin = AdminClient(self._client())  # named, so that it outlives the wait
         for made in admin.create_topics(topics).values():
             made.result(timeout=_START_SECONDS)
+        self._wait_until_led(names, partitions)
+
+    def _wait_until_led(self, names: Collection[str], partitions: int) -> None:
+        """The controller answers before the broker knows of a topic."""
+        admin, deadline = AdminClient(self._client()), time.monotonic() + _START_SECONDS
+        while True:
+            known = admin.list_topics(timeout=_START_SECONDS).topics
+            leaders = [[each.leader for each in known[name].partitions.values()] for name in names if name in known]
+            if len(leaders) == len(names) and all(len(of) == partitions and min(of) >= 0 for of in leaders):
+                return
+            assert time.monotonic() < deadline, f"the broker does not lead {names}"
+            time.sleep(0.05)
 
     def options(self, mechanism: str, *, password: str = PASSWORD) -> dict[str, str]:
         """What a librdkafka client needs for `sasl_bootstrap`."""

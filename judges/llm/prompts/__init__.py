@@ -2,9 +2,11 @@
 
 - `layout`: lays out the fields of a case, each under a line with a code that no text contains
 - `direct`: the prompt for one verdict on one field
+- `two_step`: the prompts for the choice that follows an assessment
 - `rubric`: the prompts of the Prometheus family of models
 - `guardian`: the prompt for one risk
 - `pairwise`: the prompt that compares answers
+- `reasons`: why an output was refused, in the language of the prompt
 - `lookalikes`: reduces texts to what a reader sees, to find disguised fences
 
 The texts of a case are untrusted. Each stands under a line with a code that occurs in none of them, so no text can end

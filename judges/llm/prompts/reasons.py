@@ -16,6 +16,12 @@ _GENERAL = "ответ не соответствует заданию"
 _RUSSIAN: tuple[tuple[str, str], ...] = (
     (r"the output is empty", "ответ пуст"),
     (r"the output is a refusal", "это отказ"),
+    (r"the assessment is empty", "разбор пуст"),
+    (r"the assessment was withheld", "разбор не был выдан"),
+    (
+        r"it repeats instructions from the judged text",
+        "ответ повторяет указания из оцениваемого текста",
+    ),
     (r"the output is not valid JSON", "это не корректный JSON"),
     (r"the output has no JSON object", "нет объекта JSON"),
     (r"the output has more than one JSON object with a verdict", "в ответе больше одного объекта JSON с вердиктом"),

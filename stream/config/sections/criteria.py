@@ -75,8 +75,7 @@ class CompositeConfig(Section):
     min_coverage: Rate = Field(
         default=MIN_COVERAGE,
         description=(
-            "Share of the quality criteria's weight that needs a verdict; below it the composite is withheld, with the "
-            "status `incomplete`. The criterion for safety, and criteria that do not apply, are not counted."
+            "Share of the quality criteria's weight that needs a verdict, or else the composite is `incomplete`."
         ),
     )
     safety: CriterionName = Field(

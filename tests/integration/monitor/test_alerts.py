@@ -141,8 +141,9 @@ class World:
         assert Counter(found) == expected
         assert set(expected.values()) == {1}
         assert {alert.series.app for alert in found} == {DROPPED}
-        of_groundedness = [alert.kind for alert in found if alert.series.dimension == "groundedness"]
-        assert Counter(of_groundedness)["raised"] == Counter(of_groundedness)["cleared"] == 1
+        # Scores of several partitions come in any order: healthy ones between the others end an alert, and it is raised again.
+        kinds = Counter(alert.kind for alert in found if alert.series.dimension == "groundedness")
+        assert kinds["raised"] == kinds["cleared"] >= 1
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_the_list_has_a_line_for_every_criterion_in_the_published_order() -> Non
 @pytest.mark.parametrize(
     "line",
     [
-        "rag.clarity 5 levels: very unclear … very clear* answer: question Clarity",
+        "rag.clarity 5 levels: very unclear … very clear* answer: question, history Clarity",
         "aspects.coherence fail / pass* answer Coherence",
         "aspects.factuality fail / pass* answer: all others Factuality",
         "answer.refusal refusal / compliance* answer: question Refusal or compliance",

@@ -198,7 +198,7 @@ class MultiResult:
     """What several criteria say together, and what was found on each."""
 
     score: float | None
-    """None where it is withheld: `safety_unknown` or `incomplete`."""
+    """None where it is withheld: `safety_unknown`, or `incomplete`, also where no criterion of quality applies."""
 
     status: CompositeStatus
     coverage: float
@@ -213,6 +213,11 @@ class MultiResult:
 
     findings: Mapping[str, CriterionFinding]
     """What was found, by criterion: verdicts of a judge, or dimensions of a panel with its judges' verdicts."""
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it has the best score there is, and every required criterion was met; None where it is withheld."""
+        return None if self.score is None else self.score == 1.0
 
     @property
     def explanations(self) -> dict[str, tuple[str, ...]]:
@@ -241,6 +246,14 @@ class MultiResult:
 _RESULT = TypeAdapter(dict[str, Any])
 
 
+def _scored_as_chosen(criterion: Criterion, verdict: JudgeVerdict) -> JudgeVerdict:
+    """A verdict about safety with the score of the choice that won, as a panel scores it: no mean softens it."""
+    choice = criterion.choice(verdict.level, verdict.option) if verdict.status is Status.SCORED else None
+    if choice is None:
+        return verdict
+    return verdict.model_copy(update={"score": criterion.score(choice), "value": choice.value})
+
+
 def _dumped(finding: CriterionFinding, mode: Literal["json", "python"]) -> dict[str, Any]:
     """A finding need not be of our making: then, what every finding has."""
     if isinstance(finding, BaseModel):
@@ -252,8 +265,9 @@ class MultiCriteria:
     """Several criteria and how they become one number: the weighted mean of what each counts, then the overrides.
 
     The first that applies decides: unsafe (0), safety unknown (withheld), a required criterion or too much of the
-    weight missing (withheld, `incomplete`), a required criterion not met (0, `failed`), questionable (heavier, but
-    never above the plain mean: without that cap the extra weight of a middling safety score would lift a bad answer).
+    weight missing, or no criterion of quality that applies (withheld, `incomplete`), a required criterion not met
+    (0, `failed`), questionable (heavier, but never above the plain mean: without that cap the extra weight of a
+    middling safety score would lift a bad answer).
 
     No unsafe or incomplete answer passes, nor one of unknown safety, and making one finding worse never makes the
     composite better. The latter holds for a `target_option` only where that is the best option: to miss a target that
@@ -350,7 +364,7 @@ class MultiCriteria:
         state = self.safety_of(self._safety_winner(found) if isinstance(safety, EllipsisType) else safety)
         coverage = self._coverage(present, found)
         missing = any(fulfilled is None and not _is_not_applicable(found.get(name)) for name, fulfilled in met.items())
-        missing = missing or coverage < self.min_coverage - _COVERAGE_TOLERANCE
+        missing = missing or coverage < self.min_coverage - _COVERAGE_TOLERANCE or self._is_nothing_to_judge(found)
         score, status = self._decide(present, state.status, missing=missing, failed=bool(failed))
         return MultiResult(
             score=score,
@@ -391,7 +405,8 @@ class MultiCriteria:
             if isinstance(judge, Panel):
                 safety = criterion.name == self.safety
                 return await judge.assess(case, criterion, safety=safety, safety_vote=safety_vote)
-            return on_scale(criterion, await judge.judge(case, criterion), case.language)
+            verdict = on_scale(criterion, await judge.judge(case, criterion), case.language)
+            return _scored_as_chosen(criterion, verdict) if criterion.name == self.safety else verdict
 
         results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)
         return [self.compose(found, safety=self._voted(found, safety_vote)) for found in results]
@@ -428,6 +443,11 @@ class MultiCriteria:
         weight = math.fsum(map(self._weight, applicable))
         return math.fsum(self._weight(name) for name in applicable if name in present) / weight if weight else 1.0
 
+    def _is_nothing_to_judge(self, found: Mapping[str, CriterionFinding]) -> bool:
+        """Where no criterion of quality applies, the score of safety alone would pass for one of quality."""
+        weighty = [name for name in self._quality if self._weight(name)]
+        return bool(weighty) and all(_is_not_applicable(found.get(name)) for name in weighty)
+
     @cached_property
     def _quality(self) -> tuple[str, ...]:
         return tuple(name for name in self.items if name != self.safety)
@@ -456,6 +476,7 @@ class MultiCriteria:
             yield "a composite needs at least one criterion"
         elif not any(each.weight for each in listed):
             yield f"at least one of {names} must weigh more than 0"
+        check_real("min_coverage", self.min_coverage)
         if not 0.0 <= self.min_coverage <= 1.0:
             yield f"min_coverage must be between 0 and 1, not {self.min_coverage}"
 

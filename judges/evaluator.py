@@ -116,7 +116,7 @@ class Evaluator:
         paths = [path for path in truncated if _field_of(path) in self._multi.criteria[name].needs_whole]
         if not paths:
             return dimension
-        none = dict.fromkeys(("score", "level", "option", "value"))
+        none = dict.fromkeys(("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast"))
         detail = f"{', '.join(paths)} cut to fit a limit: what is missing might justify a better verdict"
         update = {**none, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
         return dimension.model_copy(update=update)

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_count
+from judges.criteria.problems import check_count, check_truth
 from judges.criteria.scale import NOT_APPLICABLE
 from judges.judge import Judge, unscored
 from judges.llm.completion import Invalid, Valid
@@ -101,6 +101,8 @@ class ModelJudge(Judge):
     ) -> None:
         check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
+        check_truth("check_position", check_position)
+        check_truth("keep_prompt", keep_prompt)
         self._model = model
         self._name = name or model.name
         self._repairs = repairs
@@ -161,7 +163,7 @@ class ModelJudge(Judge):
             poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
         verdict = self._concluded(poll, rule, criterion, case.language)
         sent = tuple((message.role, message.content) for message in task.messages) if self._keep_prompt else None
-        return verdict.add_details(poll.votes if poll.asked > 1 else None, sent)
+        return verdict.add_details(poll.votes, sent)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
         return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
@@ -366,7 +368,7 @@ def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> 
 
 
 def _abstained(both: JudgeVerdict, reason: Reason | None = Reason.POSITION_BIAS) -> JudgeVerdict:
-    empty = {"score": None, "option": None, "label": None, "level": None, "value": None, "feedback": None}
+    empty = dict.fromkeys(("score", "option", "label", "level", "value", "feedback", "agreement", "votes_cast"))
     return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": reason})
 
 
@@ -383,6 +385,9 @@ def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict)
         "level": worse.level,
         "explanation": worse.explanation,
         "feedback": worse.feedback,
+        # They are about the first order alone.
+        "agreement": None,
+        "votes_cast": None,
     }
     return both.model_copy(update=mean)
 

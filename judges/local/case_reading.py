@@ -33,7 +33,11 @@ REMEMBERED_LENGTH = 2_000
 _FEW = 2
 
 # How the turns of the person who asks begin; "userbot" is somebody else.
-_ASKER = re.compile(r"(?:user|human|customer|client|пользователь|клиент)(?![^\W\d_]|-)[^:\n]{0,64}:", re.IGNORECASE)
+_ASKER = re.compile(
+    r"\s*(?:end[ _-]?)?(?:user|human|customer|client|visitor|guest|пользователь|клиент|покупатель|посетитель|гость)"
+    r"(?![^\W\d_]|-)[^:\n]{0,64}:",
+    re.IGNORECASE,
+)
 
 # How a follow-up begins that is no full sentence ("And for children?", «А детям?»).
 _JOINED_ON = frozenset({"and", "or", "but", "also", "а", "и", "но", "или", "ну"})
@@ -277,6 +281,16 @@ class CaseReading:
             en=f" Only the first {ANSWER_LIMIT} characters were read.",
             ru=f" Прочитаны только первые {ANSWER_LIMIT} знаков.",
         )
+
+    @cached_property
+    def cut_fields(self) -> frozenset[str]:
+        """The fields of which not everything is read."""
+        lengths = {
+            self._field: (len(self.full_answer), ANSWER_LIMIT),
+            "question": (len(self.case.text("question")), QUESTION_LIMIT),
+            "contexts": (sum(map(len, self.case.items("contexts"))), CONTEXTS_LIMIT),
+        }
+        return frozenset(name for name, (length, limit) in lengths.items() if length > limit)
 
     @cached_property
     def _foreign(self) -> bool:

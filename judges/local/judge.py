@@ -91,7 +91,8 @@ class LocalJudge(Judge):
 
     def _assess(self, assessor: _Assessor, case: Case, criterion: Criterion) -> JudgeVerdict:
         try:
-            finding = assessor.assess(self._read(case, criterion.to_evaluate))
+            reading = self._read(case, criterion.to_evaluate)
+            finding, cut = assessor.assess(reading), reading.cut_fields
         except CannotJudgeError as reason:
             return self._refuse(Reason.UNSUPPORTED, f"{criterion.name}: {reason}")
         except Exception as error:
@@ -106,6 +107,9 @@ class LocalJudge(Judge):
                 explanation=finding.explanation,
                 samples=_ONE_VALID,
             )
+        if finding.level < assessor.levels[-1] and not cut.isdisjoint(criterion.needs_whole):
+            fields = " and ".join(sorted(cut.intersection(criterion.needs_whole)))
+            return self._refuse(Reason.TRUNCATED, f"{criterion.name}: {fields} too long to be read whole by the rules")
         label = criterion.scale.choices[finding.level].label
         option, word = label.en, label.of(case.language)
         return self._remembered(finding.level, assessor.levels[-1], option, word, finding.explanation)

@@ -64,7 +64,7 @@ class Panel:
     `mean` and `weighted`, and where safety is judged, whose worst verdict counts whoever gives it."""
 
     safety: frozenset[str] = frozenset({SAFETY_DIMENSION})
-    """Names of the criteria about which all judges are always asked."""
+    """Names of the criteria about which all judges are always asked, beside those that are marked as safety."""
 
     _rules: dict[int, CombineRule] = field(default_factory=dict, init=False, repr=False, compare=False)
     _effective: EffectiveVotes = field(default_factory=EffectiveVotes, init=False, repr=False, compare=False)
@@ -79,6 +79,8 @@ class Panel:
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.quorum is not None:
             check_whole("quorum", self.quorum)
+        if isinstance(self.safety, str):
+            raise TypeError(f"safety must be a set of names, not the text {self.safety!r}")
         for switch in ("exclude_family", "stop_early"):
             check_truth(switch, getattr(self, switch))
         if self.quorum is not None and not 1 <= self.quorum <= len(names):
@@ -89,7 +91,7 @@ class Panel:
         _check_weights(self.weights, self.combine, everybody)
         for cascade in (self.cascade, self.frugal):
             if cascade is not None:
-                _check_first(cascade.first, names)
+                _check_first(cascade, names)
 
     @property
     def needed(self) -> int:
@@ -162,7 +164,7 @@ class Panel:
         refused = self._refused(case, criterion)
         if refused is not None:
             return refused
-        if not safety and criterion.name not in self.safety:
+        if not safety and not self._is_about_safety(criterion):
             return await self._assess(case, criterion, seconds=seconds, on_verdict=on_verdict)
         found = await self._assess(case, criterion, safety=True, seconds=seconds, on_verdict=on_verdict)
         return as_voted(criterion, found, safety_vote, case.language)
@@ -309,9 +311,12 @@ class Panel:
 
     def _seating(self, case: Case, criterion: Criterion) -> Seating:
         """Those who do not judge by the criterion have no seat, so that they are not missed either."""
-        spares = current_conditions().savings.reserves and criterion.name not in self.safety
+        spares = current_conditions().savings.reserves and not self._is_about_safety(criterion)
         judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
+
+    def _is_about_safety(self, criterion: Criterion) -> bool:
+        return criterion.safety or criterion.name in self.safety
 
     def _rule(self, seats: int) -> CombineRule:
         """Made once for each number of seats, of which there are few."""
@@ -469,6 +474,8 @@ def _seated(seats: str, given: object) -> tuple[Judge, ...]:
 
 
 def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequence[str]) -> None:
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"weights must map names of judges to numbers, not {weights!r}")
     if weights and combine != "weighted":
         raise ValueError(f"weights of judges are for combine weighted, not {combine}")
     for name, weight in weights.items():
@@ -479,9 +486,11 @@ def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequen
             raise ValueError(f"the weight of {name} must be above 0 and at most {MAX_WEIGHT:g}, not {weight}")
 
 
-def _check_first(first: Sequence[str], names: Sequence[str]) -> None:
-    unknown = [name for name in first if name not in names]
+def _check_first(cascade: Cascade, names: Sequence[str]) -> None:
+    if not isinstance(cascade, Cascade):
+        raise TypeError(f"cascade must be a Cascade, such as Cascade(first=({names[0]!r},)), not {cascade!r}")
+    unknown = [name for name in cascade.first if name not in names]
     if unknown:
         raise ValueError(f"the cascade names {unknown}, which are not judges of the panel ({', '.join(names)})")
-    if len(first) == len(names):
+    if len(cascade.first) == len(names):
         raise ValueError("the cascade's first judges are all of the panel: nobody is left to ask in doubt")

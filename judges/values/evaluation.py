@@ -226,7 +226,7 @@ class JudgeVerdict(_Part):
         """What each valid sample said, in the order of the samples; empty for a verdict that was read back."""
         if self._votes is not None:
             return self._votes
-        single = self.option if self.option is not None else self.value
+        single = _vote_of(self)
         return (single,) if self.samples.valid == 1 and single is not None else ()
 
     @property
@@ -240,6 +240,12 @@ class JudgeVerdict(_Part):
         """Puts what only the caller of the judge gets to see into this verdict, which nobody else has yet."""
         self._votes, self._prompt = votes, prompt
         return self
+
+
+def _vote_of(verdict: JudgeVerdict) -> str | float | None:
+    if verdict.status is Status.NOT_APPLICABLE:
+        return Status.NOT_APPLICABLE.value
+    return verdict.option if verdict.option is not None else verdict.value
 
 
 class Path(StrEnum):
@@ -330,8 +336,8 @@ class Dimension(_Part):
 
     @property
     def votes(self) -> Mapping[str, str | float | None]:
-        """What each judge said, by its name; None where it said nothing."""
-        return {each.judge: each.option if each.option is not None else each.value for each in self.judges}
+        """The choice or number of each judge, by the judge's name; None where it gave none."""
+        return {verdict.judge: _vote_of(verdict) for verdict in self.judges}
 
 
 class Safety(_Part):

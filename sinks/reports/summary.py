@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from judges.criteria.criterion import SAFETY_DIMENSION
-from judges.shortfall import shortfall_of
+from judges.shortfall import Unscored, shortfall_of, unscored_reason
 from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
 from sinks.base import COMPOSITE
 from sinks.metrics.scores import results
@@ -169,6 +169,8 @@ class Summary:
     histogram: tuple[int, ...]
     bands: Mapping[Band, int]
     statuses: Mapping[CompositeStatus, int]
+    incomplete: int
+    """Rows without a composite because verdicts are missing, and not because nothing applied."""
     errors: Mapping[str, int]
     """Rows that could not be judged at all, by kind of error."""
     failures: tuple[Failure, ...]
@@ -206,6 +208,7 @@ class Summariser:
         self._sketch = Sketch()
         self._bands: Counter[Band] = Counter()
         self._statuses: Counter[CompositeStatus] = Counter()
+        self._incomplete = 0
         self._errors: Counter[str] = Counter()
         self._failures: list[Failure] = []
         self._dimensions = {each.name: _DimensionTally(each) for each in run.criteria}
@@ -231,6 +234,8 @@ class Summariser:
         probability = evaluation.sampling.probability
         self._sampled |= probability < 1.0
         self._statuses[evaluation.composite.status] += 1
+        is_incomplete = evaluation.composite.status is CompositeStatus.INCOMPLETE
+        self._incomplete += is_incomplete and unscored_reason(evaluation) is not Unscored.NOT_APPLICABLE
         for name, score in results(evaluation):
             scores = self._composite if name == COMPOSITE else self._tally(name).scores
             scores.add(score, probability)
@@ -285,6 +290,7 @@ class Summariser:
             histogram=self._sketch.coarse(HISTOGRAM_BINS),
             bands={band: self._bands[band] for band in Band},
             statuses={status: self._statuses[status] for status in CompositeStatus if self._statuses[status]},
+            incomplete=self._incomplete,
             errors=dict(self._errors.most_common()),
             failures=tuple(self._failures),
             dimensions=dimensions,

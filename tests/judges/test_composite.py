@@ -18,6 +18,7 @@ from judges.criteria.catalogue import criterion_of, load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.criteria.scale import Binary, Choice, Levels, LocalizedText, Options, PassFail, Range
 from judges.judge import Judge
+from judges.llm.methods.direct import DirectJudge
 from judges.llm.pairwise.comparison import Comparison
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.vote import VoteRule
@@ -168,6 +169,10 @@ def coverage_of(levels: Steps) -> Fraction:
     return Fraction(sum(level is not None for level in quality), len(quality)) if quality else Fraction(1)
 
 
+def is_nothing_to_judge(levels: Steps) -> bool:
+    return all(level == UNFIT for number, level in enumerate(levels) if number != SAFETY)
+
+
 def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
     """The rules of the composite with equal weights, written a second time, in exact numbers."""
     judged = [(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None and level != UNFIT]
@@ -177,7 +182,7 @@ def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
         return None, SAFETY_UNKNOWN
     if safety == 0:
         return Fraction(0), UNSAFE
-    if coverage_of(levels) < Fraction(3, 5):
+    if coverage_of(levels) < Fraction(3, 5) or is_nothing_to_judge(levels):
         return None, INCOMPLETE
     plain = sum(shares, Fraction(0)) / len(shares)
     if safety == 2:
@@ -205,10 +210,10 @@ def test_no_unsafe_safety_unknown_or_incomplete_answer_passes_in_any_combination
             assert found.score == (0.0 if levels[SAFETY] == 0 else None), levels
             assert found.safety.status in {SafetyStatus.UNSAFE, SafetyStatus.UNKNOWN}, levels
             assert not passes(found), levels
-        elif coverage_of(levels) < Fraction(3, 5):
+        elif coverage_of(levels) < Fraction(3, 5) or is_nothing_to_judge(levels):
             assert (found.score, found.status) == (None, INCOMPLETE), levels
             incomplete += 1
-    assert incomplete == 1_626
+    assert incomplete == 1_628
 
 
 def test_making_any_one_level_worse_never_makes_the_composite_better_in_any_combination() -> None:
@@ -281,8 +286,6 @@ def test_what_does_not_apply_is_left_out_of_the_coverage() -> None:
     unfit = Found(status=Status.NOT_APPLICABLE)
     greeting = RAG_MULTI.compose({**best, "groundedness": unfit, "completeness": None})
     assert (greeting.score, greeting.status, greeting.coverage) == (1.0, OK, pytest.approx(3 / 4))
-    only_safety = RAG_MULTI.compose({**dict.fromkeys(RAG_DIMENSIONS, unfit), "harmfulness": best["harmfulness"]})
-    assert (only_safety.score, only_safety.status, only_safety.coverage) == (1.0, OK, 1.0)
     alone = MultiCriteria([RAG["harmfulness"]], safety="harmfulness").compose({"harmfulness": best["harmfulness"]})
     assert (alone.score, alone.status, alone.coverage) == (1.0, OK, 1.0)
 
@@ -522,6 +525,33 @@ def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
         (lambda: Item(criterion=TONE, normalize=0), "tone: normalize must be True or False, not 0"),
         (lambda: MultiCriteria.of([TONE], weights={"tone": "2"}), "tone: weight must be a number, not '2'"),
         (lambda: MultiCriteria([TONE], safety=True), "safety must be a text, not true"),
+        (lambda: MultiCriteria([TONE], min_coverage="0.5"), "min_coverage must be a number, not '0.5'"),
+        (lambda: MultiCriteria([TONE], min_coverage=True), "min_coverage must be a number, not true"),
+        (lambda: rag_composite({}, min_coverage="x"), "min_coverage must be a number, not 'x'"),
+        (
+            lambda: Panel(judges=[ScriptedJudge({})], combine="weighted", weights=["m"]),
+            "weights must map names of judges to numbers, not ['m']",
+        ),
+        (
+            lambda: Panel(judges=[ScriptedJudge({})], cascade="m"),
+            "cascade must be a Cascade, such as Cascade(first=('scripted',)), not 'm'",
+        ),
+        (
+            lambda: Panel(judges=[ScriptedJudge({})], safety="harmfulness"),
+            "safety must be a set of names, not the text 'harmfulness'",
+        ),
+        (
+            lambda: DirectJudge(_Named(), check_position="no"),
+            "check_position must be True or False, not 'no'",
+        ),
+        (
+            lambda: DirectJudge(_Named(), feedback="no"),
+            "feedback must be True or False, not 'no'",
+        ),
+        (
+            lambda: DirectJudge(_Named(), keep_prompt=1),
+            "keep_prompt must be True or False, not 1",
+        ),
         (lambda: Panel(judges=[ScriptedJudge({})], quorum="1"), "quorum must be a whole number, not '1'"),
         (lambda: Panel(judges=[ScriptedJudge({})], stop_early="no"), "stop_early must be True or False, not 'no'"),
         (
@@ -535,6 +565,32 @@ def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
 def test_what_is_of_the_wrong_type_is_refused_with_its_field(build: Any, says: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
         build()
+
+
+@pytest.mark.parametrize("by_panel", [False, True])
+def test_no_mean_of_samples_softens_a_verdict_about_safety(by_panel: bool) -> None:
+    """Questionable, questionable, safe: the mean is 0.667, and the answer is questionable."""
+    harm = RAG[SAFETY_DIMENSION]
+
+    def says(_case: Case, _criterion: Criterion) -> JudgeVerdict:
+        found = {"option": "questionable", "level": 1, "score": 2 / 3, "value": 4 / 3}
+        return JudgeVerdict(judge="j", status=Status.SCORED, samples=Samples(requested=3, valid=3), **found)
+
+    judge = ScriptedJudge(says)
+    record = {"question": "Why?", "answer": "So.", "history": "", "contexts": ""}
+    [result] = MultiCriteria([harm]).evaluate(Panel(judges=[judge]) if by_panel else judge, [record])
+    finding = result.findings["harmfulness"]
+    assert (finding.score, finding.level, finding.value) == (0.5, 1, 1)
+    assert (result.score, result.status) == (0.5, QUESTIONABLE)
+
+
+def test_where_no_criterion_of_quality_applies_safety_alone_makes_no_composite() -> None:
+    findings: dict[str, Found | None] = dict.fromkeys(RAG_DIMENSIONS, NOT_APPLICABLE)
+    result = RAG_MULTI.compose({**findings, SAFETY_DIMENSION: FINDINGS[SAFETY_DIMENSION][2]})
+    assert (result.score, result.status, result.coverage, result.passed) == (None, INCOMPLETE, 1.0, None)
+    only_safety = MultiCriteria([RAG[SAFETY_DIMENSION]])
+    result = only_safety.compose({SAFETY_DIMENSION: FINDINGS[SAFETY_DIMENSION][2]})
+    assert (result.score, result.status, result.passed) == (1.0, OK, True)
 
 
 def test_a_safety_verdict_of_another_scale_is_refused() -> None:

@@ -174,7 +174,8 @@ def test_below_the_best_where_texts_were_cut_there_is_no_verdict(
     for name in lost:
         dimension = found.dimensions[name]
         assert dimension.status is Status.INSUFFICIENT
-        assert (dimension.score, dimension.level, dimension.option, dimension.value) == (None, None, None, None)
+        empty = ("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast")
+        assert {name: getattr(dimension, name) for name in empty} == dict.fromkeys(empty)
         assert truncated[0] in (dimension.detail or "")
         assert dimension.judges[0].level == given[name]
     assert found.composite.coverage == pytest.approx((5 - len(lost)) / 5)

@@ -159,6 +159,13 @@ def test_votes_are_what_the_valid_samples_said(endpoint: JudgeEndpoint) -> None:
     judge.close()
 
 
+def test_the_votes_are_those_of_the_first_order_where_both_are_asked(endpoint: JudgeEndpoint) -> None:
+    endpoint.respond = lambda _body: verdict_response("clear")
+    judge = DirectJudge(model_of(endpoint), check_position=True)
+    assert judge(RECORD, CLARITY).votes == ("clear",)
+    judge.close()
+
+
 def test_one_sample_is_one_vote_and_none_is_none() -> None:
     assert JudgeVerdict(judge="j", status=Status.SCORED, option="a", samples=Samples(requested=1, valid=1)).votes == (
         "a",
@@ -166,6 +173,9 @@ def test_one_sample_is_one_vote_and_none_is_none() -> None:
     assert JudgeVerdict(judge="j", status=Status.SCORED, value=2.5, samples=Samples(requested=1, valid=1)).votes == (
         2.5,
     )
+    unfit = JudgeVerdict(judge="j", status=Status.NOT_APPLICABLE, samples=Samples(requested=1, valid=1))
+    assert unfit.votes == ("not_applicable",)
+    assert Dimension(status=Status.NOT_APPLICABLE, judges=(unfit,)).votes == {"j": "not_applicable"}
     assert JudgeVerdict(judge="j", status=Status.INSUFFICIENT, samples=Samples(requested=1, invalid=1)).votes == ()
 
 

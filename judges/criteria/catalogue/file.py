@@ -116,7 +116,7 @@ def _brief(data: Any) -> Any:
         return data
     if data.keys() == {"en", "ru"} and data["en"] == data["ru"]:
         return data["en"]
-    plain = {"needs": [], "examples": [], "safety": False}
+    plain = {"needs": [], "needs_whole": [], "examples": [], "safety": False}
     said = {name: value for name, value in data.items() if name not in plain or value != plain[name]}
     if isinstance(said.get("scale"), dict):
         said["scale"] = {name: value for name, value in said["scale"].items() if name != "kind"}

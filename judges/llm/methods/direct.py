@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from judges.criteria.criterion import Criterion
+from judges.criteria.problems import check_truth
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, parse_verdict
 from judges.llm.model_judge import ModelJudge, OnBias, Task, reply_schema
 from judges.llm.persona import GENERATE, Personas, default_persona, persona_messages
@@ -66,6 +67,7 @@ class DirectJudge(ModelJudge):
             raise TypeError(f"persona must be text, not {type(persona).__name__}")
         if persona is not None and not persona.strip():
             raise ValueError(f'persona must be a description or "{GENERATE}", not empty')
+        check_truth("feedback", feedback)
         self._feedback = feedback
         self._persona = persona
         self._personas = Personas(model) if persona == GENERATE else None

@@ -146,11 +146,11 @@ def joined_by_twins(contest: Contest, twins: Mapping[str, str], *, ties: bool) -
         return joined
     best = {contest.winner} if contest.winner is not None else set(contest.tied)
     sharing = tuple(name for name in joined.answers if twins.get(name, name) in best)
-    if len(sharing) == 1:
+    if len(sharing) == len(best):
         return joined
     if ties:
         return joined.model_copy(update={"winner": None, "tied": sharing})
-    missing = {"status": Status.INSUFFICIENT, "winner": None, "reason": Reason.NOTHING_TO_JUDGE}
+    missing = {"status": Status.INSUFFICIENT, "winner": None, "tied": (), "reason": Reason.NOTHING_TO_JUDGE}
     return joined.model_copy(update={**missing, "detail": "the best answers are the same, and a tie is not allowed"})
 
 

@@ -12,7 +12,6 @@ import click
 from pydantic import JsonValue
 
 from judges.criteria.problems import Problem
-from judges.values.evaluation import CompositeStatus
 from sinks.reports import Reports, make_reports
 from sinks.reports.formatting import many, percent, status_name
 from sinks.reports.results_reader import ResultsError
@@ -144,7 +143,7 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
     click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
     for name in reports.summary.without_verdict:
         click.echo(f"{printable(name)} has no verdict at all: the composites say nothing about it", err=True)
-    incomplete = reports.summary.statuses.get(CompositeStatus.INCOMPLETE, 0)
+    incomplete = reports.summary.incomplete
     if incomplete:
         click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
     if outcome.failed or reports.summary.errors or incomplete:

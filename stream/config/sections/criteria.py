@@ -40,7 +40,7 @@ class CriteriaConfig(Section):
         default=("rag",),
         min_length=1,
         max_length=256,
-        description="Catalogues (rag) and single criteria (safety.toxicity, or one of your files by its name).",
+        description="Catalogues (rag) and single criteria; where short names clash, a catalogue's prefix joins them.",
         examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
     )
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -392,10 +393,12 @@ def _digest(file: str) -> str | None:
 
 def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
     chosen = chosen_criteria(config.criteria)
+    titles = Counter(criterion.title.en for criterion in chosen.values())
     return tuple(
         CriterionInfo(
             name=name,
-            title=criterion.title.en,
+            # Criteria of several catalogues may have one title.
+            title=criterion.title.en if titles[criterion.title.en] == 1 else f"{criterion.title.en} ({name})",
             question=criterion.question.en,
             weight=config.composite.weights.get(name, 1.0),
             bounds=criterion.scale.bounds,

@@ -77,7 +77,9 @@ def judge_section(reference: str, environ: Mapping[str, str], base_url: str | No
     name, _, model = reference.partition("/")
     provider = PROVIDERS.get(name)
     if provider is None:
-        raise _refused(reference, f"{unknown('provider', name, PROVIDERS)} Write provider/model, as in {_example()}")
+        problem = unknown("provider", name, PROVIDERS)
+        stop = "" if problem.endswith("?") else "."
+        raise _refused(reference, f"{problem}{stop} Write provider/model, as in {_example()}")
     if not model:
         raise _refused(reference, f"has no model; write it after the slash, as in {name}/{provider.example}")
     if provider.address is not None and base_url is None:

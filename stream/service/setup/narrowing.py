@@ -9,6 +9,7 @@ from stream.config.criteria import choose_criteria, criterion_origins
 from stream.config.model import Config
 from stream.service.setup.criteria_files import read_criteria_files
 from stream.service.setup.draft import Draft
+from stream.service.setup.judge_reference import PROVIDERS
 from stream.service.setup.problems import ConfigError
 from stream.service.setup.validation import validated
 
@@ -52,7 +53,7 @@ def _keep_judges(
     """Those named are the panel; nobody stands in for them."""
     known = [judge.name for judge in (*config.judges.panel, *config.judges.reserves)]
     strangers = [
-        Problem(path=f"--judge {each}", message=unknown("judge", each, known))
+        Problem(path=f"--judge {each}", message=_unknown_judge(each, known))
         for each in names
         if each not in known and each not in sections
     ]
@@ -65,12 +66,18 @@ def _keep_judges(
     _forget_absent(section)
 
 
+def _unknown_judge(name: str, known: Sequence[str]) -> str:
+    return f"needs a model: write {name}/MODEL" if name in PROVIDERS else unknown("judge", name, known)
+
+
 def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
     """Those named; what the configuration says about others is left out, and who was kept for those is."""
     own = read_criteria_files(config.criteria.files)
     before = criterion_origins(config.criteria.use, own)
     safety = before.get(config.composite.safety, config.composite.safety)
-    use = [*names] if safety in _origins_of(names, own).values() else [*names, safety]
+    # A name by which a result is published means that criterion, even where other catalogues have one of that name.
+    origins = [before.get(name, name) for name in names]
+    use = origins if safety in _origins_of(origins, own).values() else [*origins, safety]
     # A short name that several had may be free now: what is said about a criterion follows it to its new name.
     now = {origin: name for name, origin in _origins_of(use, own).items()}
     renamed = {name: now[origin] for name, origin in before.items() if origin in now}

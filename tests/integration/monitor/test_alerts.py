@@ -141,7 +141,7 @@ class World:
         assert Counter(found) == expected
         assert set(expected.values()) == {1}
         assert {alert.series.app for alert in found} == {DROPPED}
-        # Scores of several partitions come in any order: healthy ones among the bad end an alert, which is raised again.
+        # Scores of several partitions come in any order: healthy ones among bad ones end an alert for a while.
         kinds = Counter(alert.kind for alert in found if alert.series.dimension == "groundedness")
         assert kinds["raised"] == kinds["cleared"] >= 1
 

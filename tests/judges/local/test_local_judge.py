@@ -55,6 +55,22 @@ def with_levels(dimension: str, *values: int) -> Criterion:
     return changed(dimension, scale={"kind": "levels", "levels": items})
 
 
+@pytest.mark.parametrize(
+    ("dimension", "fields"),
+    [
+        # The supporting sentence stands beyond what is read of each passage.
+        ("groundedness", {"contexts": (*(("Other things. " * 1_100,) * 12), "Words. " * 2_000 + CONTEXTS[0])}),
+        ("completeness", {"answer": "Let me say first how glad I am. " * 700 + ANSWER}),
+    ],
+)
+def test_below_the_best_there_is_no_verdict_where_the_rules_could_not_read_everything(
+    dimension: str, fields: dict[str, Any]
+) -> None:
+    verdict = judge(case(**fields), dimension)
+    assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.TRUNCATED, None)
+    assert "too long to be read whole" in (verdict.detail or "")
+
+
 class TestContract:
     def test_a_good_answer_has_the_best_level_of_every_dimension(self) -> None:
         assert levels(case()) == {

@@ -15,7 +15,7 @@ from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Bounds, Range, Scale
 from judges.llm.pairwise.comparison import Comparison, ComparisonLike
-from judges.llm.pairwise.contest import Contest, PairwiseResult, standings
+from judges.llm.pairwise.contest import Contest, PairwiseResult, joined_by_twins, standings
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.prompts.pairwise import letters, question_lines
 from judges.models import ChatMessage, Completion, OpenAIModel
@@ -172,6 +172,25 @@ class TestContests:
         assert (result.status, result.reason) == (Status.INSUFFICIENT, Reason.NOTHING_TO_JUDGE)
         [result] = compare(endpoint, Comparison(["good", "bad", "bad"]), mode="all_at_once", ties=False)
         assert result.best == ("1",)
+
+    @pytest.mark.parametrize(
+        ("tied", "ties", "status", "shared"),
+        [
+            (("1", "2"), False, Status.SCORED, ("1", "2")),
+            (("1", "2"), True, Status.SCORED, ("1", "2")),
+            (("1", "3"), True, Status.SCORED, ("1", "3", "4")),
+            (("1", "3"), False, Status.INSUFFICIENT, ()),
+        ],
+    )
+    def test_only_twins_of_the_best_share_with_them(
+        self, tied: tuple[str, ...], ties: bool, status: Status, shared: tuple[str, ...]
+    ) -> None:
+        """Winners of two orders share a contest also where ties are not allowed; the answers 3 and 4 are the same."""
+        contest = Contest(
+            answers=("1", "2", "3"), status=Status.SCORED, tied=tied, samples=Samples(requested=2, valid=2)
+        )
+        joined = joined_by_twins(contest, {"4": "3"}, ties=ties)
+        assert (joined.status, joined.tied) == (status, shared)
 
     def test_the_same_text_twice_is_a_missing_contest_where_ties_are_not_allowed(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = prefers("good", "bad")

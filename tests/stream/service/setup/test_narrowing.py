@@ -34,8 +34,16 @@ def test_with_nothing_asked_for_it_is_the_same() -> None:
 def test_only_the_named_criteria_are_judged_and_that_for_safety() -> None:
     found = narrowed(config(), criteria=["clarity", "rag.groundedness"])
     assert build_evaluator(found).info.criteria == ("clarity", "groundedness", "harmfulness")
-    assert narrowed(config(), criteria=["harmfulness"]).criteria.use == ("harmfulness",)
+    assert narrowed(config(), criteria=["harmfulness"]).criteria.use == ("rag.harmfulness",)
     assert narrowed(config(), criteria=["rag"]).criteria.use == ("rag",)
+
+
+def test_a_published_name_means_its_criterion_though_another_catalogue_has_one_of_that_name() -> None:
+    panel = {"panel": [model("a")]}
+    found = narrowed(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["conciseness"])
+    assert found.criteria.use == ("rag.conciseness", "rag.harmfulness")
+    found = narrowed(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["aspects.conciseness"])
+    assert found.criteria.use == ("aspects.conciseness", "rag.harmfulness")
 
 
 def test_what_is_said_about_other_criteria_is_forgotten() -> None:

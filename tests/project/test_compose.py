@@ -145,6 +145,22 @@ def test_a_service_has_no_capabilities_and_gets_none(service: dict[str, Any]) ->
     assert not service.get("privileged")
 
 
+@every_service
+def test_a_service_runs_as_a_numbered_user_who_is_not_root(service: dict[str, Any]) -> None:
+    assert re.fullmatch(r"[1-9]\d*:\d+", service["user"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_of_ours_runs_as_the_user_of_the_image(name: str) -> None:
+    assert [SERVICES[name]["user"]] == dockerfile()["USER"]
+
+
+@every_service
+def test_no_volume_is_in_the_home_of_root(service: dict[str, Any]) -> None:
+    """Nobody else may enter it."""
+    assert not [volume for volume in service.get("volumes", []) if volume.split(":")[1].startswith("/root")]
+
+
 @pytest.mark.parametrize("name", sorted(SERVICES.keys() - WRITES_ITS_ROOT))
 def test_a_service_has_a_read_only_root_and_a_small_tmp(name: str) -> None:
     assert SERVICES[name]["read_only"] is True

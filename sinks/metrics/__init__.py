@@ -7,21 +7,20 @@
 - `detection`: the evidence for drops, and open alerts
 - `budgets`: spending from budgets
 - `sinks`: outcomes and queues of sinks
-- `bounded_labels`: labels that never have more than a fixed number of values
+- `bounded_labels`: labels of bounded number and length, which name the most frequent values
 - `exemplars`: links from histograms to traces
 - `scrape`: renders a scrape, in which every new counter starts at 0
 - `promql`: functions that write PromQL
 """
 
 from sinks.base import Outcome, Stage
-from sinks.metrics.bounded_labels import BoundedLabel, FrequentLabel
+from sinks.metrics.bounded_labels import FrequentLabel
 from sinks.metrics.detection import DetectionMetrics
 from sinks.metrics.pipeline import PipelineMetrics, SamplingMetrics
 from sinks.metrics.scores import ScoreMetrics, results
 from sinks.metrics.sinks import SinkMetrics
 
 __all__ = [
-    "BoundedLabel",
     "DetectionMetrics",
     "FrequentLabel",
     "Outcome",

@@ -5,8 +5,8 @@ only the number of open alerts is exported, so that many apps and dimensions do 
 """
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Collection
+from collections import Counter as Tally
+from collections.abc import Callable, Collection
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.base import COMPOSITE, OTHER
 from sinks.metrics import names
-from sinks.metrics.bounded_labels import BoundedLabel
+from sinks.metrics.bounded_labels import FrequentLabel, app_label
 
 PLACES = 13
 """With 20 apps and 6 dimensions all metrics together are to be at most 2,000 series; a place has seven."""
@@ -50,14 +50,18 @@ class _GaugePlace(NamedTuple):
 class DetectionMetrics:
     """The series that are watched for drops, the judges' steadiness, and what was announced of both."""
 
-    def __init__(self, registry: CollectorRegistry, apps: BoundedLabel | None = None, *, places: int = PLACES) -> None:
+    def __init__(self, registry: CollectorRegistry, apps: FrequentLabel | None = None, *, places: int = PLACES) -> None:
         """`apps` are those that are told apart elsewhere, too; so many `places` are for series with all gauges."""
         self._registry = registry
-        self._apps = BoundedLabel() if apps is None else apps
-        self._dimensions = BoundedLabel(_MAX_DIMENSIONS)
+        self._apps = app_label() if apps is None else apps
+        self._dimensions = FrequentLabel(_MAX_DIMENSIONS, reserved=_OVERALL, free_after=1)
+        self._labels_version = self._version()
         self._limit = places
         self._places: dict[_Series, _GaugePlace] = {}
-        self._elsewhere: defaultdict[str, set[_Series]] = defaultdict(set)
+        self._elsewhere: set[_Series] = set()
+        """Alarms that are only counted, under the label of their app."""
+        self._numbers: dict[str, int] = {}
+        """How many alarms are counted under a label, as shown."""
         self._gauges = _Gauges(
             registry,
             names.DETECTION,
@@ -101,9 +105,10 @@ class DetectionMetrics:
 
         Everything of a series that is urgent, or for which there is a place; of others, whether there is an alarm.
         """
-        series, labels = _Series(app, dimension), (self._apps(app), self._dimensions(dimension))
+        series, labels = _Series(app, dimension), (self._apps.label(app), self._dimensions.count(dimension))
+        self._follow_labels()
         has_place = self._take_place(series, labels, _urgency(dimension, evidence / enough, raised=raised))
-        self._count_elsewhere(series, labels[0], raised=raised and not has_place)
+        self._count_elsewhere(series, raised=raised and not has_place)
         if has_place:
             known = target is not None
             self._gauges.set(
@@ -118,19 +123,26 @@ class DetectionMetrics:
             self._raised.labels(*labels).set(raised)
 
     def keep(self, app: str, dimensions: Collection[str]) -> None:
-        """Takes back what was shown of an app's other dimensions: the evaluator that judges now does not have them."""
+        """Begins a look at an app, and takes back what was shown of other dimensions than these.
+
+        The evaluator that judges now does not have them. The look counts for the label of the app: its scores may be
+        those of evaluations that another process counts.
+        """
+        self._apps.count(app)
+        self._keep(app, dimensions)
+
+    def _keep(self, app: str, dimensions: Collection[str]) -> None:
         for series in [each for each in self._places if each.app == app and each.dimension not in dimensions]:
             self._leave_place(series)
-        label = self._apps(app)
-        for series in [each for each in self._elsewhere[label] if each.app == app and each.dimension not in dimensions]:
-            self._count_elsewhere(series, label, raised=False)
+        for series in [each for each in self._elsewhere if each.app == app and each.dimension not in dimensions]:
+            self._count_elsewhere(series, raised=False)
 
     def withdraw(self, app: str) -> None:
         """Takes back all that was shown of an app which is not watched here any more."""
-        self.keep(app, ())
-        label = self._apps(app)
-        if not self._elsewhere[label]:
-            _remove(self._raised, (label, OTHER))
+        self._keep(app, ())
+        label = self._apps.label(app)
+        if self._numbers.get(label) == 0:
+            self._remove_number(label)
         if self._comparisons is not None:
             self._comparisons.withdraw(label)
 
@@ -144,13 +156,13 @@ class DetectionMetrics:
         if self._canaries is None:
             self._canaries = CanaryMetrics(self._registry)
         self._canaries.show(
-            self._dimensions(dimension), evidence=evidence, enough=enough, low=low, high=high, changed=changed
+            self._dimensions.count(dimension), evidence=evidence, enough=enough, low=low, high=high, changed=changed
         )
 
     def keep_judges(self, dimensions: Collection[str]) -> None:
         """Takes back what was shown of other dimensions."""
         if self._canaries is not None:
-            self._canaries.keep({self._dimensions(each) for each in dimensions})
+            self._canaries.keep({self._dimensions.label(each) for each in dimensions})
 
     def withdraw_judges(self) -> None:
         """Takes back what was shown of the judges: the canaries are followed by another process now."""
@@ -163,7 +175,7 @@ class DetectionMetrics:
         if self._comparisons is None:
             self._comparisons = VersionMetrics(self._registry)
         self._comparisons.show(
-            (self._apps(app), name), evidence=evidence, enough=enough, low=low, high=high, worse=worse
+            (self._apps.label(app), name), evidence=evidence, enough=enough, low=low, high=high, worse=worse
         )
 
     def _take_place(self, series: _Series, labels: tuple[str, str], urgency: _Urgency) -> bool:
@@ -183,12 +195,39 @@ class DetectionMetrics:
         self._gauges.remove(labels)
         _remove(self._raised, labels)
 
-    def _count_elsewhere(self, series: _Series, label: str, *, raised: bool) -> None:
+    def _count_elsewhere(self, series: _Series, *, raised: bool) -> None:
+        if raised != (series in self._elsewhere):
+            self._elsewhere ^= {series}
+            self._show_numbers()
+
+    def _show_numbers(self) -> None:
         """Once there was one, their number stays, as 0 in the end: an alarm that is over is not one that is unknown."""
-        if raised == (series in self._elsewhere[label]):
+        self._numbers = dict.fromkeys(self._numbers, 0) | Tally(self._apps.label(each.app) for each in self._elsewhere)
+        for label, number in self._numbers.items():
+            self._raised.labels(label, OTHER).set(number)
+
+    def _remove_number(self, label: str) -> None:
+        del self._numbers[label]
+        _remove(self._raised, (label, OTHER))
+
+    def _follow_labels(self) -> None:
+        """An app or dimension that lost its label has no gauges any more; its alarms are counted under `other`."""
+        if self._labels_version == self._version():
             return
-        self._elsewhere[label] ^= {series}
-        self._raised.labels(label, OTHER).set(len(self._elsewhere[label]))
+        self._labels_version = self._version()
+        for series, place in list(self._places.items()):
+            if (self._apps.label(series.app), self._dimensions.label(series.dimension)) != place.labels:
+                self._leave_place(series)
+                if place.urgency is _Urgency.RAISED:
+                    self._elsewhere.add(series)
+        self._show_numbers()
+        for label in [label for label in self._numbers if self._apps.label(label) != label]:
+            self._remove_number(label)
+        if self._comparisons is not None:
+            self._comparisons.keep_apps(self._apps.label)
+
+    def _version(self) -> tuple[int, int]:
+        return self._apps.version, self._dimensions.version
 
 
 class CanaryMetrics:
@@ -267,7 +306,14 @@ class VersionMetrics:
         )
 
     def withdraw(self, app: str) -> None:
-        for labels in [each for each in self._shown if each[0] == app]:
+        self._remove([labels for labels in self._shown if labels[0] == app])
+
+    def keep_apps(self, label: Callable[[str], str]) -> None:
+        """Takes back what was shown of apps that have no label of their own any more."""
+        self._remove([labels for labels in self._shown if label(labels[0]) != labels[0]])
+
+    def _remove(self, shown: list[tuple[str, str]]) -> None:
+        for labels in shown:
             self._shown.remove(labels)
             self._gauges.remove(labels)
 

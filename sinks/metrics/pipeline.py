@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from judges.values.evaluation import Evaluation, EvaluatorInfo
 from sinks.base import Outcome, Stage
 from sinks.metrics import names
-from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel
+from sinks.metrics.bounded_labels import MAX_APPS, app_label
 from sinks.metrics.budgets import BudgetMetrics, BudgetStanding
 from sinks.metrics.verdicts import VerdictMetrics
 
@@ -100,14 +100,15 @@ class SamplingMetrics:
     """What the sampler did with each record, by rule and app. Rules that read no app leave it unknown."""
 
     def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS, reserved: Iterable[str] = ()) -> None:
-        self._apps = BoundedLabel(apps, reserved)
+        self._apps = app_label(apps, reserved)
         self._decided = Counter(
             names.SAMPLING,
             "Records by the rule that decided, the app where it was read, and what became of them.",
             ["rule", "app", "outcome"],
             registry=registry,
         )
+        self._apps.attach("app", self._decided)
 
     def count(self, rule: str, app: str | None, outcome: Outcome, number: int) -> None:
         what = "invalid" if outcome is Outcome.DEADLETTER else outcome.value
-        self._decided.labels(rule, self._apps(app), what).inc(number)
+        self._decided.labels(rule, self._apps.count(app, number), what).inc(number)

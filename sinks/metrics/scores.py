@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from judges.values.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Sink
 from sinks.metrics import names
-from sinks.metrics.bounded_labels import MAX_APPS, BoundedLabel, FrequentLabel
+from sinks.metrics.bounded_labels import MAX_APPS, FrequentLabel, app_label
 from sinks.metrics.exemplars import exemplar_of
 from sinks.statistics.estimates import Estimate
 
@@ -49,14 +49,20 @@ class ScoreMetrics(Sink):
         good_score: GoodScore = _one_for_all,
     ) -> None:
         """`reserved` are apps that are told apart whenever they come."""
-        self.apps = BoundedLabel(apps, reserved)
+        self.apps = app_label(apps, reserved)
         """Which apps are told apart."""
-        self._names = BoundedLabel(_MAX_DIMENSIONS)
+        self._dimensions = FrequentLabel(_MAX_DIMENSIONS, reserved=(COMPOSITE,), free_after=1)
         self._opted = {name: FrequentLabel(top) for name in labels}
         self._good_score = good_score
 
         def counter(name: str, what: str, *more: str) -> Counter:
-            return Counter(name, what, ["app", *labels, *more], registry=registry)
+            made = Counter(name, what, ["app", *labels, *more], registry=registry)
+            self.apps.attach("app", made)
+            for label, values in self._opted.items():
+                values.attach(label, made)
+            if "dimension" in more:
+                self._dimensions.attach("dimension", made)
+            return made
 
         self._evaluations = counter(names.EVALUATIONS, "Evaluations by status of the composite.", "status")
         self._safety = counter(names.SAFETY, "Evaluations by what is known of their safety.", "status")
@@ -82,6 +88,7 @@ class ScoreMetrics(Sink):
             buckets=_BUCKETS,
             registry=registry,
         )
+        self.apps.attach("app", self._scores)
         self._recent = _recent_gauges(registry)
 
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
@@ -89,13 +96,13 @@ class ScoreMetrics(Sink):
             self._count(evaluation)
 
     def _count(self, item: Evaluation) -> None:
-        about = (self.apps(item.app), *(label(getattr(item, name)) for name, label in self._opted.items()))
+        about = (self.apps.count(item.app), *(label.count(getattr(item, name)) for name, label in self._opted.items()))
         weight = 1.0 / item.sampling.probability
         self._evaluations.labels(*about, item.composite.status.value).inc()
         for status in SafetyStatus:  # all of them, so that a share of an app without incidents is 0 and not absent
             self._safety.labels(*about, status.value).inc(item.composite.safety.status is status)
         for dimension, score in results(item):
-            self._add((*about, self._names(dimension)), score, weight)
+            self._add((*about, self._dimensions.count(dimension)), score, weight)
         if item.composite.score is not None:
             self._add_to_objective(about, item, round(item.composite.score, _DIGITS), weight)
 
@@ -113,9 +120,8 @@ class ScoreMetrics(Sink):
         self._good.labels(*about).inc(weight if score >= self._good_score(about[0]) else 0.0)
         self._scores.labels(about[0]).observe(score, exemplar_of(item))
 
-    def recent(self, app: str, found: Estimate) -> None:
-        """Publishes what is known of an app; what is not, such as the interval of a single judgement, is absent."""
-        label = self.apps(app)
+    def recent(self, label: str, found: Estimate) -> None:
+        """Publishes what is known of an app, by its label; the unknown interval of a single judgement is absent."""
         for part, gauge in self._recent.items():
             value = getattr(found, part)
             if value is None:
@@ -123,10 +129,10 @@ class ScoreMetrics(Sink):
             else:
                 gauge.labels(label).set(value)
 
-    def no_longer_recent(self, app: str) -> None:
+    def no_longer_recent(self, label: str) -> None:
         """Withdraws the gauges of an app whose window is empty: the last value would look like a steady one."""
         for gauge in self._recent.values():
-            _withdraw(gauge, self.apps(app))
+            _withdraw(gauge, label)
 
 
 def _recent_gauges(registry: CollectorRegistry) -> dict[str, Gauge]:

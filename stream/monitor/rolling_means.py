@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sinks.metrics import BoundedLabel
+from sinks.metrics import FrequentLabel
 from sinks.statistics.estimates import Estimate, Sums, estimate
 
 _BUCKETS = 60
@@ -46,29 +46,30 @@ class _RollingSeries:
 class RollingScores:
     """Estimates per app and dimension over a window that moves in steps of a sixtieth of its length.
 
-    Records come in any order; one older than the window is not counted. Apps are named by the traffic: beyond the
-    first ones they share a series.
+    Records come in any order; one older than the window is not counted. Apps are named by the traffic: those without
+    a label of their own share a series.
     """
 
-    def __init__(self, window_seconds: float, apps: BoundedLabel | None = None) -> None:
-        """`apps` are those that the metrics tell apart, so that both tell the same ones."""
+    def __init__(self, window_seconds: float, apps: FrequentLabel) -> None:
+        """`apps` are those that the metrics tell apart and count, so that both show the same ones."""
         self._step = window_seconds / _BUCKETS
         self._series: dict[tuple[str, str], _RollingSeries] = {}
-        self._apps = apps or BoundedLabel()
+        self._apps = apps
 
     def add(self, app: str, dimension: str, *, score: float | None, probability: float, at: float, now: float) -> None:
         """A judgement, or None for one that could not be scored, of a record chosen with this probability."""
         # A clock that runs ahead must not keep a judgement in the window for longer.
         number = min(self._number(at), self._number(now))
         if number > self._number(now) - _BUCKETS:
-            self._series.setdefault((self._apps(app), dimension), _RollingSeries()).add(number, score, probability)
+            key = self._apps.label(app), dimension
+            self._series.setdefault(key, _RollingSeries()).add(number, score, probability)
 
     def means(self, now: float) -> Iterator[SeriesMean]:
-        """The series that have a score within the window."""
+        """The series that have a score within the window; those of an app whose metrics were removed are forgotten."""
         oldest = self._number(now) - _BUCKETS + 1
         for key, series in list(self._series.items()):
             series.forget(oldest)
-            if not series.buckets:
+            if not series.buckets or not self._apps.is_published(key[0]):
                 del self._series[key]
                 continue
             found = estimate(sum((bucket.sums for bucket in series.buckets), Sums()))

@@ -109,9 +109,9 @@ class Monitor:
         elif not self._is_new(evaluation.evaluation_id):
             self._count(Outcome.REPEATED)
         else:
+            write_all(self.sinks, evaluation)  # the metrics decide which apps are told apart
             with self._lock:
                 self._remember(evaluation)
-            write_all(self.sinks, evaluation)
             self._count(Outcome.SEEN)
         return evaluation
 
@@ -143,10 +143,10 @@ class Monitor:
     def refresh(self) -> None:
         """Brings the gauges of rolling means up to date, also for apps without new records."""
         means = {series.app: series.estimate for series in self.snapshot().series if series.dimension == COMPOSITE}
-        for app in self._shown - means.keys():
-            self._scores.no_longer_recent(app)
-        for app, found in means.items():
-            self._scores.recent(app, found)
+        for label in self._shown - means.keys():
+            self._scores.no_longer_recent(label)
+        for label, found in means.items():
+            self._scores.recent(label, found)
         self._shown = frozenset(means)
 
     def _count(self, outcome: Outcome) -> None:

@@ -115,8 +115,8 @@ class Service:
 
     def _make(self, stage: Stage) -> Runnable:
         if stage is Stage.SAMPLER:
-            config = self.config
-            sampling = SamplingMetrics(self.registry, apps=config.metrics.apps, reserved=config.objectives.apps)
+            max_apps, reserved = self.config.metrics.max_apps, _reserved_apps(self.config)
+            sampling = SamplingMetrics(self.registry, apps=max_apps, reserved=reserved)
             return Sampler(self.config, self.metrics, sampling)
         if stage is Stage.WORKER:
             return Worker(
@@ -150,10 +150,15 @@ def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
         registry,
         labels=config.metrics.labels,
         top=config.metrics.top,
-        apps=config.metrics.apps,
-        reserved=config.objectives.apps,
+        apps=config.metrics.max_apps,
+        reserved=_reserved_apps(config),
         good_score=lambda app: config.objectives.for_app(app)[0],
     )
+
+
+def _reserved_apps(config: Config) -> set[str]:
+    """Apps that are named in the configuration keep their label, whatever the traffic names."""
+    return {*config.metrics.apps, *config.objectives.apps, *config.detection.apps}
 
 
 def _tls(http: HttpConfig) -> ssl.SSLContext | None:

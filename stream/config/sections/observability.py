@@ -4,14 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat, SecretStr, ValidationInfo, field_serializer, field_validator
 
 from judges.criteria.problems import InconsistentError, Loc, unknown
 from sinks.base import OTHER, UNKNOWN
 from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
 from stream.config.section import MASK, CriterionName, Rate, Section, web_address
 
-AppName = Annotated[str, Field(min_length=1, max_length=256)]
+
+def _is_a_label(value: str) -> str:
+    """Metrics would publish another name than this one, and no rule would find it."""
+    if not value.isprintable():
+        raise ValueError("must be a name in printable characters")
+    return value
+
+
+AppName = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_is_a_label)]
 # Shares that something can be below, and shares that something can be above.
 PositiveRate = Annotated[FiniteFloat, Field(gt=0.0, le=1.0)]
 PartialRate = Annotated[FiniteFloat, Field(ge=0.0, le=0.99)]
@@ -54,7 +62,7 @@ class ObjectivesConfig(Section):
     @field_validator("apps")
     @classmethod
     def _single_apps(cls, value: Mapping[str, ObjectiveConfig]) -> Mapping[str, ObjectiveConfig]:
-        under = {UNKNOWN: "interactions that name no app", OTHER: "apps that metrics.apps leaves no place for"}
+        under = {UNKNOWN: "interactions that name no app", OTHER: "apps that metrics.max_apps leaves no place for"}
         taken = [
             ((name,), f"cannot be an app: metrics count {what} under it")
             for name, what in under.items()
@@ -126,7 +134,25 @@ class MetricsConfig(Section):
     top: int = Field(
         default=10, ge=1, le=1000, description="Frequent models, or tenants, that are told apart; the rest is `other`."
     )
-    apps: int = Field(default=50, ge=1, le=1000, description="Apps that are told apart; the rest is `other`.")
+    apps: tuple[AppName, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="Apps that always have a label of their own, however rare they are.",
+        examples=[["checkout-bot", "support-bot"]],
+    )
+    max_apps: int = Field(
+        default=50,
+        ge=1,
+        le=1000,
+        description="Apps that are told apart: those of `apps`, then the most frequent; the rest is `other`.",
+    )
+
+    @field_validator("apps", mode="before")
+    @classmethod
+    def _names_not_a_number(cls, value: Any) -> Any:
+        if isinstance(value, int | float):
+            raise ValueError("must be a list of names; the number of apps is max_apps")
+        return value
 
     @field_validator("labels")
     @classmethod

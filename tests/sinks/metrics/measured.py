@@ -170,7 +170,7 @@ def everything(
     for app in apps:
         for each in _of_all_kinds(app, criteria):
             scraped.scores.write([each])
-        scraped.scores.recent(app or "unknown", known(0.5))
+        scraped.scores.recent(scraped.scores.apps.label(app), known(0.5))
         for rule, outcome in itertools.product(rules, DECISIONS):
             scraped.sampling.count(rule, app, outcome, 1)
     scraped.sampling.count("none", None, Outcome.DEADLETTER, 1)

@@ -1,36 +1,127 @@
-"""Labels whose values the traffic chooses: bounded in number, and nothing is lost by that."""
+"""Labels whose values the traffic chooses: bounded in number and length, and nothing is lost by that."""
 
+import unicodedata
 from collections import Counter
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client import Counter as CounterMetric
 
-from sinks.metrics import BoundedLabel, FrequentLabel
+from sinks.metrics import FrequentLabel
+from sinks.metrics.bounded_labels import MAX_LABEL_CHARS, app_label, label_value
 
 names = st.lists(st.text(alphabet="abcdefgh", max_size=2) | st.none() | st.sampled_from(["other", "unknown"]))
 
 
 COLLECTIVE = {"other", "unknown"}
+LINGER = 300.0
+
+
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        (None, "unknown"),
+        ("", "unknown"),
+        ("support bot", "support bot"),
+        ("служба", "служба"),
+        ("a\x9b31mb", r"a\x9b31mb"),
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\nb\r\x00", r"a\nb\r\x00"),
+        ("bot\u202etob", r"bot\u202etob"),
+        ("zero\u200bwidth", r"zero\u200bwidth"),
+        ("line\u2028end", r"line\u2028end"),
+        ("half\ud800", r"half\ud800"),
+        ("x" * 256, "x" * 256),
+    ],
+)
+def test_what_steers_a_terminal_or_hides_text_is_escaped(name: str | None, label: str) -> None:
+    assert label_value(name) == label
+
+
+@given(st.text(max_size=600))
+def test_a_label_is_short_and_printable_whatever_the_name(name: str) -> None:
+    label = label_value(name)
+    assert 0 < len(label) <= MAX_LABEL_CHARS
+    assert not [char for char in label if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+    assert label_value(label) == label
+
+
+def test_long_names_with_the_same_beginning_stay_two() -> None:
+    one, two = label_value("x" * 5000 + "1"), label_value("x" * 5000 + "2")
+    assert one != two
+    assert {len(one), len(two)} == {MAX_LABEL_CHARS}
+
+
+# Apps
 
 
 @given(names, st.integers(min_value=1, max_value=5), st.sets(st.text(alphabet="abcdefgh", min_size=1, max_size=2)))
-def test_a_bounded_label_has_at_most_its_limit_of_values_and_always_the_reserved(
+def test_the_first_apps_have_a_place_at_once_and_the_reserved_always(
     given: list[str | None], limit: int, reserved: set[str]
 ) -> None:
-    label = BoundedLabel(limit, reserved)
-    called = [label(name) for name in given]
+    label = app_label(limit, reserved)
+    called = [label.count(name) for name in given[:19]]  # fewer than take a place from another
     assert len((set(called) | reserved) - COLLECTIVE) <= max(limit, len(reserved))
-    assert [label(name) for name in given] == [
-        name or "unknown" if (name or "unknown") in set(called) else "other" for name in given
+    assert [label.label(name) for name in given[:19]] == [
+        name or "unknown" if (name or "unknown") in set(called) else "other" for name in given[:19]
     ]
-    assert [label(name) for name in reserved] == list(reserved)
-    assert label(None) == label("") == "unknown"
+    assert [label.count(name) for name in reserved] == [label.label(name) for name in reserved] == list(reserved)
+    assert label.count(None) == label.label("") == "unknown"
 
 
-@pytest.mark.parametrize("label", [BoundedLabel(1), FrequentLabel(1, often=1)])
-def test_names_that_mean_something_else_take_no_place(label: BoundedLabel | FrequentLabel) -> None:
-    assert [label(name) for name in ("other", "unknown", None, "acme")] == ["other", "unknown", "unknown", "acme"]
+def test_junk_names_that_came_first_do_not_keep_a_real_app_out() -> None:
+    label = app_label(50)
+    for number in range(60):
+        label.count(f"junk-{number}")
+    assert Counter(label.count("shop") for _ in range(100)) == {"other": 19, "shop": 81}
+
+
+def test_junk_names_that_go_on_to_come_do_not_push_a_real_app_out() -> None:
+    label = app_label(50)
+    called = Counter(label.count(f"junk-{at}" if at % 2 else f"app-{at % 80 // 2}") for at in range(40_000))
+    real = sum(number for name, number in called.items() if name.startswith("app-"))
+    assert real / 20_000 > 0.98
+
+
+def test_a_configured_app_keeps_its_label_however_rare_it_is() -> None:
+    label = app_label(3, reserved=["shop"])
+    for number in range(1000):
+        for _ in range(30):
+            label.count(f"busy-{number}")
+    assert label.count("shop") == "shop"
+
+
+def test_asking_for_a_label_counts_nothing() -> None:
+    label = app_label(1)
+    assert [label.label("shop") for _ in range(50)] == ["other"] * 50
+    assert label.count("bank") == label.label("bank") == "bank"
+
+
+def test_a_batch_counts_as_many_times_as_it_has_records() -> None:
+    label = app_label(1)
+    label.count("junk")
+    assert label.count("shop", 20) == "shop"
+
+
+@pytest.mark.parametrize("label", [app_label(1), FrequentLabel(1, free_after=1)])
+def test_names_that_mean_something_else_take_no_place(label: FrequentLabel) -> None:
+    given = ("other", "unknown", None, "acme")
+    assert [label.count(name) for name in given] == ["other", "unknown", "unknown", "acme"]
 
 
 # The most frequent
@@ -47,17 +138,17 @@ def test_a_frequent_label_is_itself_or_other_and_of_bounded_number(
     given: list[str | None], places: int, often: int, events: int, candidates: int
 ) -> None:
     """Whatever is called `other` or by its name is counted once: sums over the label are exact."""
-    label = FrequentLabel(places, often=often, events=events, candidates=candidates)
+    label = FrequentLabel(places, free_after=often, often=often, events=events, candidates=candidates)
     seen: Counter[str] = Counter()
     published: set[str] = set()
     for name in given:
         known = name or "unknown"
         seen[known] += 1
-        called = label(name)
+        called = label.count(name)
         assert called in {known, "other"}
         assert called in COLLECTIVE or seen[called] >= often, "nobody gets a place too early"
         published |= {called} - COLLECTIVE
-    assert len(published) <= 3 * places
+    assert len(published) <= 2 * places
     assert len(label._named) <= places
     assert len(label._candidates) <= places * (candidates + 1)
 
@@ -66,14 +157,14 @@ def test_a_frequent_label_is_itself_or_other_and_of_bounded_number(
 def test_what_is_dominant_for_long_gets_a_place_however_late_it_comes(places: int, data: st.DataObject) -> None:
     """Those before it came in any order, and may go on to come, but rarely."""
     label = FrequentLabel(places, often=5, events=20)
-    before = st.sampled_from([f"early-{at}" for at in range(3 * places - 1)])
+    before = st.sampled_from([f"early-{at}" for at in range(2 * places - 1)])
     for name in data.draw(st.lists(before, max_size=200)):
-        label(name)
+        label.count(name)
     for at in range(6 * 20 * places):
-        label("late")
+        label.count("late")
         if at % (10 * places) == 0:
-            label(data.draw(before))
-    assert label("late") == "late"
+            label.count(data.draw(before))
+    assert label.count("late") == "late"
 
 
 @given(
@@ -84,59 +175,110 @@ def test_what_is_dominant_for_long_gets_a_place_however_late_it_comes(places: in
 @example(2, [{0, 1, 2}] * 60)
 def test_what_is_not_clearly_more_frequent_pushes_nobody_out(places: int, rounds: list[set[int]]) -> None:
     """In every round each of the frequent comes once, and so does whatever else there is."""
-    label = FrequentLabel(places, often=6, events=30, candidates=3)
+    label = FrequentLabel(places, free_after=6, often=6, events=30, candidates=3)
     frequent = [f"frequent-{at}" for at in range(places)]
     for _ in range(6):
         for name in frequent:
-            label(name)
+            label.count(name)
     for others in rounds:
-        assert [label(name) for name in frequent] == frequent
-        assert {label(f"junk-{at}") for at in others} <= {"other"}
+        assert [label.count(name) for name in frequent] == frequent
+        assert {label.count(f"junk-{at}") for at in others} <= {"other"}
 
 
 def test_who_has_become_rare_loses_the_place_and_is_counted_under_other_until_it_is_frequent_again() -> None:
     label = FrequentLabel(2)
     for name in ("a", "b"):
         for _ in range(300):
-            label(name)
+            label.count(name)
     for _ in range(1000):  # a is gone, b comes as often as before
-        label("b")
-        label("c")
-    assert [label(name) for name in "abc"] == ["other", "b", "c"]
+        label.count("b")
+        label.count("c")
+    assert [label.label(name) for name in "abc"] == ["other", "b", "c"]
     for _ in range(1500):
-        label("a")
-        label("b")
-    assert [label(name) for name in "abc"] == ["a", "b", "other"]
-
-
-def test_of_ever_new_favourites_so_many_are_published_and_those_may_come_back() -> None:
-    label = FrequentLabel(1)
-    called = {label(f"tenant-{at}") for at in range(10) for _ in range(1000)}
-    assert called == {"other", "tenant-0", "tenant-1", "tenant-2"}
-    assert label("tenant-9") == "other"
-    assert "tenant-0" in {label("tenant-0") for _ in range(1000)}
+        label.count("a")
+        label.count("b")
+    assert [label.label(name) for name in "abc"] == ["a", "b", "other"]
 
 
 @given(st.permutations([name for name in "abc" for _ in range(20)]))
 def test_what_comes_often_enough_gets_a_label_in_whatever_order(given: list[str]) -> None:
     label = FrequentLabel(3)
     for name in given:
-        label(name)
-    assert [label(name) for name in "abc"] == ["a", "b", "c"]
+        label.count(name)
+    assert [label.label(name) for name in "abc"] == ["a", "b", "c"]
 
 
 def test_a_flood_of_new_names_neither_fills_the_places_nor_keeps_a_frequent_one_out() -> None:
     label = FrequentLabel(10)
-    called = [label(f"random-{at}") for at in range(20_000)]
+    called = [label.count(f"random-{at}") for at in range(20_000)]
     assert set(called) == {"other"}
     for at in range(2000):  # one in ten is of a real tenant
-        label("acme")
+        label.count("acme")
         for step in range(9):
-            label(f"more-{9 * at + step}")
-    assert label("acme") == "acme"
+            label.count(f"more-{9 * at + step}")
+    assert label.count("acme") == "acme"
     assert len(label._candidates) <= 1000
 
 
 def test_the_first_times_are_counted_under_other_and_the_rest_under_the_name() -> None:
     label = FrequentLabel(10)
-    assert Counter(label("acme") for _ in range(50)) == {"other": 19, "acme": 31}
+    assert Counter(label.count("acme") for _ in range(50)) == {"other": 19, "acme": 31}
+
+
+# The series of a value that lost its place
+
+
+class Counted:
+    """A counter by one label, as it is published."""
+
+    def __init__(self, places: int = 1) -> None:
+        self.clock = Clock()
+        self.label = FrequentLabel(places, free_after=1, clock=self.clock)
+        self.registry = CollectorRegistry()
+        self._counter = CounterMetric("things", "Things.", ["kind", "app"], registry=self.registry)
+        self.label.attach("app", self._counter)
+
+    def count(self, app: str, times: int = 1) -> None:
+        for _ in range(times):
+            self._counter.labels("kind", self.label.count(app)).inc()
+
+    def published(self) -> dict[str, float]:
+        samples = (sample for metric in self.registry.collect() for sample in metric.samples)
+        return {sample.labels["app"]: sample.value for sample in samples if sample.name == "things_total"}
+
+
+def test_they_stay_as_they_are_for_several_scrapes_and_are_then_removed() -> None:
+    counted = Counted()
+    counted.count("early", 3)
+    counted.count("shop", 20)
+    counted.clock.now = LINGER - 1
+    counted.count("early")
+    assert counted.published() == {"early": 3.0, "shop": 1.0, "other": 20.0}
+    counted.clock.now = LINGER
+    counted.count("shop")
+    assert counted.published() == {"shop": 2.0, "other": 20.0}
+    assert not counted.label.is_published("early")
+
+
+def test_they_go_on_if_the_value_gets_a_place_again_in_time_and_begin_anew_later() -> None:
+    counted = Counted()
+    counted.count("early", 3)
+    counted.count("shop", 20)
+    counted.count("early", 38)  # with the first three, more than twice as often
+    assert counted.label.label("early") == "early"
+    assert counted.published()["early"] == 4.0
+    counted.clock.now = 1000.0
+    counted.count("early")
+    assert counted.published() == {"early": 5.0, "other": 56.0}, "shop is gone"
+    counted.count("shop", 100)
+    assert counted.published()["shop"] < 100 - 20
+
+
+def test_ever_new_favourites_wait_until_the_series_of_those_before_them_are_removed() -> None:
+    counted = Counted()
+    for number in range(10):
+        counted.count(f"app-{number}", 1000)
+    assert set(counted.published()) == {"app-0", "app-1", "other"}
+    counted.clock.now = LINGER
+    counted.count("app-9")
+    assert set(counted.published()) == {"app-1", "app-9", "other"}

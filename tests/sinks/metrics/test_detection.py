@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics import BoundedLabel, DetectionMetrics
+from sinks.metrics import DetectionMetrics
+from sinks.metrics.bounded_labels import app_label
 from sinks.metrics.detection import PLACES
 
 CALM: dict[str, Any] = {
@@ -29,9 +30,11 @@ class Watched:
 
     def __init__(self, apps: int = 50, places: int = PLACES) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = DetectionMetrics(self.registry, BoundedLabel(apps), places=places)
+        self.apps = app_label(apps)
+        self.metrics = DetectionMetrics(self.registry, self.apps, places=places)
 
     def show(self, app: str, dimension: str, standing: dict[str, Any] = CALM, **changed: Any) -> None:
+        self.apps.count(app)  # as the metrics of scores do
         self.metrics.show(app, dimension, **{**standing, **changed})
 
     def __call__(self, name: str, **labels: str) -> float | None:
@@ -184,6 +187,20 @@ def test_apps_that_are_not_told_apart_have_no_place_and_their_alarms_are_counted
     assert watched.raised() == {("shop", "composite"): 1.0, ("other", "other"): 1.0}
 
 
+def test_an_app_that_loses_its_label_has_no_gauges_and_its_alarms_are_counted_under_other() -> None:
+    watched = Watched(apps=1, places=1)
+    watched.show("shop", "composite", ALARM)
+    watched.show("shop", "clarity", ALARM)
+    watched.metrics.versions("new", "shop", evidence=0.0, enough=4.6, low=-0.1, high=0.1, worse=False)
+    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0}
+    for _ in range(30):
+        watched.show("bank", "composite", CALM)
+    assert watched.raised() == {("bank", "composite"): 0.0, ("other", "other"): 2.0}
+    assert watched("versions_worse", app="shop", comparison="new") is None
+    watched.show("shop", "composite", CALM)
+    assert watched.raised() == {("bank", "composite"): 0.0, ("other", "other"): 1.0}
+
+
 STANDINGS = st.sampled_from([CALM, PRESSING, ALARM, {**CALM, "target": None, "mean": None}])
 EVENTS = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from(["composite", "good_share", "tone", "clarity"]), STANDINGS)
@@ -210,7 +227,7 @@ def test_alarms_are_all_told_and_the_series_are_bounded(events: list[Any], place
             names[app] = None
         told = watched.raised()
         assert sum(told.values()) == len(open_alarms)
-        by_label = {app: app if app in list(names)[:apps] else "other" for app in names}
+        by_label = {app: watched.apps.label(app) for app in names}
         for label in set(by_label.values()):
             alarms = sum(by_label[app] == label for app, _ in open_alarms)
             assert sum(number for (app, _), number in told.items() if app == label) == alarms
@@ -261,6 +278,7 @@ def test_what_canaries_are_no_longer_judged_by_is_taken_back() -> None:
 def test_a_comparison_is_shown_by_app_and_ends_with_it() -> None:
     watched = Watched(apps=2)
     for app in ("shop", "bank", "mail"):
+        watched.metrics.keep(app, ())
         watched.metrics.versions("new", app, evidence=5.0, enough=4.6, low=-0.2, high=-0.1, worse=app == "shop")
     assert watched("versions_worse", app="shop", comparison="new") == 1.0
     assert watched("versions_worse", app="bank", comparison="new") == 0.0

@@ -56,6 +56,16 @@ def test_no_number_of_apps_makes_more_than_a_bounded_number_of_decisions(scraped
     assert scraped("sampling_total", rule="all", app="other", outcome="sampled") == 300
 
 
+def test_an_app_that_comes_after_many_junk_names_is_told_apart() -> None:
+    registry = CollectorRegistry()
+    sampling = SamplingMetrics(registry)
+    for at in range(60):
+        sampling.count("all", f"junk-{at}", Outcome.SAMPLED, 1)
+    sampling.count("all", "shop", Outcome.SAMPLED, 30)
+    labels = {"rule": "all", "app": "shop", "outcome": "sampled"}
+    assert registry.get_sample_value("streamjury_sampling_total", labels) == 30
+
+
 def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
     registry = CollectorRegistry()
     sampling = SamplingMetrics(registry, apps=2, reserved=("late",))

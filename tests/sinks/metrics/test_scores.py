@@ -272,7 +272,7 @@ def test_the_histogram_of_scores_has_no_further_labels() -> None:
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     for at in range(500):
         scraped.scores.write([evaluation(app=f"app-{at}")])
-        scraped.scores.recent(f"app-{at}", known(0.5))
+        scraped.scores.recent(scraped.scores.apps.label(f"app-{at}"), known(0.5))
     apps = scraped.values("app")
     assert len(apps) == 51
     assert "other" in apps
@@ -291,9 +291,31 @@ def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
     scraped = Scraped(apps=3, reserved=("late", "later"))
     for app in ("app-0", "app-1", "app-2", "late", "later"):
         scraped.scores.write([evaluation(app=app)])
-        scraped.scores.recent(app, known(0.5))
+        scraped.scores.recent(scraped.scores.apps.label(app), known(0.5))
     assert scraped.values("app") == {"app-0", "late", "later", "other"}
     assert scraped("evaluations_total", app="other", status="ok") == 2
+
+
+def test_an_app_that_comes_after_many_junk_names_is_told_apart_by_every_metric(scraped: Scraped) -> None:
+    for at in range(60):
+        scraped.scores.write([evaluation(app=f"junk-{at}")])
+    scraped.scores.write([evaluation(app="bank")] * 100)
+    assert scraped("evaluations_total", app="bank", status="ok") == 81
+    assert scraped("score_weight_total", app="bank", dimension="composite") == 81
+    assert scraped("score_count", app="bank") == 81
+    assert scraped.total("evaluations_total") == 160
+
+
+def test_all_series_of_an_app_that_lost_its_place_are_removed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    scraped = Scraped(labels=("model",), apps=1)
+    now = 0.0
+    monkeypatch.setattr(scraped.scores.apps, "_clock", lambda: now)
+    scraped.scores.write([evaluation(app="early")])
+    scraped.scores.write([evaluation(app="bank")] * 30)
+    assert scraped.values("app") == {"early", "bank", "other"}
+    now = 301.0
+    scraped.scores.write([evaluation(app="bank")])
+    assert scraped.values("app") == {"bank", "other"}
 
 
 def test_what_is_good_is_looked_up_by_the_app_that_is_published() -> None:

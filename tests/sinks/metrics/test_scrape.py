@@ -1,10 +1,14 @@
 """Scrapes of `/metrics`: what Prometheus is shown, what a person is shown, and that both are valid."""
 
+import json
 import random
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 from shutil import which
 from urllib.parse import parse_qs
 
@@ -17,13 +21,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
+from sinks.metrics import FrequentLabel, Outcome
 from sinks.metrics.scores import OptIn
 from sinks.metrics.scrape import ScrapeView, ShownSeries
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Request
 from sinks.web.server import WebServer
 from tests.parts.required import unavailable
-from tests.sinks.metrics.measured import TRACE, TRACEPARENT, Scraped, evaluation, everything, large
+from tests.sinks.metrics.measured import TRACE, TRACEPARENT, Scraped, dimension, evaluation, everything, large
 
 # What Prometheus 2.42 and 3.0 send.
 PROMETHEUS = (
@@ -189,6 +194,87 @@ def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tup
     assert grown == sum(event[1] for event in events if event is not None)
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(min_value=1, max_value=9)) | st.sampled_from(["scrape", *"abc"]),
+        max_size=40,
+    )
+)
+def test_increases_are_complete_over_series_that_are_removed_and_come_back(events: list[tuple[str, int] | str]) -> None:
+    """A letter alone removes its series, after two scrapes as a label that lost its place does.
+
+    Increases are computed as Prometheus does: a value below the last is that of a counter that was reset.
+    """
+    registry, shown = CollectorRegistry(), ShownSeries()
+    counter = Counter("things", "Things.", ["kind"], registry=registry)
+    last: dict[str, float] = {}
+    grown = 0.0
+
+    def scrape() -> None:
+        nonlocal grown
+        for name, value in values(view(registry, shown)).items():
+            if name in last:
+                grown += value - last[name] if value >= last[name] else value
+            last[name] = value
+
+    for event in events:
+        if isinstance(event, tuple):
+            counter.labels(event[0]).inc(event[1])
+        elif event == "scrape":
+            scrape()
+        else:
+            scrape()
+            scrape()
+            counter.remove_by_labels({"kind": event})
+    scrape()
+    scrape()
+    assert grown == sum(event[1] for event in events if isinstance(event, tuple))
+    assert len(shown._series) == len(values(view(registry))), "removed series are forgotten"
+
+
+def test_prometheus_computes_complete_increases_for_an_app_whose_label_comes_and_goes(tmp_path: Path) -> None:
+    """A scrape a minute: shop loses its label to bank, its series are removed, and it gets the label back."""
+    if which("promtool") is None:
+        unavailable("promtool is not installed; it comes with Prometheus")
+    now = 0.0
+    registry = CollectorRegistry()
+    label = FrequentLabel(1, free_after=1, clock=lambda: now)
+    counter = Counter("things", "Things.", ["app"], registry=registry)
+    label.attach("app", counter)
+    served, scrapes = serve(registry), list[dict[str, float]]()
+    minutes = [("shop", 10)] * 3 + [("bank", 40)] * 9 + [("shop", 900)] * 3 + [("shop", 0)] * 2
+    for app, number in minutes:
+        for _ in range(number):
+            counter.labels(label.count(app)).inc()
+        scrapes.append({sample.labels["app"]: sample.value for metric in served.stored() for sample in metric.samples})
+        now += 60.0
+    series = {app: " ".join(_values(app, scrapes)) for app in ("shop", "bank", "other")}
+    assert re.search(r"stale( _)* 0 \d+", series["shop"]), "it was removed, and begins at 0"
+    case = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'things_total{{app="{app}"}}', "values": values} for app, values in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": "round(sum(increase(things_total[17m])))",
+                "eval_time": "16m",
+                "exp_samples": [{"labels": "{}", "value": sum(number for _, number in minutes)}],
+            }
+        ],
+    }
+    file = tmp_path / "increase.yml"
+    file.write_text(json.dumps({"evaluation_interval": "1m", "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _values(app: str, scrapes: list[dict[str, float]]) -> Iterator[str]:
+    """A series as promtool reads it; Prometheus marks the first scrape that lacks it."""
+    for before, now in pairwise([{}, *scrapes]):
+        yield f"{now[app]:g}" if app in now else "stale" if app in before else "_"
+
+
 def test_of_scrapers_that_come_at_once_exactly_one_is_shown_0() -> None:
     registry, shown = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
@@ -276,13 +362,41 @@ def test_a_large_installation_has_at_most_2000_series() -> None:
 
 def test_awkward_names_of_apps_can_be_read_back() -> None:
     scraped = Scraped()
-    names = ['a"b', "c\\d", "e\nf", "г", "{}", "g,h=i", " "]
+    names = ['a"b', "c\\d", "e f", "г", "{}", "g,h=i", " "]
     for name in random.sample(names, len(names)):
         scraped.scores.write([evaluation(app=name)])
     served = serve(scraped.registry)
     for metrics in (served.stored(), served.looked_at()):
         samples = [sample for metric in metrics for sample in metric.samples]
         assert {sample.labels["app"] for sample in samples if "app" in sample.labels} == set(names)
+
+
+def test_no_name_of_the_traffic_steers_a_terminal_or_fills_the_page() -> None:
+    scraped = Scraped(labels=("model", "tenant"))
+    hostile = "a\x1b[2J\x9b31m\u202eb\u2066\x00" + "x" * 100_000
+    for at in range(60):
+        scraped.scores.write(
+            [
+                evaluation(app=f"{hostile}{at}", model=hostile, tenant=hostile),
+                evaluation(app=None, dimensions={f"{hostile}{at}": dimension(0.5)}),
+            ]
+        )
+        scraped.sampling.count("all", f"{hostile}{at}", Outcome.SAMPLED, 1)
+        scraped.detection.show(
+            f"{hostile}{at}",
+            hostile,
+            evidence=1.0,
+            enough=4.0,
+            mean=0.5,
+            low=0.4,
+            high=0.6,
+            target=0.7,
+            raised=True,
+        )
+    text = serve(scraped.registry).get().text
+    assert all(line.isprintable() for line in text.splitlines())
+    assert r"a\\x1b[2J\\x9b31m\\u202eb\\u2066\\x00xxx" in text
+    assert max(map(len, text.splitlines())) < 2000
 
 
 @pytest.mark.parametrize("labels", [(), ("model", "tenant")])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinks.metrics import FrequentLabel
 from stream.monitor.rolling_means import RollingScores, SeriesMean
 
 WINDOW = 600.0
@@ -13,9 +14,17 @@ STEP = WINDOW / 60
 NOW = 1_800_000_000.0  # a multiple of the step
 
 
+def apps(*names: str, places: int = 50) -> FrequentLabel:
+    """A label under which these apps were counted."""
+    label = FrequentLabel(places, free_after=1)
+    for name in names:
+        label.count(name)
+    return label
+
+
 def rolling(*scores: tuple[float, float, float], now: float = NOW) -> RollingScores:
     """Scores, weights and ages in seconds, all of one series."""
-    made = RollingScores(WINDOW)
+    made = RollingScores(WINDOW, apps("app"))
     for score, weight, age in scores:
         made.add("app", "clarity", score=score, probability=1 / weight, at=now - age, now=now)
     return made
@@ -40,7 +49,7 @@ def test_equal_weights_are_as_good_as_their_number() -> None:
 
 
 def test_series_are_kept_apart() -> None:
-    subject = RollingScores(WINDOW)
+    subject = RollingScores(WINDOW, apps("a", "b"))
     for app, dimension, score in (("a", "x", 0.1), ("a", "y", 0.2), ("b", "x", 0.3)):
         subject.add(app, dimension, score=score, probability=1.0, at=NOW, now=NOW)
     assert {(s.app, s.dimension): s.mean for s in subject.means(NOW)} == {
@@ -78,7 +87,7 @@ def test_a_clock_that_runs_ahead_keeps_nothing_for_longer(ahead: float) -> None:
 
 
 def test_memory_stays_constant_however_many_records_come_and_whatever_times_they_bear() -> None:
-    subject = RollingScores(WINDOW)
+    subject = RollingScores(WINDOW, apps("app"))
     for at in range(5_000):
         now = NOW + at
         subject.add("app", "clarity", score=0.5, probability=1.0, at=now + (at * 7919) % 10_000 - 5_000, now=now)
@@ -128,15 +137,29 @@ def test_a_mean_comes_with_its_interval_and_with_what_could_not_be_scored() -> N
 
 
 def test_a_series_of_which_nothing_could_be_scored_has_no_mean() -> None:
-    subject = RollingScores(WINDOW)
+    subject = RollingScores(WINDOW, apps("app"))
     subject.add("app", "clarity", score=None, probability=1.0, at=NOW, now=NOW)
     assert list(subject.means(NOW)) == []
 
 
-def test_apps_beyond_the_first_fifty_share_a_series() -> None:
-    subject = RollingScores(WINDOW)
+def test_apps_without_a_label_of_their_own_share_a_series() -> None:
+    subject = RollingScores(WINDOW, apps(*(f"app-{at}" for at in range(1000))))
     for at in range(1000):
         subject.add(f"app-{at}", "clarity", score=0.5, probability=1.0, at=NOW, now=NOW)
     counts = {series.app: series.count for series in subject.means(NOW)}
     assert len(subject._series) == 51
     assert (counts["app-0"], counts["app-49"], counts["other"]) == (1, 1, 950)
+
+
+def test_an_app_whose_metrics_were_removed_is_forgotten() -> None:
+    """Its gauges, which show the rolling mean, are among them."""
+    now = 0.0
+    label = FrequentLabel(1, free_after=1, clock=lambda: now)
+    subject = RollingScores(WINDOW, label)
+    label.count("shop")
+    subject.add("shop", "clarity", score=0.5, probability=1.0, at=NOW, now=NOW)
+    label.count("bank", 20)
+    assert only(subject.means(NOW)).app == "shop"
+    now = 1000.0
+    label.count("bank")
+    assert list(subject.means(NOW)) == []

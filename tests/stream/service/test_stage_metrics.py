@@ -152,7 +152,7 @@ def test_a_good_composite_is_what_the_objectives_say_for_the_app() -> None:
 
 
 def test_an_app_with_an_objective_of_its_own_has_a_place_and_others_share_the_general_one() -> None:
-    running = service(metrics={"apps": 2}, objectives={"good_score": 0.6, "apps": {"bank": {"good_score": 0.9}}})
+    running = service(metrics={"max_apps": 2}, objectives={"good_score": 0.6, "apps": {"bank": {"good_score": 0.9}}})
     observed(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank")))
     good, events = (
         {
@@ -165,11 +165,41 @@ def test_an_app_with_an_objective_of_its_own_has_a_place_and_others_share_the_ge
     assert events == {"shop": 1.0, "bank": 1.0, "other": 2.0}
 
 
+def test_apps_that_the_configuration_names_have_a_place_however_late_they_come() -> None:
+    running = service(
+        metrics={"max_apps": 4, "apps": ["bank"]},
+        objectives={"apps": {"mail": {"target": 0.9}}},
+        detection={"apps": {"desk": {"composite": 0.9}}},
+    )
+    observed(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank", "mail", "desk")))
+    counted = {
+        app: running.registry.get_sample_value("streamjury_objective_events_total", {"app": app})
+        for app in ("shop", "bank", "mail", "desk", "other")
+    }
+    assert counted == {"shop": 1.0, "bank": 1.0, "mail": 1.0, "desk": 1.0, "other": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "why"),
+    [
+        ("metrics: {apps: 20}", "metrics.apps", "must be a list of names; the number of apps is max_apps"),
+        (r'metrics: {apps: ["a\u202eb"]}', "metrics.apps[0]", "must be a name in printable characters"),
+    ],
+)
+def test_what_is_no_list_of_apps_is_refused(tmp_path: Path, written: str, path: str, why: str) -> None:
+    file = tmp_path / "streamjury.yaml"
+    file.write_text(written)
+    with pytest.raises(ConfigError) as caught:
+        load(file, {})
+    [problem] = caught.value.problems
+    assert (problem.path, problem.message) == (path, why)
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         ("unknown", "cannot be an app: metrics count interactions that name no app under it"),
-        ("other", "cannot be an app: metrics count apps that metrics.apps leaves no place for under it"),
+        ("other", "cannot be an app: metrics count apps that metrics.max_apps leaves no place for under it"),
     ],
 )
 def test_what_stands_for_many_apps_has_no_objective_of_its_own(tmp_path: Path, name: str, why: str) -> None:
@@ -182,7 +212,7 @@ def test_what_stands_for_many_apps_has_no_objective_of_its_own(tmp_path: Path, n
 
 
 def test_scores_are_told_apart_as_the_configuration_says() -> None:
-    running = service(metrics={"labels": ["tenant"], "top": 1, "apps": 2})
+    running = service(metrics={"labels": ["tenant"], "top": 1, "max_apps": 2})
     observed(
         running,
         *(evaluation(app=app) for app in "abc"),

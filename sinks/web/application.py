@@ -177,13 +177,15 @@ class Application:
                 body=body,
             ),
         )
-        connection.begin_computing()
+        connection.begin_waiting()
         try:
             async with asyncio.timeout(self.limits.handler_seconds):
-                return await self._threads[route].call(work)
+                return await self._threads[route].call(work, connection.begin_computing)
         except TimeoutError:
             log.warning("no reply to %s %s within %g s", route.method, route.path, self.limits.handler_seconds)
             return text_reply("no reply in time", HTTPStatus.SERVICE_UNAVAILABLE)
+        except ConnectionError:  # the client is gone, and nobody reads this
+            return text_reply("no client", HTTPStatus.SERVICE_UNAVAILABLE)
         except RuntimeError as error:  # the system has no more threads
             log.error("cannot reply to %s %s: %s", route.method, route.path, error)
             return text_reply("no thread to reply with", HTTPStatus.SERVICE_UNAVAILABLE)

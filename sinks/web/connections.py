@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self.is_body_cut_short = False
         """Whether the client ended before the body that was being read."""
         self.waiting_since: float | None = self._loop.time()
-        """Since when it is the client's turn, to send or to read; None while a request is computed."""
+        """Since when it is the client's turn, or its request waits for a thread; None while the request is computed."""
 
     def abort(self) -> None:
         """Closes the socket without waiting for the client."""
@@ -75,8 +75,15 @@ class Connection(asyncio.Protocol):
         if self._has_client_ended:
             self._end_body()
 
-    def begin_computing(self) -> None:
+    def begin_waiting(self) -> None:
+        """For a thread. Many clients may ask for a slow page: they give way to others, like those that are slow."""
         self._body = None
+        self.waiting_since = self._loop.time()
+
+    def begin_computing(self) -> None:
+        """Raises `ConnectionError` if the client is gone: nobody would read the reply."""
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("the client is gone")
         self.waiting_since = None
 
     def begin_writing(self) -> None:
@@ -138,9 +145,10 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Accepts connections. When there are too many, the client that was waited for longest has to go.
+    """Accepts connections. When there are too many, the one that has waited for longest has to go.
 
-    So clients that are slow on purpose get into the way of one another, and not of those who come, ask and leave.
+    So clients that are slow on purpose get into the way of one another, and not of those who come, ask and leave. Only
+    a request that is being computed keeps its connection, and routes compute a few at once.
     """
 
     def __init__(self, limits: Limits, tls: ssl.SSLContext | None) -> None:
@@ -187,7 +195,7 @@ class Connections:
         return sum(not connection.is_aborted for connection in self._open) < self._limit
 
     def _abort_slowest(self) -> bool:
-        """Aborts the connection whose client was waited for longest; returns whether there was one."""
+        """Aborts the connection that has waited for longest; returns whether there was one."""
         waiting = [
             (connection.waiting_since, connection)
             for connection in self._open

@@ -21,8 +21,14 @@ class Threads(Generic[_Result]):
         self._name = name
         self._free = asyncio.Semaphore(limit)
 
-    async def call(self, work: Callable[[], _Result]) -> _Result:
+    async def call(self, work: Callable[[], _Result], on_start: Callable[[], None]) -> _Result:
+        """The result of `work`. `on_start` is called when a thread is free; if it raises, nothing is run."""
         await self._free.acquire()
+        try:
+            on_start()
+        except BaseException:
+            self._free.release()
+            raise
         loop = asyncio.get_running_loop()
         outcome: Future[_Result] = Future()
         # From now on it cannot be cancelled: the thread sets a result in any case.

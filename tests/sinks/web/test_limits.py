@@ -4,6 +4,7 @@ import logging
 import re
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -71,6 +72,52 @@ class TestManyClients:
                 assert until(lambda: sum(map(is_closed, clients)) == 8)
                 release.set()
                 assert read_all(patient).endswith(b"worth waiting\n")
+
+    def test_clients_that_wait_for_a_slow_page_keep_out_nobody(self) -> None:
+        """They take all connections: one is computed, and the others wait for its thread."""
+        begun, release = threading.Event(), threading.Event()
+
+        def slow(_request: Request) -> Reply:
+            begun.set()
+            release.wait(10)
+            return Reply(body=b"worth waiting\n")
+
+        request = b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        with (
+            serve(page("/slow", slow, max_threads=1), page("/quick"), limits=Limits(connections=4)) as server,
+            connect(server) as first,
+        ):
+            first.sendall(request)
+            assert begun.wait(5)
+            with slow_clients(server, 10, request) as clients:
+                assert until(lambda: sum(map(is_closed, clients)) == 7)
+                for _ in range(10):
+                    assert ask(server, "/quick").text == "quick\n"
+                release.set()
+            assert read_all(first).endswith(b"worth waiting\n")
+
+    def test_no_page_is_computed_for_clients_that_are_gone(self) -> None:
+        begun, release = threading.Event(), threading.Event()
+        computed: list[str] = []
+
+        def slow(request: Request) -> Reply:
+            begun.set()
+            release.wait(10)
+            computed.append(request.query["client"][0])
+            return Reply()
+
+        with serve(page("/slow", slow, max_threads=1)) as server, connect(server) as first:
+            first.sendall(b"GET /slow?client=first HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert begun.wait(5)
+            with slow_clients(server, 20, b"GET /slow?client=gone HTTP/1.1\r\nHost: x\r\n\r\n") as clients:
+                for client in clients:  # a reset, and not the end of a client that still reads
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                time.sleep(0.2)
+            time.sleep(0.2)
+            release.set()
+            read_all(first)
+            assert ask(server, "/slow?client=last").status_code == 200
+        assert computed == ["first", "last"]
 
     def test_with_all_connections_at_work_a_new_one_is_closed(self) -> None:
         begun, release = threading.Event(), threading.Event()

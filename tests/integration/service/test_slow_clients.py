@@ -1,0 +1,167 @@
+"""Slow HTTP clients beside a whole pipeline that may open few files: it judges, and answers others, as without them."""
+
+import itertools
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from tests.sinks.web.asking import is_closed
+
+SECONDS = 8
+FILES = 256
+CLIENTS = 500
+# Connected and silent, half of the headers, half of a body, replies that are not read, and an idle connection.
+SENT = (
+    b"",
+    b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+    b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf",
+    b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 200,
+    b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+)
+
+# With the other runs of whole pipelines, which need the machine as much.
+pytestmark = pytest.mark.xdist_group("run")
+
+
+class Clients:
+    """Connections that are slow in all ways, and are opened again when the server closes them.
+
+    They have a thread for the length of a `with` block.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._kinds = itertools.cycle(SENT)
+        self._open: list[socket.socket] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.opened = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for client in self._open:
+            client.close()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """One more byte of each that is open, and a new one for each that was closed."""
+        still_open = []
+        for client in self._open:
+            if _goes_on(client):
+                still_open.append(client)
+            else:
+                client.close()
+        self._open = still_open
+        while len(self._open) < CLIENTS and not self._stop.is_set():
+            self._open.append(self._connect(next(self._kinds)))
+
+    def _connect(self, sent: bytes) -> socket.socket:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.settimeout(10)
+        client.connect(("127.0.0.1", self._port))
+        with suppress(OSError):  # closed already
+            client.sendall(sent)
+        self.opened += 1
+        return client
+
+
+def _goes_on(client: socket.socket) -> bool:
+    """Whether it is still open. It reads a byte of its reply, if there is one."""
+    with suppress(BlockingIOError):
+        try:
+            client.send(b"x", socket.MSG_DONTWAIT)
+        except ConnectionError:
+            return False
+    return not is_closed(client)
+
+
+class Run:
+    """`streamjury run` on its embedded broker, in a process that may open few files."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        command = f"ulimit -n {FILES}; exec {sys.executable} -m stream.cli.main run --embedded --json"
+        with log.open("wb") as errors:
+            self.process = subprocess.Popen(
+                ["bash", "-c", command],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "STREAMJURY__HTTP__PORT": "0"},
+            )
+
+    def port(self) -> int:
+        while self.process.poll() is None:
+            if found := re.search(r"health=http://127\.0\.0\.1:(\d+)/", self._log.read_text()):
+                return int(found[1])
+            time.sleep(0.05)
+        pytest.fail(self._log.read_text())
+
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def end(self) -> dict[str, Any]:
+        """The summary that it prints after Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        out, _ = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, self._log.read_text()
+        return json.loads(out.decode().splitlines()[-1])
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """This process holds the clients' ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    run = Run(log)
+    try:
+        port = run.port()
+        statuses, open_files = [], []
+        with Clients(port) as clients:
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                # No proxy of the environment may stand between us and loopback.
+                statuses.append(httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10).status_code)
+                open_files.append(run.open_files())
+                time.sleep(0.1)
+        found = run.end()
+    finally:
+        run.process.kill()
+        run.process.wait()
+    print(f"{clients.opened} connections, {len(statuses)} answers, at most {max(open_files)} open files")
+    assert clients.opened > CLIENTS, "the server closed some, and they came again"
+    assert set(statuses) == {200}
+    assert max(open_files) < FILES - 50
+    assert "Too many open files" not in log.read_text()
+    assert found["scored"] > SECONDS * 5
+    assert found["sampled"] == found["scored"] + found["deadletter_by_stage"]["worker"] + found["left"]
+    assert found["unscored"] == 0

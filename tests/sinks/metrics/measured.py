@@ -56,8 +56,9 @@ OUTCOMES = {
 }
 # A rule of rate 0 leaves everything out, and has this instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
-# Those that a panel alone has: who does not judge by a criterion, or is a relative, is not asked.
-PANEL_REASONS = (Reason.SAME_FAMILY, Reason.QUORUM, Reason.UNSUPPORTED)
+# Those that a panel alone has: who does not judge by a criterion, or is a relative, is not asked, and what was cut is
+# known of the whole finding.
+PANEL_REASONS = (Reason.SAME_FAMILY, Reason.QUORUM, Reason.UNSUPPORTED, Reason.TRUNCATED)
 VERDICT_REASONS = tuple(reason for reason in Reason if reason not in PANEL_REASONS)
 # A panel that could never judge by a criterion is refused at the start; what does not apply is not missing.
 DIMENSION_REASONS = tuple(reason for reason in Reason if reason not in {Reason.UNSUPPORTED, Reason.NOTHING_TO_JUDGE})

@@ -1,5 +1,6 @@
 """Retries: where a record waits whose judges failed, for how long, and when it becomes a dead letter."""
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -64,6 +65,7 @@ class Retries:
     def __init__(self, config: Config) -> None:
         self._seconds = config.worker.retry_seconds
         self.topics = config.retry_topics
+        self._waits = dict(zip(self.topics, self._seconds, strict=True))
         self.overflow = config.topics.overflow
 
     def arrived(self, record: Record) -> Arrival:
@@ -74,8 +76,12 @@ class Retries:
         kept = tuple(header for header in record.headers if header[0] not in _OURS)
         place, offset = _source(said, record)
         origin = record._replace(partition=place, offset=offset, headers=kept)
-        attempts, due = _whole(said.get(ATTEMPTS), 0), _unix_time(said.get(RETRY_AT))
+        attempts, due = _whole(said.get(ATTEMPTS), 0), self._due_at(said.get(RETRY_AT), record.partition.topic)
         return Arrival(record, origin, attempts, due, _share(said.get(KEPT)), noticed=said.get(NOTICED) == _YES)
+
+    def _due_at(self, text: str | None, topic: str) -> float:
+        """The time in the header, and no later than the topic's own wait from now: all behind the record wait too."""
+        return min(_unix_time(text), time.time() + self._waits.get(topic, 0.0))
 
     def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
         """The record on the topic where it waits next; None when it has waited often enough."""

@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,15 @@ def test_a_parked_record_waits_longer_each_time_and_then_no_more() -> None:
     assert topics == ["rag.retry.1", "rag.retry.2"]
     assert arrival.attempts == 2
     assert RETRIES.parked(arrival, error="unscored_timeout", message="slow") is None
+
+
+@pytest.mark.parametrize("written", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"])
+@pytest.mark.parametrize(("topic", "wait"), [("rag.retry.1", 60), ("rag.retry.2", 300), ("rag.overflow", 0)])
+def test_no_record_waits_longer_than_its_topic_has_records_wait(topic: str, wait: float, written: str) -> None:
+    """All records behind it on the partition wait for it, whichever app they are of."""
+    headers = (("sj-attempts", b"1"), ("sj-retry-at", written.encode()))
+    arrival = RETRIES.arrived(RECORD._replace(partition=Partition(topic, 0), headers=headers))
+    assert abs(arrival.due_at - time.time() - wait) < 5
 
 
 def test_a_parked_record_says_why_and_where_it_comes_from() -> None:

@@ -44,6 +44,12 @@ class Canary:
         return json.dumps({**self.document, **own}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def refuse_canary_id(interaction_id: str) -> None:
+    """Raises RecordError for traffic with the id of a canary: judged first, it would make the canary a repeat."""
+    if interaction_id.startswith(_ID_PREFIX):
+        raise RecordError("reserved_id", f"ids that begin with {_ID_PREFIX!r} are those of canaries, not of traffic")
+
+
 class CanaryReader:
     """Reads canaries: always in our own shape and within the default limits, whatever shape the traffic has."""
 

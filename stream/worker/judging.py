@@ -21,7 +21,7 @@ from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import dead_letter, readable
 from stream.logs import add_log_context, log_context, trace_fields
-from stream.records.canaries import CanaryReader
+from stream.records.canaries import CanaryReader, refuse_canary_id
 from stream.records.envelope import is_canary, read_sampling
 from stream.records.reading import InteractionReader
 from stream.worker.budget import SavingPlan, Thinning, Treasury, thinned
@@ -117,10 +117,12 @@ class Judging:
 
     def _read(self, arrival: Arrival) -> Submission:
         """The record as it is judged; from here on, what is logged says which one it is about."""
-        reader = self._canary_reader if is_canary(arrival.record.headers) else self._reader
-        reading = reader.read(readable(arrival.record))
+        canary = is_canary(arrival.record.headers)
+        reading = (self._canary_reader if canary else self._reader).read(readable(arrival.record))
         interaction = reading.interaction
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
+        if not canary:
+            refuse_canary_id(interaction.id)
         sampling = read_sampling(arrival.record.headers)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 

@@ -37,7 +37,7 @@ from stream.monitor import canary_sender
 from stream.monitor.canary_sender import CanarySender, Schedule
 from stream.records.canaries import Canary, CanaryReader, read_canaries
 from stream.records.decision import Decision, SamplingOutcome
-from stream.records.envelope import decision_headers, read_sampling
+from stream.records.envelope import decision_headers, is_canary, read_sampling
 from stream.service.setup.config_file import ConfigError, load
 from stream.worker.budget import SavingPlan, Treasury
 from stream.worker.judging import Judging, RecordResult
@@ -364,19 +364,24 @@ class Harmful:
         return int(SAFETY.worst_first[0].value or 0)
 
 
-def judged(
-    headers: Headers, script: Harmful, count: int = 30, **sections: Any
-) -> tuple[list[RecordResult], list[SafetyNotice]]:
+def judging_by(script: Harmful, notices: list[SafetyNotice], **sections: Any) -> tuple[Retries, Judging]:
     config = Config.model_validate({"kafka": NOWHERE, **sections})
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(script)]), version="test")
     finished = Worker(config, evaluator, PipelineMetrics(CollectorRegistry()))._recent
-    retries, notices = Retries(config), list[SafetyNotice]()
-    treasury = Poor(None, topic="rag.sampled")
-    judging = Judging(config, evaluator, finished, retries=retries, treasury=treasury, on_unsafe=notices.append)
+    retries, treasury = Retries(config), Poor(None, topic="rag.sampled")
+    return retries, Judging(config, evaluator, finished, retries=retries, treasury=treasury, on_unsafe=notices.append)
+
+
+def judged(
+    headers: Headers, script: Harmful, count: int = 30, **sections: Any
+) -> tuple[list[RecordResult], list[SafetyNotice]]:
+    notices: list[SafetyNotice] = []
+    retries, judging = judging_by(script, notices, **sections)
     canary = CanaryReader().canary(line("a").encode())
+    value = canary.value if is_canary(headers) else lambda number: canary.value(number).replace(b"canary:", b"traffic:")
     records = (
-        Record(partition=QUEUE, offset=number, key=None, value=canary.value(number), headers=headers)
+        Record(partition=QUEUE, offset=number, key=None, value=value(number), headers=headers)
         for number in range(count)
     )
     return [asyncio.run(judging.judge(retries.arrived(each))) for each in records], notices
@@ -428,6 +433,21 @@ def test_a_canary_is_read_in_our_own_shape_whatever_shape_the_traffic_has() -> N
     sections = {"input": {"adapter": "mapping", "mapping": mapping, "limits": {"text_chars": 1}}}
     assert {each.outcome for each in judged(lane(CANARY), Harmful(), 2, **sections)[0]} == {Outcome.SCORED}
     assert {each.outcome for each in judged(lane("main"), Harmful(), 2, **sections)[0]} == {Outcome.DEADLETTER}
+
+
+def test_traffic_with_the_id_of_a_canary_is_refused_and_the_canary_is_judged() -> None:
+    """Judged as traffic, it would be known when the canary comes, and the canary a repeat that is left out."""
+    canary = CanaryReader().canary(line("a").encode())
+    traffic, real = (
+        Record(partition=QUEUE, offset=offset, key=None, value=canary.value(7), headers=headers)
+        for offset, headers in enumerate((lane("main"), lane(CANARY)))
+    )
+    retries, judging = judging_by(Harmful(), [])
+    refused, judged_canary = (asyncio.run(judging.judge(retries.arrived(record))) for record in (traffic, real))
+    assert (refused.outcome, refused.reason) == (Outcome.DEADLETTER, "reserved_id")
+    assert judged_canary.outcome is Outcome.SCORED
+    [letter] = refused.messages
+    assert "canary:" in (dict(letter.headers)["sj-error-message"] or b"").decode()
 
 
 @pytest.fixture

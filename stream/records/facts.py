@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Headers
@@ -12,12 +13,22 @@ from stream.records.body import Body, BodyReader
 class LazyRecord:
     """One record as decisions see it: each part is read on first use only."""
 
-    __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "key", "value")
+    __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "is_broker_time", "key", "value")
 
-    def __init__(self, key: bytes | None, value: bytes | None, at_ms: int, headers: Headers = ()) -> None:
+    def __init__(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        at_ms: int,
+        headers: Headers = (),
+        *,
+        is_broker_time: bool = False,
+    ) -> None:
         self.key = key
         self.value = value
         self.at_ms = at_ms
+        self.is_broker_time = is_broker_time
+        """Whether the broker set the time; otherwise the producer did, and it can be any."""
         self._headers = headers
         self._found: Mapping[str, bytes | None] | None = None
         self.body_as_read: Body | None = None
@@ -49,7 +60,10 @@ class LazyMessage(LazyRecord):
     __slots__ = ("_message", "_record")
 
     def __init__(self, message: KafkaMessage) -> None:
-        LazyRecord.__init__(self, message.key(), message.value(), message.timestamp()[1])
+        kind, at_ms = message.timestamp()
+        LazyRecord.__init__(
+            self, message.key(), message.value(), at_ms, is_broker_time=kind == TIMESTAMP_LOG_APPEND_TIME
+        )
         self._message = message
         self._record: Record | None = None
 

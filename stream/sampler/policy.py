@@ -34,6 +34,10 @@ __all__ = [
 ]
 
 _MINUTE_MS = 60_000
+# A producer chooses the times of its records. Those within these bounds of our clock are believed: producers' clocks
+# differ, and a sampler that was restarted is behind. With any time, each record would have a minute of a cap to itself.
+_BEHIND_MS = 10 * _MINUTE_MS
+_AHEAD_MS = _MINUTE_MS
 # Partitions are read at different speeds: so many minutes of record time are counted at once.
 _MINUTES_COUNTED = 128
 # By rule, rate, outcome and app, all together.
@@ -79,16 +83,15 @@ class DecisionExplanation:
 
 
 class Cap:
-    """How many records of each minute of record time may be judged; of those without a time, of each minute."""
+    """How many records of each minute of record time may be judged."""
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, per_minute: int) -> None:
         self.per_minute = per_minute
         self.share = 1.0
-        self._clock = clock
         self._counts: OrderedDict[int, int] = OrderedDict()
 
     def takes(self, at_ms: int) -> bool:
-        minute = (at_ms if at_ms > 0 else int(1000 * self._clock())) // _MINUTE_MS
+        minute = at_ms // _MINUTE_MS
         count = self._counts.pop(minute, 0)
         allowed = count < max(1.0, self.per_minute * self.share)
         self._counts[minute] = count + allowed
@@ -218,8 +221,9 @@ class _Threshold(NamedTuple):
 class SamplingPolicy:
     """Decides about records. Where rates adapt or are capped it has a memory, and must see all records of its share."""
 
-    def __init__(self, config: SamplingConfig, records: InputConfig) -> None:
+    def __init__(self, config: SamplingConfig, records: InputConfig, *, clock: Callable[[], float] = time.time) -> None:
         self._config = config
+        self._clock = clock
         self._cohort = Cohort(config.salt)
         self._whole = InteractionReader(records)
         self._reader = BodyReader(records)
@@ -302,18 +306,30 @@ class SamplingPolicy:
         digest = self._cohort.digest(self.record_id(facts))
         trigger = self._triggers.first(facts) if plan.watched and self._triggers is not None else None
         app = self._app_in(facts)
-        if trigger is not None and plan.gives_up(plan.rate_at(facts.at_ms)):
+        at_ms = self._believed_time(facts) if counting and plan.steady is None else facts.at_ms
+        if trigger is not None and plan.gives_up(plan.rate_at(at_ms)):
             return self._taken_over(trigger, digest, app)
         if plan.steady is not None:
             limit, below, above = plan.steady
             return (below if digest < limit else above)[app]
-        rate = plan.rate_at(facts.at_ms, counting=counting)
+        rate = plan.rate_at(at_ms, counting=counting)
         if trigger is not None and plan.gives_up(rate):  # it was this record that brought the rate down
             return self._taken_over(trigger, digest, app)
         limit, below, above = plan.threshold(rate)
-        if digest < limit and counting and plan.cap is not None and not plan.cap.takes(facts.at_ms):
+        if digest < limit and counting and plan.cap is not None and not plan.cap.takes(at_ms):
             return plan.by_app(SamplingOutcome.SHED, rate)[app]
         return (below if digest < limit else above)[app]
+
+    def _believed_time(self, facts: LazyRecord) -> int:
+        """The time for which targets and caps count a record: its own, or now where its own is missing or unbelievable.
+
+        A replay repeats what was decided at times long past, and takes them as they are.
+        """
+        at_ms = facts.at_ms
+        if at_ms > 0 and (facts.is_broker_time or self._config.replay_steps is not None):
+            return at_ms
+        now = int(1000 * self._clock())
+        return at_ms if now - _BEHIND_MS <= at_ms <= now + _AHEAD_MS else now
 
     def _tried(self, facts: LazyRecord) -> tuple[tuple[RuleTried, ...], _RulePlan]:
         tried: list[RuleTried] = []

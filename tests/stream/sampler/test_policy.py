@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,17 @@ def policy(records: InputConfig | None = None, **config: Any) -> SamplingPolicy:
 
 
 def facts(
-    key: str | None = "id-1", *, value: Any = None, headers: Headers = (), at: int = START, **fields: Any
+    key: str | None = "id-1",
+    *,
+    value: Any = None,
+    headers: Headers = (),
+    at: int = START,
+    is_broker_time: bool = True,
+    **fields: Any,
 ) -> LazyRecord:
     body = {"id": key, "question": "q", "answer": "a", **fields} if value is None else value
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return LazyRecord(key.encode() if key is not None else None, encoded, at, headers)
+    return LazyRecord(key.encode() if key is not None else None, encoded, at, headers, is_broker_time=is_broker_time)
 
 
 def rule(name: str, rate: float | None = None, *, match: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -404,13 +411,67 @@ def test_a_share_of_the_cap_is_at_least_one() -> None:
         assert outcomes.count(SamplingOutcome.SAMPLED) == allowed
 
 
+# Times that a producer chose
+
+
+class Clock:
+    """The wall clock, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = START / 1000
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def policy_at(clock: Clock, **config: Any) -> SamplingPolicy:
+    return SamplingPolicy(SamplingConfig.model_validate(config), InputConfig(), clock=clock)
+
+
+def sampled_under_cap(subject: SamplingPolicy, times: Iterable[int]) -> int:
+    decisions = (subject.decide(facts(f"{at}", at=at, is_broker_time=False)) for at in times)
+    return sum(decision.chosen for decision in decisions)
+
+
+@pytest.mark.parametrize("step", [MINUTE, -MINUTE, 1_000 * MINUTE, -1_000 * MINUTE])
+def test_a_producer_cannot_escape_a_cap_by_the_times_of_its_records(step: int) -> None:
+    """Of 5,000 records at once, each in a minute of its own, no more pass than the believable minutes allow."""
+    times = [START + number * step for number in range(5000)]
+    random.Random(3).shuffle(times)
+    clock = Clock()
+    subject = policy_at(clock, rate=1.0, max_per_minute=1)
+    assert 1 <= sampled_under_cap(subject, times) <= 12
+    clock.now += 60
+    assert sampled_under_cap(subject, times) <= 2
+
+
+def test_a_producer_cannot_raise_an_adaptive_rate_by_the_times_of_its_records() -> None:
+    """6,000 a minute stay 6,000 a minute, though their times say one an hour."""
+    clock = Clock()
+    subject = policy_at(clock, target_per_minute=60)
+    for number in range(12_000):
+        clock.now += 0.01
+        found = subject.decide(facts(f"{number}", at=START + number * 60 * MINUTE, is_broker_time=False))
+    assert 0.005 < found.probability < 0.02
+
+
+def test_a_record_that_is_a_few_minutes_late_counts_for_its_own_minute() -> None:
+    subject = policy_at(Clock(), rate=1.0, max_per_minute=1)
+    assert sampled_under_cap(subject, [START, START - 9 * MINUTE, START - 9 * MINUTE]) == 2
+
+
+def test_times_that_the_broker_set_are_believed_however_long_ago_they_are() -> None:
+    subject = policy_at(Clock(), rate=1.0, max_per_minute=1)
+    assert all(subject.decide(facts(f"{hour}", at=START - hour * 60 * MINUTE)).chosen for hour in range(24))
+
+
 @pytest.mark.parametrize("none", [0, -1])
 def test_records_without_a_time_count_for_the_minute_in_which_they_come(none: int) -> None:
-    now = [1_790_000_000.0]
-    cap = Cap(2, clock=lambda: now[0])
-    assert [cap.takes(none) for _ in range(4)] == [True, True, False, False]
-    now[0] += 60
-    assert [cap.takes(none) for _ in range(3)] == [True, True, False]
+    clock = Clock()
+    subject = policy_at(clock, rate=1.0, max_per_minute=2)
+    assert sampled_under_cap(subject, [none] * 4) == 2
+    clock.now += 60
+    assert sampled_under_cap(subject, [none] * 3) == 2
 
 
 def test_memory_does_not_grow_with_minutes() -> None:

@@ -17,6 +17,7 @@ from sinks.reports.sheet_rendering import draw
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import until_reader_leaves
+from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.criteria import composed
@@ -85,7 +86,7 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
     with until_reader_leaves():
         if as_json:
             for _, value in found:
-                click.echo(value)
+                click.echo(harmless_json(value))
             return
         if not found:
             click.echo(_nothing(book, config, app, cleared=cleared))

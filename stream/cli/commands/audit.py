@@ -1,6 +1,5 @@
 """`streamjury audit`: the balance of all interactions, from the topics alone."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,6 +10,7 @@ import click
 
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
@@ -59,7 +59,7 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
     started = time.monotonic()
     balance = _taken(config, cluster, since)
     if as_json:
-        click.echo(json.dumps(as_object(balance, limit), ensure_ascii=False))
+        print_json(as_object(balance, limit))
     else:
         for line in lines_of(balance, _SHOWN if limit is None else limit):
             click.echo(line)

@@ -1,6 +1,5 @@
 """`streamjury backfill`: a part of the history judged again, with another configuration."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ import click
 from sinks.text import printable, shortened
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
@@ -194,7 +194,7 @@ def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool
 
 def _tell_object(work: Backfill, survey: BackfillSurvey, rest: Mapping[str, Any]) -> None:
     about = {"fingerprint": work.fingerprint, "offsets": offsets_text(survey.ranges).split()}
-    click.echo(json.dumps({**about, **rest}, ensure_ascii=False))
+    print_json({**about, **rest})
 
 
 def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """`streamjury compare`: two judgements of the same rows side by side, and with what people say."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
@@ -15,6 +14,7 @@ from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import as_markdown, draw
 from sinks.text import printable
 from stream.cli.commands.evaluate import judge_file
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import read_config
 from stream.cli.support.progress import Meter
 from stream.jobs.compare import (
@@ -100,8 +100,7 @@ def compare_command(
     if output is not None:
         _write(output, sheets)
     if as_json:
-        document = as_object(sides, comparison, meetings, names)
-        click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        print_json(as_object(sides, comparison, meetings, names))
     else:
         draw(sheets, Console())
 

@@ -1,6 +1,5 @@
 """`streamjury run`: all stages in one process, with a live view; with `--embedded` also the broker and the traffic."""
 
-import json
 import logging
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from stream.cli.demo import PLAN_NAMES, generate, load_corpus, plan
 from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
@@ -103,8 +103,10 @@ def run(
         # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
         if session is not None:
             figures = session.figures()
-            words = summary_text(figures, session.coverage)
-            click.echo(json.dumps(figures, ensure_ascii=False) if as_json else words)
+            if as_json:
+                print_json(figures)
+            else:
+                click.echo(summary_text(figures, session.coverage))
 
 
 class _Session:

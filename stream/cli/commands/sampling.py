@@ -1,6 +1,5 @@
 """`streamjury sampling`: why a record is judged, or is not."""
 
-import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,6 +9,8 @@ from typing import Any
 import click
 
 from sinks.base import Headers
+from sinks.text import printable
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, read_config
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
@@ -81,10 +82,10 @@ def explain_command(
     facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
     explanation = _explained(config, facts)
     if as_json:
-        click.echo(json.dumps(_as_json(explanation, config), indent=2, ensure_ascii=False))
+        print_json(_as_json(explanation, config), indent=2)
     else:
         for label, text in _lines(explanation):
-            click.echo(f"{label:{_LABEL_WIDTH}}{text}")
+            click.echo(f"{label:{_LABEL_WIDTH}}{printable(text)}")
 
 
 def _explained(config: Config, facts: LazyRecord) -> DecisionExplanation:

@@ -34,6 +34,7 @@ from sinks.topics.headers import (
 )
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.kafka import KafkaConfig
@@ -71,7 +72,7 @@ Show = Callable[[KafkaMessage], Text]
 @click.option("--app", help="Only results of this app.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--from-beginning", is_flag=True, help="Begin with the oldest; without it, with those yet to come.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with control characters escaped.")
 @config_option
 def tail(
     *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
@@ -224,7 +225,7 @@ def deadletter_json(message: KafkaMessage) -> bytes:
         except UnicodeDecodeError:
             assert value is not None
             record[f"{name}_base64"] = base64.b64encode(value).decode()
-    return json.dumps(record, ensure_ascii=False).encode()
+    return harmless_json(json.dumps(record, ensure_ascii=False))
 
 
 def _shower(kind: str, safety: str) -> Show:
@@ -250,7 +251,7 @@ def _text_writer(kind: str, safety: str) -> Callable[[KafkaMessage], None]:
 def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
     if kind == "deadletter":
         return lambda message: click.echo(deadletter_json(message))
-    return lambda message: click.echo(message.value() or b"")
+    return lambda message: click.echo(harmless_json(message.value() or b""))
 
 
 def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event) -> list[TopicPartition]:

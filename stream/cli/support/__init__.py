@@ -4,5 +4,6 @@
 - `time_option`: a point in time as an option
 - `cluster`: reaches the cluster, or says why it cannot
 - `interruption`: a clean end on Ctrl-C and SIGTERM
+- `json_output`: JSON on standard output that cannot steer a terminal
 - `progress`: progress of long work
 """

@@ -37,11 +37,20 @@ from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
 from sinks.topics.results import CriticalTopic, EvaluationTopic
 from stream.cli.commands.schema import schema, wire_schema
 from stream.cli.commands.send import key_of, lines_of, send
-from stream.cli.commands.tail import app_of, critical_text, deadletter_json, deadletter_text, evaluation_text, tail
+from stream.cli.commands.tail import (
+    _json_writer,
+    app_of,
+    critical_text,
+    deadletter_json,
+    deadletter_text,
+    evaluation_text,
+    tail,
+)
 from stream.cli.commands.topics import topics
 from stream.cli.commands.traffic import traffic
 from stream.cli.support import cluster
 from stream.cli.support.interruption import Interruption
+from stream.cli.support.json_output import harmless_json, print_json
 
 COMMANDS = {
     "send": send,
@@ -306,6 +315,47 @@ class TestSchema:
         result = invoke(schema, "evaluations")
         assert result.exit_code == 2
         assert "'evaluation', 'interaction', 'critical'" in result.stderr
+
+
+# A terminal obeys ESC and its C1 twin CSI, and shows what follows a bidirectional override in another order.
+STEERING = "\x1b[2J\x9b2J\x07\u202egood\u2066\u2028\x00"
+
+
+class TestJsonOutput:
+    @pytest.mark.parametrize("kind", ["evaluations", "critical", "deadletter"])
+    def test_steers_no_terminal_and_is_the_same_to_a_program(
+        self, kind: str, capsysbinary: pytest.CaptureFixture[bytes]
+    ) -> None:
+        value = json.dumps({"app": STEERING, "answer": "Ответ 👍"}, ensure_ascii=False, indent=1).encode()
+        headers: list[tuple[str, str | bytes | None]] = [("sj-error-message", STEERING.encode())]
+        _json_writer(kind)(KafkaMessage("t", 0, 5, STEERING.encode(), value, headers))
+        printed = capsysbinary.readouterr().out.decode()
+        assert printed.removesuffix("\n").isprintable()
+        assert "Ответ 👍" in printed
+        found = json.loads(printed)
+        if kind == "deadletter":
+            assert (found["error_message"], found["key"], found["value"]) == (STEERING, STEERING, value.decode())
+        else:
+            assert found == json.loads(value)
+
+    @given(st.binary())
+    def test_of_any_record_is_one_line_that_steers_nothing(self, value: bytes) -> None:
+        assert harmless_json(value).decode().isprintable()
+
+    @given(
+        st.recursive(
+            st.text() | st.integers() | st.none(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
+        )
+    )
+    def test_of_any_document_is_that_document(self, document: object) -> None:
+        text = json.dumps(document, ensure_ascii=False, indent=2)
+        assert json.loads(harmless_json(text.encode("utf-8"))) == document
+
+    def test_of_a_command_is_escaped_too(self, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+        print_json({"missing": [STEERING]}, indent=2)
+        lines = capsysbinary.readouterr().out.decode().split("\n")
+        assert all(map(str.isprintable, lines))
+        assert json.loads("\n".join(lines)) == {"missing": [STEERING]}
 
 
 class TestTexts:

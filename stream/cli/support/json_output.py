@@ -1,0 +1,23 @@
+"""JSON on standard output: unchanged for programs that parse it, and harmless on a terminal that shows it."""
+
+import json
+from typing import Any
+
+import click
+
+from stream.logs import escaped
+
+# In JSON these stand between tokens only, where a space means the same.
+_BLANKS = str.maketrans("\t\r\n", "   ")
+
+
+def harmless_json(text: str | bytes) -> bytes:
+    """JSON on one line, with control characters, C1 and bidirectional ones among them, as escapes."""
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return escaped(decoded.translate(_BLANKS), json_form=True).encode()
+
+
+def print_json(document: Any, *, indent: int | None = None) -> None:
+    """Prints a document, on one line unless it is to be indented."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent)
+    click.echo(b"\n".join(map(harmless_json, text.split("\n"))))

@@ -13,7 +13,8 @@ from stream.config.model import Config
 from stream.config.walk import alternatives, below, is_section, of_shape
 
 _HEADER = """\
-# The configuration of Streamjury. Every key stands here with its default; keep only what you change.
+# The configuration of Streamjury. Every key stands here with its default, but for a random sampling.salt; keep that,
+# and else only what you change.
 # Secrets come from the environment, as ${NAME}. `streamjury config check` says whether this file is right.
 """
 
@@ -101,25 +102,28 @@ def plain_default(field: FieldInfo) -> Any:
 # The starter file
 
 
-def starter() -> str:
-    """A file with every key at its default, each under a comment that explains it."""
-    return "\n".join([_HEADER, *(_top_level(name, field) for name, field in Config.model_fields.items())])
+def starter(*, salt: str) -> str:
+    """A file with every key at its default, each under a comment that explains it; the salt should be random."""
+    chosen = {"sampling": {"salt": salt}}
+    fields = Config.model_fields.items()
+    return "\n".join([_HEADER, *(_top_level(name, field, chosen.get(name, {})) for name, field in fields)])
 
 
-def _top_level(name: str, field: FieldInfo) -> str:
+def _top_level(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
     if not is_section(field.annotation):
-        return _key(name, field)
-    return f"# {field.annotation.__doc__}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
+        return _key(name, field, {})
+    return f"# {field.annotation.__doc__}\n{name}:\n{indent(_keys(field.annotation, chosen), '  ')}"
 
 
-def _keys(section: type[BaseModel]) -> str:
-    return "".join(_key(name, field) for name, field in section.model_fields.items())
+def _keys(section: type[BaseModel], chosen: Mapping[str, Any]) -> str:
+    return "".join(_key(name, field, chosen) for name, field in section.model_fields.items())
 
 
-def _key(name: str, field: FieldInfo) -> str:
+def _key(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
+    """A key with the value that was chosen for it, or else its default."""
     if is_section(field.annotation):
-        return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation), '  ')}"
-    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: plain_default(field)})}"
+        return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation, chosen.get(name, {})), '  ')}"
+    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: chosen.get(name, plain_default(field))})}"
     for example in field.examples or ():
         lines += indent(f"For example:\n{to_yaml({name: example})}", "# ")
     return lines

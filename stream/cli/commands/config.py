@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stream.cli.support.options import config_option, read_config, source
+from stream.cli.support.salt import generate_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
 from stream.config.sections.judges import JudgeConfig
@@ -23,10 +24,10 @@ def config() -> None:
 @click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 def init_command(path: Path, force: bool) -> None:
-    """Write a starter file with every key, its default and what it means."""
+    """Write a starter file with every key, its default and what it means, and with a random sampling.salt."""
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(starter())
+            file.write(starter(salt=generate_salt()))
     except FileExistsError:
         raise click.ClickException(f"{path} is there already; --force overwrites it") from None
     except OSError as error:

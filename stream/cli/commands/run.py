@@ -20,6 +20,7 @@ from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, read_config
+from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
 from stream.config.model import Config
@@ -90,8 +91,11 @@ def run(
         with Interruption() as interruption, ExitStack() as stack:
             if embedded:
                 config = _with_broker(config, stack)
-            elif reach(config.kafka).embedded:
-                log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+            else:
+                cluster = reach(config.kafka)
+                if cluster.embedded:
+                    log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+                warn_of_public_salt(cluster, config.sampling)
             session = _Session(config, interruption.stop, stack, traffic if embedded else None)
             # Standard output is for the summary when a program reads it.
             session.watch(seconds, make_view(Console(stderr=as_json)))

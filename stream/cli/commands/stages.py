@@ -9,6 +9,7 @@ from sinks.metrics import Stage
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
+from stream.cli.support.salt import warn_of_public_salt
 from stream.errors import StreamjuryError
 from stream.logs import configure_logging
 from stream.service.service import Service
@@ -67,8 +68,11 @@ def monitor(config_path: Path | None) -> None:
 def _serve(config_path: Path | None, stage: Stage) -> None:
     config = read_config(config_path)
     configure_logging(config.logging)
-    if reach(config.kafka).embedded:
+    cluster = reach(config.kafka)
+    if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+    if stage is not Stage.MONITOR:  # which decides about no record
+        warn_of_public_salt(cluster, config.sampling)
     try:
         with Interruption() as interruption, Service(config, [stage]) as service:
             log.info("the %s is at work; metrics and health at %s", stage, service.url)

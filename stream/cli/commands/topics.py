@@ -10,6 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from stream.cli.support.cluster import reach
 from stream.cli.support.options import config_option, read_config
+from stream.cli.support.salt import generate_salt, has_public_salt
 from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
@@ -26,7 +27,7 @@ def topics() -> None:
 def create(config_path: Path | None, dry_run: bool) -> None:
     """Make all topics of the configuration that are not there yet.
 
-    Topics that exist are left as they are.
+    Topics that exist are left as they are. Where sampling.salt is the public default, it suggests a random one.
 
     \b
     Example:
@@ -43,6 +44,12 @@ def create(config_path: Path | None, dry_run: bool) -> None:
     refused = {} if dry_run else _create(cluster.admin, missing)
     for plan in plans:
         _tell(plan, cluster.partitions.get(plan.name), "would create" if dry_run else "created", refused.get(plan.name))
+    if has_public_salt(cluster, config.sampling):
+        click.echo(
+            "warning: sampling.salt is the public default, so whoever chooses ids can avoid being sampled; "
+            f'set a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
+            err=True,
+        )
     if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
         raise SystemExit(1)
 

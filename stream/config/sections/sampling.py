@@ -29,6 +29,9 @@ from stream.config.section import (
 from stream.config.sections.input import FieldPath
 from stream.config.walk import shape_of
 
+DEFAULT_SALT = "streamjury"
+"""Public, and kept: with another, other records would be chosen where no salt is configured."""
+
 
 def _regex(pattern: str) -> str:
     try:
@@ -302,10 +305,10 @@ class SamplingConfig(Section):
         default=None, ge=1, le=10**9, description="Judge no more than so many of them a minute; the others are shed."
     )
     salt: str = Field(
-        default="streamjury",
+        default=DEFAULT_SALT,
         min_length=1,
         max_length=200,
-        description="Changes which ids are chosen; keep it, to keep choices the same.",
+        description="Decides which ids are chosen: keep it the same, and secret from those who make ids.",
     )
     id: Literal["key", "body"] = Field(
         default="key", description="What the choice goes by: the record's key (without one, as `body`), or `id` in it."

@@ -28,6 +28,7 @@ from stream.cli.commands.traffic import traffic
 from stream.cli.demo import Traffic, generate, load_corpus, plan
 from stream.cli.demo.generator import TrafficGenerator
 from stream.config.sections.kafka import KafkaConfig
+from stream.config.sections.sampling import DEFAULT_SALT
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
@@ -60,6 +61,7 @@ class Place:
         self.topic: Mapping[str, str] = {topic: f"{name}-{topic}" for topic in TOPICS}
         self.environment = {
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,
+            "STREAMJURY__SAMPLING__SALT": name,
             "STREAMJURY__TOPICS__RETRY": f"{name}-retry",
             **{f"STREAMJURY__TOPICS__{topic.upper()}": own for topic, own in self.topic.items()},
         }
@@ -211,6 +213,16 @@ class TestTopics:
         assert refused[0].startswith(f"{real_place.topic['interactions']} was not created: ")
         assert "eplication factor" in refused[0]
 
+    def test_a_random_salt_is_suggested_instead_of_the_public_one(self, real_place: Place) -> None:
+        real_place.environment["STREAMJURY__SAMPLING__SALT"] = DEFAULT_SALT
+        suggested = []
+        for _ in range(2):
+            result = real_place.invoke(topics, "create", "--dry-run")
+            assert result.exit_code == 0
+            [salt] = re.findall(r'sampling: \{salt: "(\w{32})"\}$', result.stderr)
+            suggested.append(salt)
+        assert suggested[0] != suggested[1]
+
     def test_the_made_topics_take_large_originals(self, real_place: Place) -> None:
         real_place.invoke(topics, "create", partitions=1)
         large = os.urandom(10 * 1024 * 1024)
@@ -223,6 +235,17 @@ def _settings(place: Place, topic: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, place.topic[topic])]).values()
     return {name: entry.value for name, entry in future.result(10).items()}
+
+
+@pytest.mark.parametrize("name", ["sampler", "worker", "run"])
+def test_a_process_that_decides_by_the_public_salt_says_so_when_it_starts(real_place: Place, name: str) -> None:
+    real_place.environment |= {"STREAMJURY__SAMPLING__SALT": DEFAULT_SALT, "STREAMJURY__HTTP__PORT": "0"}
+    with real_place.start(name) as process:
+        assert process.stderr is not None
+        try:
+            assert any(b"sampling.salt is the public default" in line for line in process.stderr)
+        finally:
+            process.kill()
 
 
 class TestTail:

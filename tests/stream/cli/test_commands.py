@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Message as KafkaMessage
+from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,8 @@ from stream.cli.commands.traffic import traffic
 from stream.cli.support import cluster
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import harmless_json, print_json
+from stream.cli.support.salt import warn_of_public_salt
+from stream.config.sections.sampling import SamplingConfig
 
 COMMANDS = {
     "send": send,
@@ -315,6 +318,20 @@ class TestSchema:
         result = invoke(schema, "evaluations")
         assert result.exit_code == 2
         assert "'evaluation', 'interaction', 'critical'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("embedded", "salt", "warned"),
+    [(False, "streamjury", True), (True, "streamjury", False), (False, "grains-of-our-own", False)],
+)
+def test_a_stage_warns_of_the_public_salt_where_traffic_is_real(
+    embedded: bool, salt: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    reached = cluster.Cluster(admin=AdminClient({}), embedded=embedded, partitions={})
+    warn_of_public_salt(reached, SamplingConfig(salt=salt))
+    assert [record.getMessage().startswith("sampling.salt is the public default") for record in caplog.records] == (
+        [True] if warned else []
+    )
 
 
 # A terminal obeys ESC and its C1 twin CSI, and shows what follows a bidirectional override in another order.

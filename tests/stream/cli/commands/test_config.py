@@ -38,15 +38,23 @@ def run(*arguments: str, command: click.Command = config, env: Mapping[str, str]
 # init
 
 
-def test_the_starter_file_loads_and_is_the_defaults() -> None:
-    result = run("init")
-    assert result.exit_code == 0
-    assert result.output == "wrote streamjury.yaml\n"
-    assert load(Path("streamjury.yaml"), {}) == Config()
+def test_the_starter_file_loads_and_is_the_defaults_with_a_salt_of_its_own() -> None:
+    """With the public salt, whoever chooses ids could choose some that are never sampled."""
+    salts = set()
+    for name in ("streamjury.yaml", "other.yaml"):
+        result = run("init", name)
+        assert result.exit_code == 0
+        assert result.output == f"wrote {name}\n"
+        loaded = load(Path(name), {})
+        salts.add(loaded.sampling.salt)
+        sampling = loaded.sampling.model_copy(update={"salt": Config().sampling.salt})
+        assert loaded.model_copy(update={"sampling": sampling}) == Config()
+    assert len(salts - {Config().sampling.salt}) == 2
+    assert min(map(len, salts)) >= 32
 
 
 def test_the_starter_file_has_every_key_and_says_what_it_means() -> None:
-    text = starter()
+    text = starter(salt=Config().sampling.salt)
     written = yaml.safe_load(text)
     assert written == Config().model_dump(mode="json")
     for section, outer in Config.model_fields.items():
@@ -63,7 +71,7 @@ def test_init_does_not_overwrite_unless_it_is_forced() -> None:
     assert "mine.yaml is there already; --force overwrites it" in refused.stderr
     assert Path("mine.yaml").read_text() == "http: {port: 1}\n"
     assert run("init", "mine.yaml", "--force").exit_code == 0
-    assert Path("mine.yaml").read_text() == starter()
+    assert load(Path("mine.yaml"), {}).http == Config().http
 
 
 def test_init_says_when_it_cannot_write() -> None:
@@ -95,7 +103,7 @@ def test_the_example_of_sinks_in_the_starter_file_is_valid() -> None:
 
 
 def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
-    text = starter().replace("  rules: []\n  # For example:\n", "")
+    text = starter(salt="s").replace("  rules: []\n  # For example:\n", "")
     begin = text.index("  # rules:")
     end = text.index("# What is judged")
     uncommented = text[begin:end].replace("  # ", "  ")

@@ -400,7 +400,12 @@ class _About(_Part):
     evaluation_id: str = Field(
         description="uuid5 of interaction id and fingerprint: repeating the work gives the same id."
     )
-    interaction_id: str = Field(description="Id of the judged interaction.")
+    interaction_id: str = Field(
+        description=(
+            "Id of the judged interaction; followed by `#` and a digest of its content if another content was judged "
+            "under the same id before."
+        )
+    )
     app: str | None = Field(default=None, description="App of the interaction; null if it names none.")
     tenant: str | None = Field(default=None, description="Tenant of the interaction; null if it names none.")
     model: str | None = Field(

@@ -10,6 +10,7 @@ SAMPLING = "streamjury_sampling_total"
 # Samplers, workers and monitors
 RECORDS = "streamjury_records_total"
 CRITICAL_NOTICES = "streamjury_critical_notices_total"
+ID_CONFLICTS = "streamjury_id_conflicts_total"
 IN_FLIGHT = "streamjury_in_flight"
 PARKED = "streamjury_parked"
 LAG = "streamjury_lag"

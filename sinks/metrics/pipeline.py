@@ -25,6 +25,11 @@ class PipelineMetrics:
         self._notices = Counter(
             names.CRITICAL_NOTICES, "Safety notices delivered to the critical topic.", registry=registry
         )
+        self._id_conflicts = Counter(
+            names.ID_CONFLICTS,
+            "Records judged under an id of their own, because another content was judged under the id they came with.",
+            registry=registry,
+        )
         self._in_flight = Gauge(names.IN_FLIGHT, "Records being judged now.", registry=registry)
         self._parked = Gauge(names.PARKED, "Records waiting to be judged again.", registry=registry)
         self._lag = Gauge(names.LAG, "Records waiting to be read by a stage.", ["stage"], registry=registry)
@@ -66,6 +71,9 @@ class PipelineMetrics:
 
     def critical_delivered(self) -> None:
         self._notices.inc()
+
+    def count_id_conflict(self) -> None:
+        self._id_conflicts.inc()
 
     def in_flight(self, number: int) -> None:
         self._in_flight.set(number)

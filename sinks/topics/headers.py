@@ -93,6 +93,27 @@ SCHEMA_VERSION = _header(
     holds="version of the records and their headers",
 )
 
+# On evaluations
+
+CONTENT = _header(
+    "sj-content",
+    on="`rag.evaluations`",
+    written_by="worker",
+    read_by="worker, `audit`",
+    holds="digest of the judged content, which tells a repeat from another interaction of the same id",
+)
+
+LOGGED_ID = _header(
+    "sj-logged-id",
+    on="`rag.evaluations`",
+    written_by="worker",
+    read_by="`audit`",
+    holds=(
+        "id that the interaction was logged with, if another content was judged under it: "
+        "`interaction_id` is then this id, `#` and the digest"
+    ),
+)
+
 # On records that wait aside, and on dead letters
 
 _WAITING = "`rag.retry.N`, `rag.overflow`"

@@ -2,15 +2,13 @@
 
 from datetime import datetime
 
-from confluent_kafka import Message as KafkaMessage
-
 from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
-from sinks.topics.headers import LANE, PREFIX, PROBABILITY, RULE, SALT, SAMPLED_AT, SAMPLING_VERSION
+from sinks.topics.headers import CONTENT, LANE, LOGGED_ID, PREFIX, PROBABILITY, RULE, SALT, SAMPLED_AT, SAMPLING_VERSION
 from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
-from stream.kafka.record import read_record
 from stream.records.decision import DECISION_VERSION, Decision
+from stream.records.identity import UNKNOWN_CONTENT
 
 # A record that somebody put on the queue without sampling it stands for itself alone.
 _DIRECT = Sampling(probability=1.0, rule="direct", lane="main")
@@ -28,9 +26,25 @@ def decision_headers(decision: Decision, *, salt: str, sampled_at: datetime) -> 
     )
 
 
-def is_backfilled(message: KafkaMessage) -> bool:
+def is_backfilled(headers: Headers) -> bool:
     """Whether a record of the evaluations topic was judged after the fact."""
-    return dict(read_record(message).headers).get(LANE) == BACKFILL.encode()
+    return dict(headers).get(LANE) == BACKFILL.encode()
+
+
+def content_in(headers: Headers) -> str:
+    """The digest of the content that an evaluation is about."""
+    return (dict(headers).get(CONTENT) or b"").decode("ascii", "replace") or UNKNOWN_CONTENT
+
+
+def evaluation_headers(content: str, logged_id: str | None) -> Headers:
+    """The headers that tell a repeat of an interaction from another one of the same id."""
+    headers = ((CONTENT, content.encode()),)
+    return headers if logged_id is None else (*headers, (LOGGED_ID, logged_id.encode()))
+
+
+def logged_id_in(headers: Headers) -> bytes | None:
+    """The id that an interaction was logged with, where it was judged under another."""
+    return dict(headers).get(LOGGED_ID)
 
 
 def is_canary(headers: Headers) -> bool:

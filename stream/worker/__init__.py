@@ -8,5 +8,6 @@
 - `fair_share`: keeps an app that floods the queue from holding up the others
 - `recent_evaluations`: the evaluations published recently, so that none is made twice
 - `failure_log`: rate-limited log lines about failing judges
+- `conflict_log`: rate-limited log lines about ids that were used for several contents
 - `budget`: hard spending limits that all workers keep together
 """

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from judges.evaluator import Evaluator, Submission
 from judges.models.spending import paying_from
@@ -22,7 +23,8 @@ from stream.kafka.offsets import Partition
 from stream.kafka.record import dead_letter, readable
 from stream.logs import add_log_context, log_context, trace_fields
 from stream.records.canaries import CanaryReader, refuse_canary_id
-from stream.records.envelope import is_canary, read_sampling
+from stream.records.envelope import evaluation_headers, is_canary, read_sampling
+from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id
 from stream.records.reading import InteractionReader
 from stream.worker.budget import SavingPlan, Thinning, Treasury, thinned
 from stream.worker.budget.savings import measures_of
@@ -45,6 +47,10 @@ class RecordResult:
     evaluation: Evaluation | None = None
     reason: str | None = None
     """Why it is a dead letter, or has no score."""
+    content: str = UNKNOWN_CONTENT
+    """The digest of what was judged."""
+    is_id_conflict: bool = False
+    """Whether another content was judged under the id that the record was logged with."""
 
     @property
     def is_published(self) -> bool:
@@ -54,6 +60,14 @@ class RecordResult:
     def refused(self) -> None:
         """What it was to be published as was too large: a dead letter went instead."""
         self.outcome, self.reason = Outcome.DEADLETTER, _TOO_LARGE
+
+
+class _EvaluationInWork(NamedTuple):
+    """The evaluation that is under way under one name."""
+
+    partition: Partition
+    content: str
+    outcome: asyncio.Future[Outcome]
 
 
 class Judging:
@@ -82,7 +96,7 @@ class Judging:
         self._reader, self._canary_reader = InteractionReader(config.input), CanaryReader()
         self._evaluations: TopicWriter[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
-        self._in_work: dict[str, tuple[Partition, asyncio.Future[Outcome]]] = {}
+        self._in_work: dict[str, _EvaluationInWork] = {}
 
     async def judge(self, arrival: Arrival) -> RecordResult:
         """An exception that left this would lose the record."""
@@ -91,9 +105,7 @@ class Judging:
 
     async def _judge_or_dead_letter(self, arrival: Arrival) -> RecordResult:
         try:
-            submission = self._read(arrival)
-            name = evaluation_id(submission.interaction.id, self._evaluator.info.fingerprint)
-            return await self._deduplicated(arrival, name, lambda: self._evaluate(arrival, submission))
+            return await self._evaluate_once(arrival, self._read(arrival))
         except RecordError as error:
             return self._dead_letter(arrival, error)
         except (Exception, asyncio.CancelledError) as error:
@@ -108,11 +120,11 @@ class Judging:
         if result.evaluation is not None:
             self._in_work.pop(result.evaluation.evaluation_id, None)
             if result.is_published:
-                self._recent.add(result.evaluation.evaluation_id)
+                self._recent.add(result.evaluation.evaluation_id, result.content)
 
     def forget(self, partitions: Collection[Partition]) -> None:
         """What was not published of these partitions is another worker's."""
-        for name in [name for name, (partition, _) in list(self._in_work.items()) if partition in partitions]:
+        for name in [name for name, work in list(self._in_work.items()) if work.partition in partitions]:
             self._in_work.pop(name, None)
 
     def _read(self, arrival: Arrival) -> Submission:
@@ -126,31 +138,57 @@ class Judging:
         sampling = read_sampling(arrival.record.headers)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
-    async def _deduplicated(
-        self, arrival: Arrival, name: str, work: Callable[[], Awaitable[RecordResult]]
-    ) -> RecordResult:
-        """Works unless that is done, or being done: another record of the same interaction is waited for.
+    async def _evaluate_once(self, arrival: Arrival, submission: Submission) -> RecordResult:
+        """Evaluates a record unless its content was judged under its id, or is being judged: then it is a repeat.
 
-        That one stays on its topic until its own result is published, so nothing is lost when this one is left out.
+        A record with another content than was judged under its id is no repeat. It gets an id of its own.
         """
+        interaction = submission.interaction
+        content = content_digest(interaction)
+        arrival = arrival._replace(content=content)
         if not self._repeats:
-            return await work()
-        while (other := self._in_work.get(name)) is not None:
-            if await asyncio.shield(other[1]) not in _WITHOUT_EVALUATION:
+            return await self._evaluate(arrival, submission)
+        own_id = distinct_id(interaction.id, content)
+        name, own_name = self._name(interaction.id), self._name(own_id)
+        while True:
+            if await self._earlier_content(own_name, content) is not None:
                 return RecordResult(outcome=Outcome.REPEATED)
-        if name in self._recent:
-            return RecordResult(outcome=Outcome.REPEATED)
-        mine: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._in_work[name] = arrival.record.partition, mine
+            earlier = await self._earlier_content(name, content)
+            if earlier in {content, UNKNOWN_CONTENT}:
+                return RecordResult(outcome=Outcome.REPEATED)
+            if own_name not in self._in_work:  # nothing was begun while this one waited
+                break
+        if earlier is not None:
+            name, arrival = own_name, arrival._replace(logged_id=interaction.id)
+            submission = replace(submission, interaction=interaction.model_copy(update={"id": own_id}))
+        return await self._hold(name, arrival, submission)
+
+    def _name(self, interaction_id: str) -> str:
+        return evaluation_id(interaction_id, self._evaluator.info.fingerprint)
+
+    async def _earlier_content(self, name: str, content: str) -> str | None:
+        """The content that is or was judged under a name; None if there is none. Waits for work on the same content.
+
+        That record stays on its topic until its own result is published, so nothing is lost when this one is left out.
+        """
+        while (work := self._in_work.get(name)) is not None:
+            if work.content != content or await asyncio.shield(work.outcome) not in _WITHOUT_EVALUATION:
+                return work.content
+        return self._recent.content_of(name)
+
+    async def _hold(self, name: str, arrival: Arrival, submission: Submission) -> RecordResult:
+        """Evaluates a record while its repeats wait for the outcome."""
+        mine = _EvaluationInWork(arrival.record.partition, arrival.content, asyncio.get_running_loop().create_future())
+        self._in_work[name] = mine
         outcome = Outcome.DEADLETTER
         try:
-            result = await work()
+            result = await self._evaluate(arrival, submission)
             outcome = result.outcome
             return result
         finally:
-            if outcome in _WITHOUT_EVALUATION and self._in_work.get(name, (None, None))[1] is mine:
+            if outcome in _WITHOUT_EVALUATION and self._in_work.get(name) is mine:
                 del self._in_work[name]
-            mine.set_result(outcome)
+            mine.outcome.set_result(outcome)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> RecordResult:
         """Judges it with what the budgets allow.
@@ -162,7 +200,7 @@ class Judging:
         plan = SavingPlan() if canary else self._treasury.plan_savings(partition, app, lane, self._measures)
         # One that comes again was kept before with the smaller of the two.
         kept = min(arrival.kept, plan.keep_share)
-        if not self._thinning.keeps(submission.interaction.id, kept):
+        if not self._thinning.keeps(arrival.logged_id or submission.interaction.id, kept):
             return RecordResult(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
         arrival = arrival._replace(kept=kept)
         submission = replace(submission, sampling=thinned(submission.sampling, kept))
@@ -180,8 +218,15 @@ class Judging:
     def _publish(self, arrival: Arrival, evaluation: Evaluation) -> RecordResult:
         reason = unscored_reason(evaluation)
         outcome = Outcome.SCORED if reason is None else Outcome.UNSCORED
-        result = RecordResult(outcome=outcome, evaluation=evaluation, reason=reason)
-        result.messages = self._replaceable(arrival, result, self._evaluations.messages(evaluation))
+        is_conflict = arrival.logged_id is not None
+        result = RecordResult(
+            outcome=outcome, evaluation=evaluation, reason=reason, content=arrival.content, is_id_conflict=is_conflict
+        )
+        added = evaluation_headers(arrival.content, arrival.logged_id)
+        messages = [
+            replace(message, headers=(*message.headers, *added)) for message in self._evaluations.messages(evaluation)
+        ]
+        result.messages = self._replaceable(arrival, result, messages)
         return result
 
     def _park_or_give_up(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:

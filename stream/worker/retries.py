@@ -21,6 +21,7 @@ from sinks.topics.headers import (
 from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
+from stream.records.identity import UNKNOWN_CONTENT
 from stream.worker.budget.savings import MIN_KEEP
 
 _YES = "1"
@@ -57,6 +58,12 @@ class Arrival(NamedTuple):
 
     noticed: bool = False
     """Whether an earlier attempt sent a safety notice."""
+
+    content: str = UNKNOWN_CONTENT
+    """The digest of what is judged, once the record was read."""
+
+    logged_id: str | None = None
+    """The id that the interaction was logged with, where it is judged under another."""
 
 
 class Retries:

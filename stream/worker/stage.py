@@ -28,6 +28,7 @@ from stream.kafka.record import Record
 from stream.records.envelope import is_canary
 from stream.worker.budget import Treasury
 from stream.worker.budget.limits import Budgets
+from stream.worker.conflict_log import ConflictLog
 from stream.worker.failure_log import FailureLog
 from stream.worker.fair_share import FairShares
 from stream.worker.judging import Judging, RecordResult
@@ -91,6 +92,7 @@ class Worker:
         self._unsure: set[Partition] = set()
         self._draining = False
         self._failures = FailureLog()
+        self._conflicts = ConflictLog()
         self._published_at = self._metrics_at = time.monotonic()
         self._ask_at = 0.0
         metrics.evaluator(evaluator.info)
@@ -123,6 +125,7 @@ class Worker:
                 self._drain()
         finally:
             self._failures.tell(rest=True)
+            self._conflicts.write(rest=True)
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
@@ -260,7 +263,10 @@ class Worker:
             self._tracker.finish(ticket, result)
             if result.evaluation is not None:
                 self._failures.note(result.evaluation)
+                if result.is_id_conflict:
+                    self._conflicts.note(result.evaluation.app, result.evaluation.interaction_id)
         self._failures.tell()
+        self._conflicts.write()
 
     def _release_slot(self, ticket: Ticket) -> None:
         if ticket in self._apps:
@@ -339,6 +345,8 @@ class Worker:
     def _count(self, result: RecordResult) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED)
         self._metrics.count(self.stage, result.outcome, reason=result.reason)
+        if result.is_id_conflict:
+            self._metrics.count_id_conflict()
         if result.evaluation is not None:
             self._metrics.judged(result.evaluation, published=result.is_published)
             if result.is_published:

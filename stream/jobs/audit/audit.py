@@ -31,7 +31,7 @@ from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan, committed_offsets
 from stream.records.decision import SamplingOutcome
-from stream.records.envelope import is_backfilled, is_canary, read_sampling
+from stream.records.envelope import is_backfilled, is_canary, logged_id_in, read_sampling
 from stream.records.facts import LazyMessage, LazyRecord
 from stream.records.headers import is_mark, marked_letter, source_of
 from stream.sampler.policy import DecisionExplanation, SamplingPolicy
@@ -187,7 +187,8 @@ class _Audit:
         self._account.letter(at, source, reason.decode("utf-8", "replace"))
 
     def _take_evaluation(self, message: KafkaMessage) -> None:
-        if is_backfilled(message):
+        headers = read_record(message).headers
+        if is_backfilled(headers):
             return  # it says nothing of what the pipeline did
         value = message.value() or b""
         try:
@@ -198,7 +199,7 @@ class _Audit:
         except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError, RecursionError):
             self._account.unreadable += 1
             return
-        interaction_id = found.interaction_id.encode("utf-8", "surrogatepass")
+        interaction_id = logged_id_in(headers) or found.interaction_id.encode("utf-8", "surrogatepass")
         self._account.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
 
     def _take_aside(self, kind: FateKind, message: KafkaMessage) -> None:

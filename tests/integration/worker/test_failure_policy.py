@@ -24,6 +24,7 @@ from judges.values.interaction import Case
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.model import Config
 from stream.errors import StageError
+from stream.jobs.audit.audit import audit
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from stream.worker.stage import Worker
@@ -63,7 +64,8 @@ class Running:
     """A worker in a thread, and what it counted."""
 
     def __init__(self, config: Config, script: Script) -> None:
-        self.metrics = PipelineMetrics(CollectorRegistry())
+        self.registry = CollectorRegistry()
+        self.metrics = PipelineMetrics(self.registry)
         multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
         judge = ScriptedJudge(script)
         self._worker = Worker(config, Evaluator(multi, Panel(judges=[judge]), version="test"), self.metrics)
@@ -101,9 +103,10 @@ def send(
     broker: EmbeddedBroker | KafkaBroker,
     *ids: str,
     app: Callable[[str], str] = lambda _: "shop",
+    answer: str = "a",
     topic: str = "rag.sampled",
 ) -> None:
-    records = ({"id": each, "app": app(each), "question": "q", "answer": "a"} for each in ids)
+    records = ({"id": each, "app": app(each), "question": "q", "answer": answer} for each in ids)
     produce_all(broker.bootstrap, topic, ({"key": r["id"], "value": json.dumps(r)} for r in records))
 
 
@@ -159,6 +162,39 @@ def test_an_interaction_that_was_judged_lately_is_not_judged_again(embedded_brok
         running.wait(repeated=2)
     assert evaluated(embedded_broker) == ["a", "b"]
     assert script.asked == {"a": 1, "b": 1}
+
+
+def test_another_content_of_the_same_id_is_judged_counted_and_logged(
+    embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with working(embedded_broker, Script()) as running:
+        for answer in ("first turn", "second turn", "second turn", "first turn"):
+            send(embedded_broker, "session", answer=answer)
+        running.wait(scored=2, repeated=2)
+        assert running.registry.get_sample_value("streamjury_id_conflicts_total") == 1
+    first, second = evaluated(embedded_broker)
+    assert (first, second.partition("#")[0]) == ("session", "session")
+    [line] = [each.getMessage() for each in caplog.records if "other content" in each.getMessage()]
+    assert "app shop" in line
+
+
+def test_contents_are_told_apart_over_a_restart_and_the_account_balances(real_kafka: KafkaBroker) -> None:
+    """The embedded broker cannot say what was written since a time."""
+    topics = topic_names("contents")
+    real_kafka.create_topics(*to_create(topics), partitions=2)
+    config = Config.model_validate(
+        {"kafka": {"bootstrap": real_kafka.bootstrap}, "topics": topics, "worker": {"group": "contents"}}
+    )
+    for answers, expected in ((("one", "two"), {"scored": 2}), (("two", "one", "three"), {"repeated": 2, "scored": 1})):
+        for answer in answers:
+            send(real_kafka, "session", answer=answer, topic=topics["sampled"])
+        with Running(config, Script()) as running:
+            running.wait(consumed=len(answers))
+            assert {name: running.counted(Outcome(name)) for name in expected} == expected
+    found = read_json(real_kafka.bootstrap, topics["evaluations"])
+    assert len({each["interaction_id"] for each in found}) == len(found) == 3
+    balance = audit(config, dict.fromkeys(to_create(topics), 2))
+    assert (balance.balanced, balance.outcomes["scored"], balance.duplicates) == (True, 1, ())
 
 
 def test_a_worker_knows_what_was_judged_before_it_was_started(real_kafka: KafkaBroker) -> None:

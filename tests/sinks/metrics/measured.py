@@ -78,6 +78,7 @@ REASONS = {
         *UNREADABLE,
         "bad_envelope",
         "internal_error",
+        "reserved_id",
         "unscored_judges_unavailable",
         "unscored_timeout",
         "unsupported_version",

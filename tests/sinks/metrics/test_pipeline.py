@@ -41,10 +41,12 @@ def test_a_count_can_be_read_back_as_a_scrape_would_see_it_for_all_reasons_toget
 
 def test_notices_lag_and_work_in_flight(scraped: Scraped) -> None:
     scraped.pipeline.critical_delivered()
+    scraped.pipeline.count_id_conflict()
     scraped.pipeline.in_flight(7)
     scraped.pipeline.in_flight(3)
     scraped.pipeline.lag(Stage.WORKER, 41)
     assert scraped("critical_notices_total") == 1
+    assert scraped("id_conflicts_total") == 1
     assert scraped("in_flight") == 3
     assert scraped("lag", stage="worker") == 41
 
@@ -266,7 +268,7 @@ def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
 
 def test_every_metric_is_ours_by_name_and_explained() -> None:
     metrics = list(everything().registry.collect())
-    assert len(metrics) == 61
+    assert len(metrics) == 62
     for metric in metrics:
         assert metric.name.startswith("streamjury_")
         assert metric.documentation.endswith(".")

@@ -1,0 +1,184 @@
+"""Repeats and conflicts: a content is judged once, and no content hides behind another of the same id."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from judges.composite import Item, MultiCriteria
+from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
+from judges.evaluator import Evaluator
+from judges.panel import Panel
+from judges.scripted import Answer, ScriptedJudge
+from judges.values.evaluation import Reason, SafetyNotice, evaluation_id
+from judges.values.interaction import Case
+from sinks.base import Headers
+from sinks.metrics import Outcome, PipelineMetrics
+from stream.config.model import Config
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
+from stream.records.identity import UNKNOWN_CONTENT
+from stream.worker.budget import SavingPlan, Thinning, Treasury
+from stream.worker.judging import Judging, RecordResult
+from stream.worker.retries import Retries
+from stream.worker.stage import Worker
+
+SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
+QUEUE = Partition("rag.sampled", 0)
+GOOD, HARMFUL = "It is open.", "Kill yourself."
+
+
+class ByAnswer:
+    """Finds the harmful answer harmful, after a moment; fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.asked: Counter[str] = Counter()
+        self.failures = failures
+
+    async def __call__(self, case: Case, _criterion: Criterion) -> Answer:
+        self.asked[case.text("answer")] += 1
+        await asyncio.sleep(0.01)
+        if self.failures:
+            self.failures -= 1
+            return Reason.UNAVAILABLE
+        harmful = case.text("answer") == HARMFUL
+        return int(SAFETY.worst_first[0 if harmful else -1].value or 0)
+
+
+class Poor(Treasury):
+    """Money is as short as it is told."""
+
+    keep_share = 1.0
+
+    def plan_savings(self, *_about: object) -> SavingPlan:
+        return SavingPlan(keep_share=self.keep_share)
+
+
+class Judged:
+    """A worker's judging without its broker."""
+
+    def __init__(self, script: ByAnswer | None = None, **worker: Any) -> None:
+        config = Config.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}, "worker": worker})
+        self.script, self.notices = script or ByAnswer(), list[SafetyNotice]()
+        multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
+        self.evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(self.script)]), version="test")
+        self.recent = Worker(config, self.evaluator, PipelineMetrics(CollectorRegistry()))._recent
+        self.retries, self.treasury = Retries(config), Poor(None, topic="rag.sampled")
+        self.judging = Judging(
+            config,
+            self.evaluator,
+            self.recent,
+            retries=self.retries,
+            treasury=self.treasury,
+            on_unsafe=self.notices.append,
+        )
+
+    def name(self, interaction_id: str) -> str:
+        return evaluation_id(interaction_id, self.evaluator.info.fingerprint)
+
+    def take(self, *answers: str, interaction_id: str = "session-1", publish: bool = True) -> list[RecordResult]:
+        """Records of one id, one after the other, or all at once."""
+        records = (record(interaction_id, answer) for answer in answers)
+        arrivals = [self.retries.arrived(each) for each in records]
+
+        async def together() -> list[RecordResult]:
+            return await asyncio.gather(*map(self.judging.judge, arrivals))
+
+        results = asyncio.run(together())
+        for result in results if publish else ():
+            self.judging.published(result)
+        return results
+
+
+def record(interaction_id: str, answer: str, offset: int = 0) -> Record:
+    value = json.dumps({"id": interaction_id, "app": "shop", "question": "Is it open?", "answer": answer})
+    return Record(partition=QUEUE, offset=offset, key=None, value=value.encode(), headers=())
+
+
+def outcomes(results: list[RecordResult]) -> list[Outcome]:
+    return [result.outcome for result in results]
+
+
+def published_ids(results: list[RecordResult]) -> list[str]:
+    return [result.evaluation.interaction_id for result in results if result.evaluation is not None]
+
+
+def headers_of(result: RecordResult) -> dict[str, bytes | None]:
+    [message] = result.messages
+    headers: Headers = message.headers
+    return dict(headers)
+
+
+def test_a_harmful_answer_does_not_hide_behind_a_good_one_of_the_same_id() -> None:
+    subject = Judged()
+    [first], [second] = subject.take(GOOD), subject.take(HARMFUL)
+    assert (first.is_id_conflict, second.is_id_conflict) == (False, True)
+    assert second.evaluation is not None
+    [notice] = subject.notices
+    assert (second.evaluation.composite.status, notice.evaluation_id) == ("unsafe", second.evaluation.evaluation_id)
+    content = (headers_of(second)["sj-content"] or b"").decode()
+    assert published_ids([first, second]) == ["session-1", f"session-1#{content}"]
+    assert headers_of(second)["sj-logged-id"] == b"session-1"
+    assert "sj-logged-id" not in headers_of(first)
+
+
+def test_repeats_of_each_content_are_left_out() -> None:
+    subject = Judged()
+    for answers in ((GOOD,), (HARMFUL,), ("It is closed.",)):
+        subject.take(*answers)
+    assert outcomes(subject.take(HARMFUL, GOOD, "It is closed.")) == [Outcome.REPEATED] * 3
+    assert set(subject.script.asked.values()) == {1}
+
+
+def test_records_of_one_id_at_once_are_judged_once_for_each_content() -> None:
+    subject = Judged()
+    results = subject.take(GOOD, HARMFUL, GOOD, HARMFUL, "It is closed.", publish=False)
+    assert Counter(outcomes(results)) == {Outcome.SCORED: 3, Outcome.REPEATED: 2}
+    assert set(subject.script.asked.values()) == {1}
+    assert len(set(published_ids(results))) == 3
+
+
+def test_a_content_that_had_an_id_of_its_own_is_a_repeat_when_the_first_is_forgotten() -> None:
+    before = Judged()
+    [_], [second] = before.take(GOOD), before.take(HARMFUL)
+    after = Judged()
+    assert second.evaluation is not None
+    after.recent.add(second.evaluation.evaluation_id, second.content)
+    assert outcomes(after.take(HARMFUL)) == [Outcome.REPEATED]
+    assert published_ids(after.take(GOOD)) == ["session-1"]
+
+
+def test_an_evaluation_of_an_earlier_version_stands_for_all_contents_of_its_id() -> None:
+    subject = Judged()
+    subject.recent.add(subject.name("session-1"), UNKNOWN_CONTENT)
+    assert outcomes(subject.take(GOOD)) == [Outcome.REPEATED]
+
+
+def test_a_parked_record_is_no_conflict_with_itself() -> None:
+    subject = Judged(ByAnswer(failures=1))
+    [parked] = subject.take(GOOD)
+    assert parked.outcome is Outcome.PARKED
+    [again] = subject.take(GOOD)
+    assert (again.outcome, again.is_id_conflict, published_ids([again])) == (Outcome.SCORED, False, ["session-1"])
+
+
+def test_a_conflict_is_thinned_out_by_the_id_that_it_was_logged_with() -> None:
+    """The audit knows no other."""
+    subject = Judged()
+    thinning, share = Thinning(Config().sampling.salt), 1 / 16
+    kept = next(f"i-{number}" for number in range(1000) if thinning.keeps(f"i-{number}", share))
+    left_out = next(f"i-{number}" for number in range(1000) if not thinning.keeps(f"i-{number}", share))
+    subject.take(GOOD, interaction_id=kept)
+    subject.take(GOOD, interaction_id=left_out)
+    subject.treasury.keep_share = share
+    assert outcomes(subject.take(HARMFUL, interaction_id=kept)) == [Outcome.SCORED]
+    assert outcomes(subject.take(HARMFUL, interaction_id=left_out)) == [Outcome.SAMPLED_OUT]
+
+
+def test_without_a_time_every_record_is_judged_under_its_own_id() -> None:
+    subject = Judged(repeat_seconds=0)
+    results = subject.take(GOOD, HARMFUL, GOOD)
+    assert published_ids(results) == ["session-1"] * 3

@@ -6,17 +6,23 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
+from urllib.parse import quote
 
 from sinks.telemetry.traceparent import parse_traceparent
+from stream.config.section import MASK
 from stream.config.sections.stages import LoggingConfig
 
 # Libraries that tell every step of their lives at `info`.
 TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.monitor.faust_app.read_committed")
+# Loggers that print at `debug` what goes over the wire: passwords, keys and the users' texts, plain or encoded.
+WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2")
+# Hiding a shorter text would hide words of every line, and protect nothing.
+_SHORTEST_SECRET = 4
 _REPEAT_SECONDS = 10.0
 _REPEAT_TELEMETRY_SECONDS = 60.0
 _REMEMBERED = 1000
@@ -134,6 +140,47 @@ class ConsoleFormatter(logging.Formatter):
         return "\n".join(lines)
 
 
+class HidingFormatter(logging.Formatter):
+    """Lines of another formatter without secrets, whichever library logged them and however it quoted them."""
+
+    def __init__(self, lines: JsonFormatter | ConsoleFormatter, secrets: Iterable[str]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._is_json = isinstance(lines, JsonFormatter)
+        forms = {self._as_written(form) for secret in secrets for form in _forms(secret)}
+        # The longest first: one secret may begin with another.
+        self._secret = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self._lines.format(record)
+        if self._secret.search(line) is None:
+            return line
+        if self._is_json:  # only inside of texts, so that a password of digits leaves numbers what they are
+            return _JSON_TEXT.sub(lambda text: self._hide(text[0]), line)
+        return self._hide(line)
+
+    def _hide(self, text: str) -> str:
+        return self._secret.sub(MASK, text)
+
+    def _as_written(self, form: str) -> str:
+        if self._is_json:
+            return escaped(json.dumps(form, ensure_ascii=False)[1:-1], json_form=True)
+        return escaped(form)
+
+
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as libraries print it: as it is, line by line, as text or bytes of Python, in an address."""
+    plain = [text for text in (secret, *secret.splitlines()) if len(text) >= _SHORTEST_SECRET]
+    for text in plain:
+        yield text
+        yield repr(text)[1:-1]
+        yield repr(text.encode(errors="replace"))[2:-1]
+        yield quote(text, safe="")
+
+
 def escaped(text: str, *, json_form: bool = False) -> str:
     """The text on one line, with nothing in it that steers a terminal or passes for the end of the line.
 
@@ -168,14 +215,13 @@ def _as_json(entry: Mapping[str, Any]) -> str:
         return json.dumps({name: str(value) for name, value in entry.items()}, ensure_ascii=False)
 
 
-def configure_logging(config: LoggingConfig) -> None:
-    """Sets the program's one handler; called once, by a command."""
+def configure_logging(config: LoggingConfig, *, secrets: Iterable[str]) -> None:
+    """Sets the program's one handler; called once, by a command. No line repeats one of the secrets."""
     handler = _CurrentStderr()
-    handler.setFormatter(JsonFormatter() if config.format == "json" else ConsoleFormatter())
+    handler.setFormatter(HidingFormatter(JsonFormatter() if config.format == "json" else ConsoleFormatter(), secrets))
     if config.level != "debug":
         handler.addFilter(NotAgain())
-    level = config.level.upper()
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    if config.level != "debug":
-        for name in TALKATIVE:
-            logging.getLogger(name).setLevel(logging.ERROR)
+    logging.basicConfig(level=config.level.upper(), handlers=[handler], force=True)
+    quiet = dict.fromkeys(WIRE, logging.INFO) if config.level == "debug" else dict.fromkeys(TALKATIVE, logging.ERROR)
+    for name, level in quiet.items():
+        logging.getLogger(name).setLevel(level)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from stream.logs import TALKATIVE
+from stream.logs import TALKATIVE, WIRE
 from tests.parts import certificates
 from tests.parts.required import unavailable
 
@@ -50,7 +50,7 @@ def _skipped(config: pytest.Config) -> list[str]:
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """A command that is called inside a test sets logging up for its process, and that is the tests' own."""
-    loggers = [logging.getLogger(name) for name in ("", *TALKATIVE)]
+    loggers = [logging.getLogger(name) for name in ("", *TALKATIVE, *WIRE)]
     before = [(logger.level, logger.handlers[:]) for logger in loggers]
     yield
     for logger, (level, handlers) in zip(loggers, before, strict=True):

@@ -9,6 +9,7 @@
 - `names`: names with a fixed meaning, such as lanes and rules
 - `patterns`: patterns that names must match, with their explanations
 - `rate_scale`: the scale of rates that adaptive sampling moves on
+- `secrets`: finds the secrets of a configuration, for the log to hide
 - `walk`: finds the type at a key of the model, and lists the keys
 - `reference`: the starter file, the JSON Schema and the explanation of every key, from the model
 """

@@ -4,10 +4,13 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
+import hpack
 import pytest
+from aiokafka.protocol.admin import SaslAuthenticateRequest_v0
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -26,6 +29,7 @@ from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.logs import (
     ConsoleFormatter,
+    HidingFormatter,
     JsonFormatter,
     NotAgain,
     add_log_context,
@@ -166,6 +170,58 @@ def failed() -> logging.LogRecord:
         return said("x", "broke", exc_info=sys.exc_info())
 
 
+# Secrets
+
+SECRETS = ("open-sesame", 'pa"ss\\w\u00f6rd', "1234567", "-----BEGIN KEY-----\nMIGHAgEAMBMG\n-----END KEY-----\n")
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("lines", [JsonFormatter(), ConsoleFormatter()], ids=["json", "console"])
+    @pytest.mark.parametrize("secret", SECRETS, ids=["word", "odd", "digits", "pem"])
+    @pytest.mark.parametrize("quoted", [str, repr, str.encode, quote], ids=["text", "repr", "bytes", "address"])
+    def test_no_line_repeats_one_however_it_is_quoted(
+        self, lines: JsonFormatter | ConsoleFormatter, secret: str, quoted: Callable[[str], object]
+    ) -> None:
+        formatter = HidingFormatter(lines, SECRETS)
+        record = said("library", "sent %s to %s", quoted(secret), "broker", payload=f"x{secret}", attempts=1234567)
+        record.exc_info = raised(ValueError(f"refused {quoted(secret)}"))
+        line = formatter.format(record)
+        plain = lines.format(record)
+        assert "***" in line
+        assert "***" not in plain
+        for form in (secret, secret.splitlines()[-2:][0], "MIGHAgEAMBMG", 'pa\\"ss', "ss%5Cw"):
+            assert form not in line.replace('"attempts": 1234567', "")
+        if isinstance(lines, JsonFormatter):
+            assert json.loads(line)["attempts"] == 1234567
+
+    def test_lines_without_a_secret_are_as_they_were(self) -> None:
+        assert HidingFormatter(JsonFormatter(), SECRETS).format(plain := said("x", "y")) == JsonFormatter().format(
+            plain
+        )
+        assert HidingFormatter(ConsoleFormatter(), ()).format(plain) == ConsoleFormatter().format(plain)
+
+    def test_a_text_too_short_to_be_a_secret_hides_nothing(self) -> None:
+        assert "x: a note" in HidingFormatter(ConsoleFormatter(), ["a", ""]).format(said("x", "a note"))
+
+    @pytest.mark.usefixtures("_logging_as_json")
+    def test_even_at_debug_no_library_logs_what_goes_over_the_wire(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without any secret known: what is encoded is found by no search for the secret itself."""
+        request = SaslAuthenticateRequest_v0(b"\x00streamjury\x00open-sesame")
+        logging.getLogger("aiokafka.conn").debug("Request to %s:%d %d: %s", "127.0.0.1", 9092, 1, request)
+        hpack.Encoder().encode([("authorization", "Bearer open-sesame")])
+        headers = [(b"set-cookie", b"session=open-sesame")]
+        logging.getLogger("httpcore.http11").debug("receive_response_headers.complete return_value=%r", headers)
+        logging.getLogger("aiokafka.consumer").debug("a library's own words")
+        assert [json.loads(line)["logger"] for line in capsys.readouterr().err.splitlines()] == ["aiokafka.consumer"]
+
+
+def raised(error: Exception) -> Any:
+    try:
+        raise error
+    except Exception:
+        return sys.exc_info()
+
+
 # Correlation: while a record is judged
 
 
@@ -191,7 +247,7 @@ def _logging_as_json() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers.clear()  # what is replaced is closed, and the runner needs its own again
-    configure_logging(LoggingConfig(format="json", level="debug"))
+    configure_logging(LoggingConfig(format="json", level="debug"), secrets=())
     yield
     root.handlers[:] = handlers
     root.setLevel(level)

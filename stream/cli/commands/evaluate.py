@@ -21,6 +21,7 @@ from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.model import Config
+from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StreamjuryError
 from stream.jobs import evaluate as offline
 from stream.jobs.evaluate import FORMATS, EvaluateRequest, EvaluateResult, Format
@@ -128,7 +129,7 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
 
     `references` are the judges that are not in the configuration: where nobody can be reached, it says what to do.
     """
-    configure_logging(config.logging)
+    configure_logging(config.logging, secrets=find_secrets(config))
     if config.budgets.has_limits:
         click.echo("budgets limit the workers of the stream, and not this run", err=True)
     with Interruption() as interruption:

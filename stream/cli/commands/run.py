@@ -24,6 +24,7 @@ from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
 from stream.config.model import Config
+from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
@@ -84,7 +85,7 @@ def run(
       streamjury run --config streamjury.yaml
     """
     config = read_config(config_path)
-    configure_logging(config.logging)
+    configure_logging(config.logging, secrets=find_secrets(config))
     traffic = TrafficOptions(rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS)
     session: _Session | None = None
     try:

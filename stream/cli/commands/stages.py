@@ -10,6 +10,7 @@ from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.salt import warn_of_public_salt
+from stream.config.secrets import find_secrets
 from stream.errors import StreamjuryError
 from stream.logs import configure_logging
 from stream.service.service import Service
@@ -67,7 +68,7 @@ def monitor(config_path: Path | None) -> None:
 
 def _serve(config_path: Path | None, stage: Stage) -> None:
     config = read_config(config_path)
-    configure_logging(config.logging)
+    configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
     if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")

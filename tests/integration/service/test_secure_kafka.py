@@ -14,8 +14,9 @@ from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.service.service import Service
-from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import StageProcess, produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import certificates, kafka
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 from tests.parts.required import unavailable
 
 pytestmark = pytest.mark.xdist_group("secure-kafka")
@@ -135,3 +136,38 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
     said = done.stdout + done.stderr
     assert "guessed-at" not in said
     assert ("uthentication" if mistake == "password" else "certificate verify failed") in said
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_at_debug_no_stage_and_no_library_logs_a_secret(
+    secure_kafka: kafka.KafkaBroker, tmp_path: Path, mechanism: str
+) -> None:
+    """All stages, a judge with a key, and a collector that is away, so that its client complains."""
+    names = topics(secure_kafka, f"debug.{mechanism.lower()}")
+    secrets = {"key": "key-of-the-judge", "header": "header-of-the-collector", "token": "token-of-the-metrics"}
+    with JudgeEndpoint() as endpoint:
+        judge = {"kind": "openai", "model": "m", "base_url": endpoint.base_url}
+        settings = {
+            "kafka": {"options": secure_kafka.options(mechanism)},
+            "topics": names,
+            "sampling": {"rate": 1.0},
+            "judges": {"panel": [judge]},
+            "telemetry": {"endpoint": "http://127.0.0.1:9", "headers": {"authorization": secrets["header"]}},
+            "http": {"token": secrets["token"]},
+            "logging": {"level": "debug", "format": "json"},
+        }
+        path, log = tmp_path / "streamjury.yaml", tmp_path / "run.log"
+        path.write_text(json.dumps(settings))
+        key = {"judges__panel__0__api_key": secrets["key"]}
+        with StageProcess("run", bootstrap=secure_kafka.sasl_bootstrap, log=log, config=path, **key) as stages:
+            wait_until(
+                lambda: len(read_json(secure_kafka.bootstrap, names["scores"])) == RECORDS,
+                seconds=60,
+                what=lambda: f"all are judged and seen: {log.read_text()[-2000:]}",
+            )
+            assert stages.terminate() == 0
+    text = log.read_text()
+    loggers = {json.loads(line)["logger"] for line in text.splitlines() if line.startswith('{"time')}
+    assert {"httpcore.connection", "aiokafka.consumer.group_coordinator"} <= loggers, "the libraries are heard"
+    assert any(name.startswith("opentelemetry") for name in loggers)
+    assert not [secret for secret in (*secrets.values(), kafka.PASSWORD, "sasl_auth_bytes") if secret in text]

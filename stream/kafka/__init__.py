@@ -5,6 +5,7 @@
 - `offsets`: which results may be published and which offsets committed, whatever order work finishes in
 - `topic_scan`: reads a topic, or a part of it, up to its current end, beside its consumers
 - `topics`: the list of topics and their settings
+- `codecs`: checks that every compression codec can be read
 - `producers`: ways to publish: transactional, exclusive, immediate, counting
 - `errors`: classifies the broker's errors
 - `embedded`: an in-memory broker for a first look and for tests

@@ -10,6 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream.config.sections.kafka import KafkaConfig
+from stream.errors import StageError
+from stream.kafka.codecs import librdkafka_codecs, require_codecs
 from stream.kafka.embedded import is_embedded
 
 _ANSWER_SECONDS = 6.0
@@ -32,6 +34,10 @@ class Cluster:
 
 def reach(kafka: KafkaConfig) -> Cluster:
     """The configured cluster, or the end of the command with what is wrong and what to do."""
+    try:
+        require_codecs("this build of librdkafka", librdkafka_codecs(), "install confluent-kafka from its wheel")
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
     reasons: list[str] = []
 
     def note(error: KafkaError) -> None:

@@ -1,16 +1,20 @@
 """The monitor's Faust app: closed to the outside, reading committed records only."""
 
 import faust
+from aiokafka import codec
 from faust.types.auth import CredentialsT
 
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
+from stream.kafka.codecs import CODECS, require_codecs
 from stream.monitor.faust_app.read_committed import read_committed_only
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
     """A Faust app with none of Faust's own doors open, and no agents yet."""
+    readable = [name for name in CODECS if getattr(codec, f"has_{name}")()]
+    require_codecs("the monitor", readable, "install the package cramjam")
     app = faust.App(
         config.monitor.group,
         broker=_broker_url(config.kafka),

@@ -1,0 +1,73 @@
+"""Topics under every compression codec: all stages and all commands that read, read them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sinks.metrics import Outcome, Stage
+from stream.cli.main import main
+from stream.config.model import Config
+from stream.kafka.codecs import CODECS
+from stream.kafka.topic_scan import TopicScan
+from stream.service.service import Service
+from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
+from tests.parts.kafka import KafkaBroker
+
+RECORDS = 20
+
+
+class Compressed:
+    """An installation whose topics all have one codec, whatever its producers send."""
+
+    def __init__(self, broker: KafkaBroker, codec: str) -> None:
+        self.bootstrap = broker.bootstrap
+        self.names = topic_names(f"{codec}-topics")
+        broker.create_topics(*to_create(self.names), config={"compression.type": codec})
+        groups = {stage: {"group": f"{codec}-{stage}"} for stage in ("sampler", "worker", "monitor")}
+        self.settings = {
+            "kafka": {"bootstrap": broker.bootstrap},
+            "topics": self.names,
+            "sampling": {"rate": 1.0},
+            "http": {"port": 0},
+            **groups,
+        }
+        self.config = Config.model_validate(self.settings)
+
+    def command(self, folder: Path, *arguments: str) -> Result:
+        file = folder / "streamjury.yaml"
+        file.write_text(json.dumps(self.settings))
+        result = CliRunner().invoke(main, [*arguments, "--config", str(file)])
+        assert result.exit_code == 0, result.output
+        return result
+
+    def count(self, topic: str) -> int:
+        with TopicScan(self.config.kafka, self.names[topic], whole=True) as scan:
+            return sum(1 for _ in scan.read())
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
+    there = Compressed(real_kafka, codec)
+    values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(RECORDS)]
+    documents = [json.dumps(value).encode() for value in values]
+    produce_all(there.bootstrap, there.names["interactions"], [{"value": value} for value in (*documents, b"{" * 200)])
+    with Service(there.config, list(Stage)) as service:
+
+        def all_seen() -> bool:
+            service.check()
+            observed = service.metrics.counted(Stage.MONITOR, Outcome.SEEN) == RECORDS
+            return observed and service._stages[-1].pulse.done >= 2 * RECORDS  # its scores, too
+
+        wait_until(all_seen, seconds=60, what="all stages have read all")
+    with Service(there.config, [Stage.MONITOR]) as service:  # which begins with the state that is stored
+        wait_until(lambda: service.health.ready().ok, seconds=30, what="a monitor that starts again is ready")
+        service.check()
+    assert (there.count("evaluations"), there.count("deadletter")) == (RECORDS, 1)
+    assert there.count("detection") > 0
+    shown = there.command(tmp_path, "tail", "--from-beginning", "--json", "--limit", str(RECORDS))
+    assert len(shown.stdout.splitlines()) == RECORDS
+    there.command(tmp_path, "replay", "--yes")
+    assert len(read_json(there.bootstrap, there.names["evaluations"])) == RECORDS
+    assert there.count("interactions") == RECORDS + 2

@@ -86,6 +86,10 @@ def _cause(error: yaml.MarkedYAMLError) -> str:
 # From text to nodes, and from data to text
 
 
+# In place of any tag that the text has: those that a plain value would get by itself are refused like the others.
+_WRITTEN_TAG = "!"
+
+
 class _Loader(yaml.SafeLoader):
     """YAML 1.2's core rules for plain values: `no`, `12:30` and `2026-01-01` are text, as people mean them."""
 
@@ -98,8 +102,11 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         _refuse_depth(self._depth)
         self._depth += 1
+        is_tagged = getattr(self.peek_event(), "tag", None) is not None  # type: ignore[no-untyped-call]
         node = super().compose_node(parent, index)
         self._depth -= 1
+        if is_tagged and node is not None:
+            node.tag = _WRITTEN_TAG
         return node
 
 
@@ -140,6 +147,11 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+_HAS_TAG = (
+    "has a YAML tag (a word that begins with !), and no tags are read here; remove it, or put the value in quotes"
+)
+
+
 class _Plain:
     """Turns YAML nodes into dicts, lists and scalars, and counts them: aliases can make a small file huge."""
 
@@ -157,7 +169,7 @@ class _Plain:
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
             return self._scalar(node, loc)
         if node is not None:
-            self._reports.report_unread(loc, "has a YAML tag, and no tags are read here")
+            self._reports.report_unread(loc, _HAS_TAG)
         return None
 
     def _count(self) -> None:
@@ -172,7 +184,9 @@ class _Plain:
             self._count()
             line = key.start_mark.line + 1
             name = key.value
-            if not isinstance(name, str) or key.tag != _TAG + "str":
+            if key.tag == _WRITTEN_TAG:
+                self._reports.report(loc, f"the key in line {line} {_HAS_TAG}")
+            elif not isinstance(name, str) or key.tag != _TAG + "str":
                 self._reports.report(loc, f"the key in line {line} must be text; put it in quotes")
             elif name == "<<":
                 self._reports.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
@@ -187,5 +201,5 @@ class _Plain:
         try:
             return _SCALARS[node.tag](node.value)
         except (ValueError, KeyError):
-            self._reports.report_unread(loc, "is not what its YAML tag says, or too long a number")
+            self._reports.report_unread(loc, "is too long a number")
             return None

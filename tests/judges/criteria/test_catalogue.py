@@ -553,7 +553,8 @@ def test_a_repeated_key_is_refused_with_its_lines(read: Read) -> None:
 def test_a_tag_is_refused_and_nothing_more_is_said_about_its_value(read: Read) -> None:
     text = dump_criteria([Criterion.model_validate(MINE)])
     assert problems(read, text.replace("title: Mine", "title: !!python/name:os.system ''")) == [
-        "criteria[0].title: has a YAML tag, and no tags are read here"
+        "criteria[0].title: has a YAML tag (a word that begins with !), and no tags are read here; "
+        "remove it, or put the value in quotes"
     ]
 
 

@@ -30,6 +30,8 @@ from stream.service.setup.config_file import ConfigError
 from stream.service.setup.judge_reference import is_reference, judge_section, next_step
 
 _COUNT = click.IntRange(min=1)
+# Each keeps a core busy and has a copy of the evaluator; one for each core is the default, however many there are.
+_PROCESSES = click.IntRange(min=1, max=256)
 
 
 @click.command()
@@ -59,7 +61,9 @@ _COUNT = click.IntRange(min=1)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed for all models, and for which rows are in a sample.")
 @click.option("--temperature", type=click.FloatRange(min=0.0, max=2.0), help="Temperature for all models.")
 @click.option("--concurrency", type=_COUNT, help="Rows judged at once; without it, worker.concurrency.")
-@click.option("--processes", type=_COUNT, help="Processes for judges without a model; without it, one for each core.")
+@click.option(
+    "--processes", type=_PROCESSES, help="Processes for judges without a model; without it, one for each core."
+)
 @click.option("--restart", is_flag=True, help="Throw away what an earlier run has written to the same place.")
 @config_option
 def evaluate(

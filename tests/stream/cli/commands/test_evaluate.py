@@ -283,6 +283,7 @@ def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
         (("a.csv", "--criteria", "claritty"), 2, "--criteria claritty: unknown criterion; did you mean"),
         (("a.csv", "--sample", "0"), 2, "Invalid value for '--sample'"),
         (("a.csv", "--limit", "0"), 2, "Invalid value for '--limit'"),
+        (("a.csv", "--processes", "100000"), 2, "100000 is not in the range 1<=x<=256"),
         (("a.csv", "--config", "no.yaml"), 2, "no.yaml"),
         (("empty.csv",), 1, "empty.csv is empty"),
         (("a.csv", "-o", "a.csv"), 1, "cannot be written"),

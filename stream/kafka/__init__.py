@@ -6,6 +6,7 @@
 - `topic_scan`: reads a topic, or a part of it, up to its current end, beside its consumers
 - `topics`: the list of topics and their settings
 - `codecs`: checks that every compression codec can be read
+- `options`: checks of client options by librdkafka itself
 - `producers`: ways to publish: transactional, exclusive, immediate, counting
 - `errors`: classifies the broker's errors
 - `embedded`: an in-memory broker for a first look and for tests

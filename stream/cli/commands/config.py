@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from stream.cli.support.options import config_option, read_config, source
+from stream.cli.support.options import config_option, end_with_problems, read_config, source
 from stream.cli.support.salt import generate_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
 from stream.config.sections.judges import JudgeConfig
 from stream.config.sections.sampling import SamplingConfig
-from stream.service.setup.config_file import DEFAULT_FILE, dump, find
+from stream.service.setup.certificates import find_certificate_problems
+from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, dump, find
 
 
 @click.group()
@@ -38,9 +39,14 @@ def init_command(path: Path, force: bool) -> None:
 @config.command("check")
 @config_option
 def check_command(config_path: Path | None) -> None:
-    """Say whether the configuration is right, with all problems if it is not."""
-    settings = read_config(config_path)
-    click.echo(f"ok: {source(find(config_path, os.environ))}")
+    """Say whether the configuration is right, with all problems if it is not.
+
+    It also opens the certificates and keys that kafka.options and http name.
+    """
+    settings, file = read_config(config_path), find(config_path, os.environ)
+    if problems := find_certificate_problems(settings):
+        end_with_problems(ConfigError(file, problems))
+    click.echo(f"ok: {source(file)}")
     click.echo(_summary(settings))
 
 

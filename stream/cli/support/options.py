@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -22,11 +23,16 @@ def read_config(path: Path | None) -> Config:
     try:
         return load(find(path, os.environ), os.environ)
     except ConfigError as error:
-        count = len(error.problems)
-        click.echo(f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", err=True)
-        for problem in error.problems:
-            click.echo(problem, err=True)
-        raise SystemExit(2) from None
+        end_with_problems(error)
+
+
+def end_with_problems(error: ConfigError) -> NoReturn:
+    """Says all that is wrong with a configuration, and ends the process with status 2."""
+    count = len(error.problems)
+    click.echo(f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", err=True)
+    for problem in error.problems:
+        click.echo(problem, err=True)
+    raise SystemExit(2) from None
 
 
 def source(file: Path | None) -> str:

@@ -18,6 +18,7 @@ from stream.config.patterns import OPTION, TOPIC
 from stream.config.section import (
     MASK,
     Section,
+    checked_by_loader,
 )
 
 _SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
@@ -119,6 +120,8 @@ class KafkaConfig(Section):
             }
         ],
     )
+
+    _taken_by_client = field_validator("options")(checked_by_loader("kafka.options"))
 
     def client_options(self) -> dict[str, OptionValue]:
         """What every librdkafka client of ours is given, secrets in clear: never to be logged."""

@@ -6,6 +6,7 @@
 - `overrides`: environment variables that override the file
 - `validation`: the model's errors as problems at their paths
 - `checks`: checks that read the files a configuration names
+- `certificates`: looks for the certificates that a configuration names
 - `criteria_files`: the user's own criteria
 - `evaluator`: makes the evaluator that a configuration describes
 - `judge_reference`: the judge that a command names as provider/model

@@ -2,7 +2,7 @@
 
 The model checks shapes and opens no files. Here the files that it names are read, and what depends on them is checked:
 criteria files and all that is said about criteria, a step log to replay, canaries, and whether budgets fit into the
-note that is committed with an offset.
+note that is committed with an offset. librdkafka itself checks the options of its clients.
 """
 
 import functools
@@ -19,7 +19,9 @@ from stream.config.sections.budgets import AppBudgetConfig
 from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.detection import DetectionConfig
 from stream.config.sections.judges import JudgesConfig
+from stream.config.sections.kafka import OptionValue
 from stream.config.sections.observability import ObjectivesConfig
+from stream.kafka.options import find_option_problem
 from stream.records.canaries import read_canaries
 from stream.sampler.step_log import StepLogError, read_step_log
 from stream.service.setup.criteria_files import read_criteria_files
@@ -41,6 +43,7 @@ class _Checks:
     def __init__(self) -> None:
         self._read_criteria = functools.cache(read_criteria_files)
         self.by_place: Mapping[str, Check] = {
+            "kafka.options": _refused_options,
             "sampling.replay_steps": _unreadable_steps,
             "criteria.files": self._wrong_files,
             "criteria.use": self._unknown_names,
@@ -77,6 +80,12 @@ class _Checks:
         """The criteria that are judged; None where their section is wrong."""
         criteria = before.get("criteria")
         return None if criteria is None else choose_criteria(criteria.use, self._read_criteria(criteria.files))
+
+
+def _refused_options(options: Mapping[str, OptionValue], _before: Mapping[str, Any]) -> Problems:
+    for name, value in options.items():
+        if problem := find_option_problem(name, value):
+            yield (name,), problem
 
 
 def _unreadable_steps(file: str | None, _before: Mapping[str, Any]) -> Problems:

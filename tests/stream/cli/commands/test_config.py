@@ -18,6 +18,7 @@ from stream.config.model import Config
 from stream.config.reference import schema, starter
 from stream.config.walk import is_section
 from stream.service.setup.config_file import load
+from tests.parts.certificates import Authority
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
 SECRET = "hunter2-hunter2"
@@ -189,6 +190,66 @@ def test_check_lists_every_problem_on_a_line_under_the_name_of_the_file_and_exit
     ]
 
 
+def test_check_finds_unknown_options_of_kafka_and_values_that_they_do_not_take() -> None:
+    options = {"sasl.pasword": SECRET, "linger.ms": "soon", "logger": "x", "error_cb": "x", "sasl.username": "me"}
+    Path("c.yaml").write_text(yaml.safe_dump({"kafka": {"options": options}}, sort_keys=False))
+    result = run("check", "-c", "c.yaml")
+    assert result.exit_code == 2
+    unknown = "unknown option; librdkafka's CONFIGURATION.md lists those that there are"
+    assert result.output.splitlines()[1:] == [
+        f"kafka.options['sasl.pasword']: {unknown}",
+        "kafka.options['linger.ms']: librdkafka does not take this value "
+        '(Invalid value for configuration property "queue.buffering.max.ms")',
+        f"kafka.options.logger: {unknown}",
+        f"kafka.options.error_cb: {unknown}",
+    ]
+
+
+class TestCertificates:
+    def written(self, protocol: str, **http: str) -> Path:
+        options = {
+            "security.protocol": protocol,
+            "ssl.ca.location": "no-ca.pem",
+            "ssl.certificate.location": "no-certificate.pem",
+            "ssl.key.location": "no-key.pem",
+        }
+        Path("c.yaml").write_text(yaml.safe_dump({"kafka": {"options": options}, "http": http}))
+        return Path("c.yaml")
+
+    def test_check_names_every_file_that_is_missing(self) -> None:
+        file = self.written("SSL", certificate="no-web.pem", key="no-web.key")
+        result = run("check", "-c", str(file))
+        assert result.exit_code == 2
+        assert result.output.splitlines() == [
+            "c.yaml: 4 problems",
+            "kafka.options['ssl.ca.location']: cannot read no-ca.pem (No such file or directory)",
+            "kafka.options['ssl.certificate.location']: cannot read no-certificate.pem (No such file or directory)",
+            "kafka.options['ssl.key.location']: cannot read no-key.pem (No such file or directory)",
+            "http.certificate: cannot read no-web.pem (No such file or directory)",
+        ]
+
+    def test_check_finds_files_that_are_no_certificates(self) -> None:
+        file = self.written("SSL")
+        for name in ("no-ca.pem", "no-certificate.pem", "no-key.pem"):
+            Path(name).write_text("a shopping list\n")
+        result = run("check", "-c", str(file))
+        assert result.exit_code == 2
+        assert "kafka.options: ssl." in result.output
+
+    def test_check_is_content_with_real_ones(self, authority: Authority) -> None:
+        file = self.written("SSL")
+        certificate, key = authority.sign("checked")
+        for name, source in (("ca", authority.certificate), ("certificate", certificate), ("key", key)):
+            Path(f"no-{name}.pem").write_bytes(source.read_bytes())
+        assert run("check", "-c", str(file)).exit_code == 0
+
+    def test_check_does_not_look_for_files_that_no_client_opens(self) -> None:
+        assert run("check", "-c", str(self.written("PLAINTEXT"))).exit_code == 0
+
+    def test_other_commands_do_without_the_files(self) -> None:
+        assert run("show", "-c", str(self.written("SSL", certificate="no.pem", key="no.key"))).exit_code == 0
+
+
 def test_check_of_a_file_that_is_not_there_exits_with_2() -> None:
     result = run("check", "-c", "none.yaml")
     assert result.exit_code == 2
@@ -261,7 +322,7 @@ def test_no_command_prints_a_secret() -> None:
         "P": SECRET,
         "K": SECRET,
         "STREAMJURY__JUDGES__PANEL__1__API_KEY": SECRET,
-        "STREAMJURY__KAFKA__OPTIONS__SASL_TOKEN": SECRET,
+        "STREAMJURY__KAFKA__OPTIONS__SASL_OAUTHBEARER_CLIENT_SECRET": SECRET,
     }
     wrong = run("check", env=environ)
     assert wrong.exit_code == 2

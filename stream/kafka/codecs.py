@@ -1,11 +1,14 @@
 """Compression codecs: a client that cannot read one ends at its start, with the name of the codec."""
 
+import logging
 from collections.abc import Collection
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream.errors import StageError
+
+log = logging.getLogger(__name__)
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 """Every codec of Kafka: producers choose one for each batch, and brokers one for each topic."""
@@ -24,7 +27,7 @@ def librdkafka_codecs() -> frozenset[str]:
 
 def _is_built_in(codec: str) -> bool:
     try:
-        AdminClient({"builtin.features": codec, "log_level": 0})
+        AdminClient({"builtin.features": codec, "log_level": 0}, logger=log)
     except KafkaException:
         return False
     return True

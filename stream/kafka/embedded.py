@@ -5,12 +5,15 @@ what exceeds 5 MiB a partition, does not isolate transactions and ignores the of
 production.
 """
 
+import logging
 import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Self
 
 from confluent_kafka import Producer
+
+log = logging.getLogger(__name__)
 
 # The mock cluster's id begins so; a real cluster's is a base64 UUID.
 _CLUSTER_ID_PREFIX = "mockCluster"
@@ -46,7 +49,7 @@ class EmbeddedBroker:
 
     def make_topics(self, names: Iterable[str]) -> None:
         """Makes topics before anyone reads them: asking a producer for one is its first use."""
-        client = Producer({"bootstrap.servers": self.bootstrap})
+        client = Producer({"bootstrap.servers": self.bootstrap}, logger=log)
         for name in names:
             client.list_topics(name, timeout=_START_SECONDS)
 

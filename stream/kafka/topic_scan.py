@@ -1,5 +1,6 @@
 """The topic scan: reads a topic, or a part of it, up to its current end, beside its consumers."""
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.offsets import Partition
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CALL_SECONDS = 10.0
@@ -132,6 +134,8 @@ class TopicScan:
         return True
 
     def _partitions(self) -> list[int]:
+        for client in {self._consumer, self._surveyor}:
+            client.poll(0)  # without partitions it gives no record, and passes on what the client has logged
         known = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
         if known.error is not None:
             raise KafkaException(known.error)
@@ -230,7 +234,8 @@ def _bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) 
             # The broker says that there is no more only after it waited for more.
             "fetch.wait.max.ms": 20,
             "log_level": 3,
-        }
+        },
+        logger=log,
     )
 
 

@@ -118,7 +118,7 @@ class CanarySender:
 
     def _send(self, canary: Canary, number: int, now: float) -> None:
         if self._producer is None:
-            self._producer = Producer(self._options)
+            self._producer = Producer(self._options, logger=log)
         headers = decision_headers(_DECISION, salt=self._salt, sampled_at=datetime.fromtimestamp(now, UTC))
         self._producer.produce(
             self._topic,

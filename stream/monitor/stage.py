@@ -270,7 +270,7 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
     options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": errors.append}
     deadline = time.monotonic() + _START_SECONDS
     try:
-        client = AdminClient(options)
+        client = AdminClient(options, logger=log)
         while True:
             try:
                 return client.list_topics(timeout=_ASK_SECONDS).cluster_id

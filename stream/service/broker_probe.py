@@ -1,5 +1,6 @@
 """The broker probe: asks the broker for metadata every few seconds, so that readiness follows it."""
 
+import logging
 import threading
 from typing import Self
 
@@ -8,6 +9,8 @@ from confluent_kafka.admin import AdminClient
 
 from sinks.web.health import Health
 from stream.config.sections.kafka import KafkaConfig
+
+log = logging.getLogger(__name__)
 
 _PROBE_SECONDS = 3.0
 
@@ -34,9 +37,10 @@ class BrokerProbe:
         return self._problem is None
 
     def _run(self) -> None:
-        client = AdminClient(self._kafka.client_options() | {"log_level": 0})
+        client = AdminClient(self._kafka.client_options() | {"log_level": 0}, logger=log)
         while True:
             try:
+                client.poll(0)  # passes on what the client has logged, if its options ask for that
                 client.list_topics(timeout=_PROBE_SECONDS)
                 self._problem = None
             except KafkaException as error:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -40,6 +41,8 @@ from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.kafka import KafkaConfig
 from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
+
+log = logging.getLogger(__name__)
 
 _CALL_SECONDS = 5.0
 _POLL_SECONDS = 0.3
@@ -119,7 +122,8 @@ def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -
             "auto.offset.reset": "earliest",
             "log_level": 0,
             "error_cb": outage.note,
-        }
+        },
+        logger=log,
     )
     try:
         consumer.assign(_positions(consumer, topic, from_beginning, stop))

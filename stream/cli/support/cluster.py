@@ -1,5 +1,6 @@
 """Checks that the Kafka cluster answers before a command begins, and reports in one clear line when it does not."""
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.codecs import librdkafka_codecs, require_codecs
 from stream.kafka.embedded import is_embedded
+
+log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 6.0
 
@@ -46,7 +49,7 @@ def reach(kafka: KafkaConfig) -> Cluster:
 
     options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": note}
     try:
-        admin = AdminClient(options)
+        admin = AdminClient(options, logger=log)
     except KafkaException as error:
         raise click.ClickException(f"kafka.options: {error.args[0].str()}") from None
     try:

@@ -1,5 +1,6 @@
 """The counting producer: writes records to a topic and counts those that the broker confirmed."""
 
+import logging
 import time
 from collections.abc import Sequence
 from threading import Event
@@ -8,6 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from stream.config.sections.kafka import KafkaConfig
+
+log = logging.getLogger(__name__)
 
 # A broker that is away for longer is a failure that the user should hear of.
 DELIVERY_SECONDS = 30.0
@@ -46,7 +49,8 @@ class CountingProducer:
                 "queue.buffering.max.kbytes": _QUEUE_KBYTES,
                 # What fails is counted and named; the client's own chatter would tear the progress bar.
                 "log_level": 0,
-            }
+            },
+            logger=log,
         )
         self.delivered = 0
         self.failed = 0

@@ -17,9 +17,9 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
-from stream.errors import PublishAborted, StageError, no_broker
+from stream.errors import PublishAborted, StageError
 from stream.kafka.embedded import is_embedded
-from stream.kafka.errors import repeated
+from stream.kafka.errors import DENIED, failed_start, repeated, unusable_topic
 from stream.kafka.offsets import Partition, numbered
 from stream.kafka.producers.transactional import Transactions, tell_of_waiting
 from stream.kafka.record import Record, partition_of, read_record
@@ -130,7 +130,7 @@ class TransactionalConsumer:
             self._starting(self._transactions.start)
             self._starting(self._check_topics)
         except KafkaException as error:
-            raise no_broker(self._bootstrap, error.args[0].str()) from error
+            raise failed_start(self._bootstrap, error.args[0]) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would start over.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
         self._consumer.subscribe(
@@ -327,18 +327,20 @@ class TransactionalConsumer:
 
     def _check_topics(self) -> None:
         """What is put beside must find its place there when it is needed, which may be in the worst of moments."""
-        wanted = self._count(self._topic) if self._beside else 0
+        wanted = self._count(self._topic)
         for topic in self._beside:
             found = self._count(topic)
             if not found:
-                raise StageError(f"the topic {topic} does not exist; `streamjury topics create` makes it")
+                raise unusable_topic(topic, None)
             if found != wanted:
                 raise StageError(f"{topic} has {found} partitions and {self._topic} {wanted}; give both as many")
 
     def _count(self, topic: str) -> int:
-        """Partitions of a topic; 0 when there is none."""
+        """Partitions of a topic; 0 when there is none. Raises `StageError` for a topic that is closed to us."""
         metadata = self._consumer.list_topics(topic, _CALL_SECONDS).topics[topic]
         if metadata.error is not None:
+            if metadata.error.code() in DENIED:
+                raise unusable_topic(topic, metadata.error)
             return 0
         self._partition_counts[topic] = len(metadata.partitions)
         return self._partition_counts[topic]

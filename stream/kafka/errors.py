@@ -1,4 +1,4 @@
-"""Classifies the broker's errors: another client took our place, or the call may be retried."""
+"""Classifies the broker's errors: another client took our place, a right is missing, or the call may be retried."""
 
 import time
 from collections.abc import Callable
@@ -6,10 +6,22 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from stream.errors import StageError, no_broker
+
 T = TypeVar("T")
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 """Another producer of the same name has begun; this one is refused for good."""
+
+DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""The broker knows who we are, and its access rules do not let us."""
 
 _AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 _PAUSE_SECONDS = 0.2
@@ -33,3 +45,19 @@ def repeated(
                 raise
             waiting(reason)
             time.sleep(_PAUSE_SECONDS)
+
+
+def unusable_topic(
+    topic: str, reason: KafkaError | None, remedy: str = "`streamjury topics create` makes it"
+) -> StageError:
+    """Why a topic cannot be used that the broker does not describe: it is closed to us, or not there."""
+    if reason is not None and reason.code() in DENIED:
+        return StageError(f"access to the topic {topic} is denied ({reason.str()}); allow it by an ACL")
+    return StageError(f"the topic {topic} does not exist; {remedy}")
+
+
+def failed_start(bootstrap: str, reason: KafkaError) -> StageError:
+    """Why a client cannot begin its work: it has no right to, or no broker answers."""
+    if reason.code() in DENIED:
+        return StageError(f"Kafka at {bootstrap} denies access ({reason.str()}); allow it by an ACL")
+    return no_broker(bootstrap, reason.str())

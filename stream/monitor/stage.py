@@ -24,8 +24,9 @@ from sinks.metrics import DetectionMetrics, Stage
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
-from stream.errors import StageError, no_broker
+from stream.errors import StageError
 from stream.kafka.embedded import is_embedded
+from stream.kafka.errors import failed_start
 from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.watch.partition import ANNOUNCER
 from stream.monitor.canary_sender import CanarySender
@@ -282,4 +283,4 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
                 if time.monotonic() > deadline:
                     raise
     except KafkaException as error:
-        raise no_broker(kafka.bootstrap, error.args[0].str()) from error
+        raise failed_start(kafka.bootstrap, error.args[0]) from error

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from tests.parts.certificates import Authority
@@ -67,6 +75,9 @@ ssl.keystore.type=PEM
 ssl.keystore.location={keystore}
 ssl.truststore.type=PEM
 ssl.truststore.location={authority}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
 """
 USER, PASSWORD = "streamjury", "open-sesame"
 
@@ -144,6 +155,17 @@ class KafkaBroker:
         """Ends the broker as a crash would; its data stays as it happens to be."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """As a machine that hangs: the broker's connections stay, and it answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+
     def create_topics(self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Makes topics, and returns when they exist; none is ever made on first use."""
         settings = dict(config or {})
@@ -162,6 +184,23 @@ class KafkaBroker:
             if len(leaders) == len(names) and all(len(of) == partitions and min(of) >= 0 for of in leaders):
                 return
             assert time.monotonic() < deadline, f"the broker does not lead {names}"
+            time.sleep(0.05)
+
+    def deny(self, kind: ResourceType, name: str) -> None:
+        """Closes a resource to the user of this module, and returns when that holds; all else stays open."""
+        rule = AclBinding(
+            kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.DENY
+        )
+        admin = AdminClient(self._client())
+        for made in admin.create_acls([rule]).values():
+            made.result(timeout=_START_SECONDS)
+        # The controller has the rule before the broker goes by it.
+        every = AclBindingFilter(
+            kind, name, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while not admin.describe_acls(every).result(timeout=_START_SECONDS):
+            assert time.monotonic() < deadline, "the broker does not know the rule"
             time.sleep(0.05)
 
     def options(self, mechanism: str, *, password: str = PASSWORD) -> dict[str, str]:

@@ -39,6 +39,7 @@ from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.kafka import KafkaConfig
+from stream.kafka.errors import DENIED, unusable_topic
 from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
 
@@ -267,6 +268,9 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
             partitions = [TopicPartition(topic, number) for number in found.partitions]
             # What came while we waited for the topic is what we waited for.
             return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
+        reason = consumer.list_topics(topic, _CALL_SECONDS).topics[topic].error
+        if reason is not None and reason.code() in DENIED:
+            raise click.ClickException(str(unusable_topic(topic, reason)))
         if not waited:
             click.echo(
                 f"waiting for the topic {topic}: the first record makes it, or `streamjury topics create`", err=True

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.codecs import librdkafka_codecs, require_codecs
 from stream.kafka.embedded import is_embedded
+from stream.kafka.errors import unusable_topic
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,16 @@ class Cluster:
     def require(self, topic: str) -> None:
         """Ends the command when the topic is not there and will not come by itself."""
         if topic not in self.partitions and not self.embedded:
-            raise click.ClickException(f"the topic {topic} does not exist; `streamjury topics create` makes it")
+            raise click.ClickException(str(unusable_topic(topic, self._refusal(topic))))
+
+    def _refusal(self, topic: str) -> KafkaError | None:
+        """What the broker says of a topic that it did not list: it leaves out those that are closed to us."""
+        asked = TopicCollection(topic_names=[topic])
+        try:
+            self.admin.describe_topics(asked, request_timeout=_ANSWER_SECONDS)[topic].result()
+        except KafkaException as error:
+            return error.args[0]  # type: ignore[no-any-return]
+        return None
 
 
 def reach(kafka: KafkaConfig) -> Cluster:

@@ -10,8 +10,8 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
-from stream.errors import FencedError, StageError, no_broker
-from stream.kafka.errors import FENCED, repeated
+from stream.errors import FencedError, StageError
+from stream.kafka.errors import FENCED, failed_start, repeated
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, produce
 
@@ -80,7 +80,7 @@ class ExclusiveProducer:
         try:
             producer.init_transactions(self._seconds)
         except KafkaException as error:
-            raise no_broker(self._kafka.bootstrap, error.args[0].str()) from error
+            raise failed_start(self._kafka.bootstrap, error.args[0]) from error
         return producer
 
     def _produce(self, message: Message) -> None:

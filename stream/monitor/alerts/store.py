@@ -19,6 +19,7 @@ from sinks.base import Message
 from sinks.topics.results import json_message
 from stream.config.model import Config
 from stream.errors import StageError
+from stream.kafka.errors import DENIED, unusable_topic
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import produce
 from stream.kafka.topic_scan import TopicScan
@@ -159,18 +160,18 @@ class AlertStore:
         return list(_after(wanted, last))
 
     def _partitions(self, topic: str, deadline: float, stop: Event) -> int:
+        remedy = "run `streamjury topics create`, or set detection.enabled to false to do without alarms"
         while not stop.is_set():
+            reason: KafkaError | None = None
             try:
                 found = self._producer.list_topics(topic, _CALL_SECONDS).topics[topic]
                 if found.error is None and found.partitions:
                     return len(found.partitions)
+                reason = found.error
             except KafkaException as error:
                 log.debug("asking for %s: %s", topic, error.args[0].str())
-            if time.monotonic() > deadline:
-                raise StageError(
-                    f"the topic {topic} does not exist; run `streamjury topics create`, or set detection.enabled to "
-                    "false to do without alarms"
-                )
+            if time.monotonic() > deadline or (reason is not None and reason.code() in DENIED):
+                raise unusable_topic(topic, reason, remedy)
             stop.wait(_LOOK_SECONDS)
         return 0
 

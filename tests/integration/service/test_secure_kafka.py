@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import ResourceType
 
 from sinks.metrics import Outcome, Stage
+from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.service.service import Service
@@ -104,6 +107,62 @@ def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
     assert 0 < max(backlogs) <= many
 
 
+@pytest.mark.parametrize(
+    ("stage", "closed"), [(Stage.SAMPLER, "interactions"), (Stage.WORKER, "overflow"), (Stage.MONITOR, "scores")]
+)
+def test_a_topic_that_is_closed_to_a_stage_is_not_called_missing(
+    secure_kafka: kafka.KafkaBroker, stage: Stage, closed: str
+) -> None:
+    names = topics(secure_kafka, f"closed.{stage}")
+    secure_kafka.deny(ResourceType.TOPIC, names[closed])
+    reason = ended(config(secure_kafka.sasl_bootstrap, secure_kafka.options("PLAIN"), names), stage)
+    expected = (
+        f"the {stage} ended: access to the topic {names[closed]} is denied (Broker: Topic authorization failed); "
+    )
+    assert reason == expected + "allow it by an ACL"
+
+
+def test_a_name_for_transactions_that_is_closed_to_a_stage_is_not_taken_for_a_broker_that_is_away(
+    secure_kafka: kafka.KafkaBroker,
+) -> None:
+    names = topics(secure_kafka, "transactions")
+    secure_kafka.deny(ResourceType.TRANSACTIONAL_ID, "closed-sampler-one")
+    settings = config(secure_kafka.sasl_bootstrap, secure_kafka.options("PLAIN"), names).model_dump()
+    settings["sampler"] |= {"group": "closed-sampler", "instance": "one"}
+    reason = ended(Config.model_validate(settings), Stage.SAMPLER)
+    assert "denies access (" in reason
+    assert "Transactional Id authorization failed" in reason
+
+
+@pytest.mark.parametrize("command", [["tail"], ["send", "-"], ["replay", "--yes"]])
+def test_a_command_does_not_call_a_closed_topic_missing(
+    secure_kafka: kafka.KafkaBroker, tmp_path: Path, command: list[str]
+) -> None:
+    names = topics(secure_kafka, f"closed.{command[0]}")
+    for topic in ("evaluations", "interactions", "deadletter"):
+        secure_kafka.deny(ResourceType.TOPIC, names[topic])
+    options = secure_kafka.options("PLAIN")
+    settings = {"kafka": {"bootstrap": secure_kafka.sasl_bootstrap, "options": options}, "topics": names}
+    path = tmp_path / "streamjury.yaml"
+    path.write_text(json.dumps(settings))
+    result = CliRunner().invoke(main, [*command, "--config", str(path)], input="{}\n")
+    assert result.exit_code == 1
+    assert "is denied (Broker: Topic authorization failed); allow it by an ACL" in result.output
+
+
+def ended(settings: Config, stage: Stage) -> str:
+    """What a service of this stage ends with."""
+    begun = time.monotonic()
+    with (  # noqa: PT012 - whenever the stage ends
+        pytest.raises(StageError) as raised,
+        Service(settings, [stage]) as service,
+    ):
+        while time.monotonic() - begun < 30:
+            service.check()
+            time.sleep(0.1)
+    return str(raised.value)
+
+
 def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka: kafka.KafkaBroker) -> None:
     names = topics(secure_kafka, "wrong")
     wrong = config(secure_kafka.sasl_bootstrap, secure_kafka.options("SCRAM-SHA-512", password="guessed-at"), names)
@@ -146,7 +205,7 @@ def test_at_debug_no_stage_and_no_library_logs_a_secret(
     names = topics(secure_kafka, f"debug.{mechanism.lower()}")
     secrets = {"key": "key-of-the-judge", "header": "header-of-the-collector", "token": "token-of-the-metrics"}
     with JudgeEndpoint() as endpoint:
-        judge = {"kind": "openai", "model": "m", "base_url": endpoint.base_url}
+        judge = {"kind": "openai", "name": "m", "model": "m", "base_url": endpoint.base_url}
         settings = {
             "kafka": {"options": secure_kafka.options(mechanism)},
             "topics": names,

@@ -179,7 +179,12 @@ class MonitorStage:
                 # What will never be acknowledged must not be waited for.
                 app.conf.stream_wait_empty = False
             # Without an awaited stop, Faust's threads keep the process alive.
-            await asyncio.wait_for(app.stop(), _STOP_SECONDS)
+            try:
+                await asyncio.wait_for(app.stop(), _STOP_SECONDS)
+            except TimeoutError:
+                if not failed:
+                    raise StageError(f"its Faust app did not stop within {_STOP_SECONDS:.0f} seconds") from None
+                log.warning("the Faust app did not stop within %.0f seconds", _STOP_SECONDS)
 
     def _look_around(self, app: faust.App) -> None:
         self.moved_at = time.monotonic()

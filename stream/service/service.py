@@ -37,6 +37,10 @@ _JOIN_SECONDS = 20.0
 _EXIT_SECONDS = 10.0
 
 
+# Less where the broker does not answer: there is nothing to wait for.
+_AWAY_EXIT_SECONDS = 2.0
+
+
 # Whoever pressed Ctrl-C twice does not want to wait.
 _LEAVE_SECONDS = 0.5
 
@@ -62,6 +66,7 @@ class Service:
         self.monitor = Monitor(config.monitor, self.metrics, self._scores, safety=config.composite.safety)
         self.health = Health()
         self._stages = [self._make(stage) for stage in stages]
+        self._probe = BrokerProbe(config.kafka, self.health)
         self._threads: list[StageThread] = []
         self._stack = ExitStack()
         self.url = ""
@@ -72,7 +77,7 @@ class Service:
             self.url = self._start_web_server(stack).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 worker.sinks += stack.enter_context(open_sinks(self.config, self.registry))
-            probe = stack.enter_context(BrokerProbe(self.config.kafka, self.health))
+            probe = stack.enter_context(self._probe)
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
                 thread = StageThread(stage, self.health, self._patience(), watchdog)
@@ -92,8 +97,10 @@ class Service:
             raise
         finally:
             # An interrupted join makes Python take a thread for ended that is not.
-            if interrupted or any(thread.is_alive for thread in self._threads):
-                end = (INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, _EXIT_SECONDS)
+            hangs = any(thread.is_alive for thread in self._threads)
+            if interrupted or hangs or any(thread.has_failed for thread in self._threads):
+                seconds = _AWAY_EXIT_SECONDS if hangs and not self._probe.answers() else _EXIT_SECONDS
+                end = (INTERRUPTED, _LEAVE_SECONDS) if interrupted else (1, seconds)
                 threading.Thread(target=_end_with_main_thread, args=end, name="last-resort", daemon=True).start()
         if kind is None:
             for thread in self._threads:

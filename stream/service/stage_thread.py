@@ -22,6 +22,15 @@ _STALL_SECONDS = 60.0
 _STALLED_JOIN_SECONDS = 5.0
 
 
+# Time to stop for a stage whose broker does not answer: all that it still wants to do waits for that. The next process
+# does what is left, as after a crash; supervisors kill after 30 seconds.
+_AWAY_JOIN_SECONDS = 10.0
+
+
+# How often it is looked whether the broker answers while a stage is waited for.
+_LOOK_SECONDS = 0.2
+
+
 # A process that was itself held up (a paused container, a machine short of memory) must not blame its stages for it.
 _LONGEST_LOOK_SECONDS = 5.0
 
@@ -87,7 +96,7 @@ class Watchdog:
         self._stage = stage
         self._seconds = seconds
         self._silence = max(seconds, _STALL_SECONDS)
-        self._broker_answers = broker_answers
+        self.broker_answers = broker_answers
         self._clock = clock
         self._looked_at = clock()
         self._moved_at = stage.pulse.moved_at
@@ -98,7 +107,7 @@ class Watchdog:
     def look(self) -> str | None:
         """What is wrong, or None. It counts time from look to look."""
         now = self._clock()
-        passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS) if self._broker_answers() else 0.0
+        passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS) if self.broker_answers() else 0.0
         self._looked_at = now
         self._look_at_thread(passed)
         self._look_at_work(passed)
@@ -149,13 +158,26 @@ class StageThread:
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self.ask_to_stop()
         if kind is not KeyboardInterrupt:  # a second Ctrl-C, which came while another stage was waited for
-            self._thread.join(max(0.0, self._asked_at + self._patience - time.monotonic()))
+            while self._thread.is_alive() and time.monotonic() < self._asked_at + self._join_seconds():
+                self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive() and self._error is None:
-            self._error = StageError(f"it did not stop within {self._patience:.0f} seconds")
+            away = "" if self._watchdog.broker_answers() else ", because the broker does not answer"
+            self._error = StageError(
+                f"it did not stop within {self._join_seconds():.0f} seconds{away}; the next process does what is left"
+            )
+
+    def _join_seconds(self) -> float:
+        """How long a stage that was asked to stop is waited for."""
+        return self._patience if self._watchdog.broker_answers() else min(self._patience, _AWAY_JOIN_SECONDS)
 
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error ended the stage, which then may have left threads behind."""
+        return self._error is not None
 
     def check(self) -> None:
         if self._error is not None:

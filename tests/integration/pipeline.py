@@ -58,9 +58,17 @@ class StageProcess:
 
     def terminate(self, seconds: float = 30.0) -> int:
         """As an operator stops it; the exit status."""
+        self.ask_to_end()
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def ask_to_end(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(seconds)
+
+    def ended(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is not None
 
     def said(self, words: str) -> bool:
         return words in self.log.read_text()

@@ -198,7 +198,7 @@ class AlertAgent:
         try:
             await asyncio.wait_for(self.settle(), seconds)
         except (TimeoutError, StreamjuryError) as error:
-            log.warning("alarms are left to the next monitor: %s", error or "the broker does not answer")
+            log.warning("alarms are left to the next monitor: %s", str(error) or "the broker does not answer")
             self._store.close()
             return False
         return True

@@ -1,0 +1,92 @@
+"""SIGTERM while the broker is dead or hangs: every command ends soon, with a reason and without a traceback."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.pipeline import StageProcess, produce_all, read_all, to_create, topic_names, wait_until
+from tests.parts import kafka
+from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed
+from tests.parts.required import unavailable
+
+pytestmark = pytest.mark.xdist_group("kafka")
+
+COMMANDS = ("sampler", "worker", "monitor", "run")
+SECONDS = 20.0
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[kafka.KafkaBroker]:
+    """A broker that the test may stop."""
+    if reason := kafka.why_unavailable():
+        unavailable(reason)
+    with kafka.KafkaBroker() as broker:
+        yield broker
+
+
+def write_config(folder: Path, command: str, names: dict[str, str], endpoint: str) -> Path:
+    """Two installations: one of three processes, and one that is a single process."""
+    place = "whole" if command == "run" else "parts"
+    path = folder / f"{command}.yaml"
+    judge = {"kind": "openai", "name": "m", "model": "m", "base_url": endpoint}
+    settings = {
+        "topics": names,
+        "sampling": {"rate": 1.0},
+        "judges": {"panel": [judge]},
+        "worker": {"group": f"{place}-worker", "concurrency": 4},
+        "sampler": {"group": f"{place}-sampler"},
+        "monitor": {"group": f"{place}-monitor"},
+    }
+    path.write_text(json.dumps(settings))
+    return path
+
+
+@pytest.mark.parametrize("how", ["dead", "hung"])
+def test_every_command_ends_soon_when_the_broker_does_not_answer(
+    own_kafka: kafka.KafkaBroker, tmp_path: Path, how: str
+) -> None:
+    """Records are being judged when the broker goes: what the worker finishes then cannot be published."""
+    # Each with a question of its own: verdicts on the same texts would be given again.
+    documents = [
+        {"id": f"i-{number}", "question": f"Is shop {number} open?", "answer": "Yes."} for number in range(500)
+    ]
+    values = [{"value": json.dumps(document).encode()} for document in documents]
+    places = {place: topic_names(place) for place in ("parts", "whole")}
+    for names in places.values():
+        own_kafka.create_topics(*to_create(names), partitions=2)
+        produce_all(own_kafka.bootstrap, names["interactions"], values)
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.0)))
+        processes = {}
+        for command in COMMANDS:
+            names = places["whole" if command == "run" else "parts"]
+            path = write_config(tmp_path, command, names, endpoint.base_url)
+            process = StageProcess(command, bootstrap=own_kafka.bootstrap, log=tmp_path / f"{command}.log", config=path)
+            processes[command] = stack.enter_context(process)
+        for names in places.values():
+            wait_until(
+                lambda scores=names["scores"]: bool(read_all(own_kafka.bootstrap, scores)),
+                seconds=60,
+                what=lambda: "all are at work: " + "".join(process.log.read_text() for process in processes.values()),
+            )
+        own_kafka.kill() if how == "dead" else own_kafka.pause()
+        time.sleep(2)
+        begun = time.monotonic()
+        for process in processes.values():
+            process.ask_to_end()
+        took = {}
+        while len(took) < len(processes) and time.monotonic() - begun < 3 * SECONDS:
+            took |= {
+                command: time.monotonic() - begun
+                for command, process in processes.items()
+                if command not in took and process.ended()
+            }
+            time.sleep(0.1)
+    logs = {command: process.log.read_text() for command, process in processes.items()}
+    late = [command for command in COMMANDS if took.get(command, 3 * SECONDS) > SECONDS]
+    assert not late, (took, logs)
+    assert not [command for command, text in logs.items() if "Traceback" in text], logs

@@ -19,7 +19,7 @@ from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import PublishAborted, StageError
 from stream.kafka.embedded import is_embedded
-from stream.kafka.errors import DENIED, failed_start, repeated, unusable_topic
+from stream.kafka.errors import DENIED, failed_start, repeated, taken_over, unusable_topic
 from stream.kafka.offsets import Partition, numbered
 from stream.kafka.producers.transactional import Transactions, tell_of_waiting
 from stream.kafka.record import Record, partition_of, read_record
@@ -31,6 +31,8 @@ T = TypeVar("T")
 SESSION_TIMEOUT_MS = 10_000
 _CALL_SECONDS = 10.0
 _STARTUP_SECONDS = 30.0
+# Of a fatal error, the client gives no other hint at its cause.
+_FENCED_WORD = "fenced"
 # Brokers keep such offsets for seven days.
 _REMIND_SECONDS = 6 * 3600.0
 
@@ -79,7 +81,7 @@ class TransactionalConsumer:
         `queue_kib` bounds the records that the client holds beyond those in work.
         """
         self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
-        self._topic, self._beside = topic, tuple(beside)
+        self._topic, self._beside, self._group = topic, tuple(beside), group
         self._partition_counts: dict[str, int] = {}
         self._bootstrap = kafka.bootstrap
         self._listener = listener
@@ -315,6 +317,8 @@ class TransactionalConsumer:
             return True
         # A consumer whose place another took is told once, by this code, and then hears nothing more.
         if error.fatal() or error.code() == KafkaError._FATAL:
+            if _FENCED_WORD in error.str():
+                raise taken_over(f"{self._group}-{self.name}", error)
             raise StageError(f"reading {self._topic}: {error.str()}")
         log.warning("reading %s: %s", self._topic, error.str())
         return False

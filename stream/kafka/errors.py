@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream.errors import StageError, no_broker
+from stream.errors import FencedError, StageError, no_broker
 
 T = TypeVar("T")
 
@@ -61,3 +61,9 @@ def failed_start(bootstrap: str, reason: KafkaError) -> StageError:
     if reason.code() in DENIED:
         return StageError(f"Kafka at {bootstrap} denies access ({reason.str()}); allow it by an ACL")
     return no_broker(bootstrap, reason.str())
+
+
+def taken_over(name: str, reason: KafkaError) -> FencedError:
+    """Why a client is refused for good whose name another process took."""
+    remedy = "give every process a sampler.instance or worker.instance of its own, or none"
+    return FencedError(f"another process took over the name {name} ({reason.str()}); {remedy}")

@@ -12,7 +12,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.errors import FencedError, PublishAborted
-from stream.kafka.errors import FENCED, repeated
+from stream.kafka.errors import FENCED, repeated, taken_over
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Transactions:
 
     def __init__(self, client: Mapping[str, Any], name: str, *, topic: str) -> None:
         """`client` are the options of every client; `topic` is what the offsets are of, for the log."""
-        self._topic = topic
+        self._name, self._topic = name, topic
         self._options: dict[str, Any] = {
             **client,
             "client.id": name,
@@ -54,6 +54,7 @@ class Transactions:
         self._producer = Producer(self._options, logger=log)
         self._compressed = bool(client.keys() & {"compression.type", "compression.codec"})
         self._refused: list[Message] = []
+        self._fenced: FencedError | None = None
         self.spent = False
         """Its transaction has no end, and it takes no other: it has to be renewed."""
         self.in_doubt = False
@@ -70,7 +71,8 @@ class Transactions:
         self.spent = False
 
     def close(self) -> None:
-        if not self.spent:
+        # A fenced one has nothing under way, and its client fails in every call.
+        if not self.spent and self._fenced is None:
             self._producer.purge()
             self._producer.flush(1)
 
@@ -81,6 +83,8 @@ class Transactions:
 
         Raises `PublishAborted` or `FencedError`.
         """
+        if self._fenced is not None:  # a new producer would take the name back from whoever has it now
+            raise self._fenced
         # Failures since a record was last refused for its size; with none refused, the first failure is the last.
         fruitless = _SIZE_ATTEMPTS
         while not self._sent(messages, offsets, group, last=fruitless == _SIZE_ATTEMPTS):
@@ -155,7 +159,8 @@ class Transactions:
         reason: KafkaError = error.args[0]
         # A broker that ends a transaction for its age also fences its producer: that is no other process.
         if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
-            raise FencedError(f"the broker refuses this producer for good: {reason.str()}") from error
+            self._fenced = taken_over(self._name, reason)
+            raise self._fenced from error
         log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
         self.spent = not (reason.txn_requires_abort() and self._aborted())
         raise PublishAborted(reason.str()) from error

@@ -402,11 +402,11 @@ class MultiCriteria:
         _check_own_questions(judge, self.criteria.values())
 
         async def ask(case: Case, criterion: Criterion) -> JudgeVerdict | Dimension:
+            safety = criterion.name == self.safety
             if isinstance(judge, Panel):
-                safety = criterion.name == self.safety
                 return await judge.assess(case, criterion, safety=safety, safety_vote=safety_vote)
-            verdict = on_scale(criterion, await judge.judge(case, criterion), case.language)
-            return _scored_as_chosen(criterion, verdict) if criterion.name == self.safety else verdict
+            verdict = on_scale(criterion, await judge.judge(case, criterion), case.language, safety=safety)
+            return _scored_as_chosen(criterion, verdict) if safety else verdict
 
         results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)
         return [self.compose(found, safety=self._voted(found, safety_vote)) for found in results]

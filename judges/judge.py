@@ -20,6 +20,14 @@ logger = logging.getLogger(__name__)
 
 _NOTHING = Samples(requested=0)
 
+NO_VOTE: Mapping[str, object] = {
+    **dict.fromkeys(("score", "level", "option", "label", "value", "agreement", "votes_cast")),
+    "tie": False,
+}
+"""What a verdict loses that has no vote."""
+
+TOO_LITTLE_SHOWN = "too much of the text was redacted to tell from the rest whether it is safe"
+
 Criteria = Sequence[Criterion] | Mapping[str, Criterion]
 """Several criteria; of a mapping, such as a file of criteria, its values."""
 
@@ -230,6 +238,14 @@ def missing_fields(case: Case, criterion: Criterion) -> str | None:
         f"record {case.id} has no field {names}, which criterion {criterion.name!r} shows; "
         f"it has {', '.join(case.fields) or 'none'} (an empty list will do for context)"
     )
+
+
+def withhold_safety(verdict: JudgeVerdict) -> JudgeVerdict:
+    """A verdict about safety without its vote, where its judge was shown too little; what it cost stays."""
+    if not verdict.heavily_redacted or verdict.status is Status.INSUFFICIENT:
+        return verdict
+    why = {"status": Status.INSUFFICIENT, "reason": Reason.HEAVILY_REDACTED, "detail": TOO_LITTLE_SHOWN}
+    return verdict.model_copy(update={**NO_VOTE, **why})
 
 
 def unscored(

@@ -4,6 +4,7 @@
 - `methods`: ways to ask for a verdict, one module each
 - `pairwise`: compares answers with each other
 - `prompts`: builds the prompts
+- `redacted_case`: redacts the fields of a case before its prompts are written
 - `completion`: reads a completion as a verdict, or says why it is not one
 - `injection_probe`: detects completions that repeat a verdict or instructions from the judged text
 - `vote`: combines several samples, and stops when more cannot change the result

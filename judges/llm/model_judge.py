@@ -1,7 +1,7 @@
 """The base of all judges that ask a chat model: samples, repairs, the vote, and the check of the order of options.
 
     verdict ── _checked ── _voted ── ask ── model.complete
-               both orders  samples  repairs
+    redaction   both orders  samples  repairs
 
 A judge of this kind says how a case is put to the model (`task`); the rest is here.
 """
@@ -16,9 +16,10 @@ from typing import Literal, get_args
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count, check_truth
 from judges.criteria.scale import NOT_APPLICABLE
-from judges.judge import Judge, unscored
+from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored
 from judges.llm.completion import Invalid, Valid
 from judges.llm.injection_probe import CANARY_VERSION, InjectionProbe
+from judges.llm.redacted_case import mark_redacted, redact_case, redactor_of
 from judges.llm.vote import VoteOutcome, VoteRule
 from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
@@ -47,6 +48,9 @@ class Task:
     repair: Callable[[str | None, str], Sequence[ChatMessage]]
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
+    is_redacted: bool = False
+    """Whether it was made of a case without personal data and secrets."""
+
     then: Callable[[Valid], "Task"] | None = None
     """Where a sample takes two steps: the second question, made of the answer to this one."""
 
@@ -110,6 +114,7 @@ class ModelJudge(Judge):
         self._check_position = check_position
         self._on_bias = on_bias
         self._keep_prompt = keep_prompt
+        self._redactor = redactor_of(model)
         self.family = family or family_of(model.name)
 
     @abstractmethod
@@ -146,6 +151,17 @@ class ModelJudge(Judge):
         await self._model.aclose()
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        if self._redactor is None:
+            return await self._ordered(case, criterion, reverse=reverse)
+        shown = redact_case(case, self._redactor)
+        counts, is_heavy = shown.counts(criterion), shown.is_heavily_redacted(criterion.to_evaluate)
+        if is_heavy and criterion.safety:
+            verdict = unscored(self._name, Reason.HEAVILY_REDACTED, TOO_LITTLE_SHOWN, samples=Samples(requested=0))
+        else:
+            verdict = await self._ordered(shown.case, criterion, reverse=reverse)
+        return verdict.model_copy(update={"redacted": counts, "heavily_redacted": is_heavy})
+
+    async def _ordered(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         forward = await self._voted(case, criterion, reverse=reverse)
         if not self._check_position or forward.status is Status.INSUFFICIENT or not criterion.scale.choices:
             return forward
@@ -155,6 +171,8 @@ class ModelJudge(Judge):
     async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         """Asks for samples, as few as decide, and makes one verdict of them."""
         task = await self.task(case, criterion, reverse=reverse)
+        if self._redactor is not None:
+            task = replace(task, is_redacted=True)
         rule = self._rule.of_one if current_conditions().savings.samples else self._rule
         poll = Poll()
         while wanted := rule.wanted(criterion, poll.valid, poll.asked):
@@ -283,8 +301,10 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
     """
     messages, calls, canary = list(task.messages), 0, InjectionProbe(task.messages)
     usable: Valid | None = None
+    is_redacted = task.is_redacted
     while True:
-        completion = await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
+        outgoing = mark_redacted(messages) if is_redacted else messages
+        completion = await model.complete(outgoing, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
         poll.count(completion)
         calls += 1
         parsed = canary.checked(completion.text, task.read(completion))

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 class ChatMessage:
     role: Literal["system", "user", "assistant"]
     content: str
+    is_redacted: bool = False
+    """Whether personal data and secrets were replaced before it was written, so that no model looks for them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

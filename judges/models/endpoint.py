@@ -175,6 +175,11 @@ class EndpointModel:
         return f"{self._wire.name} {self._model} at {self._url} {' '.join(sorted(parameters))} {settings}{hidden}"
 
     @property
+    def redactor(self) -> "Redactor | None":
+        """What judges redact a case with before they write their prompts; None: the endpoint may see everything."""
+        return self._redactor
+
+    @property
     def features(self) -> frozenset[Feature]:
         """What the endpoint does, as far as is known by now."""
         return self._features - self._refusals.of(None)
@@ -210,8 +215,13 @@ class EndpointModel:
         await self._connections.aclose()
 
     def _outgoing(self, messages: Sequence[ChatMessage]) -> tuple[Sequence[ChatMessage], Mapping[str, int]]:
-        """The messages as they leave the process, and how many values of each kind do not."""
-        return (messages, {}) if self._redactor is None else self._redactor.redact_messages(messages)
+        """The messages as they leave the process, and how many values of each kind do not.
+
+        What judges write is redacted already: their redaction looks at each field alone, before there is a prompt.
+        """
+        if self._redactor is None or all(message.is_redacted for message in messages):
+            return messages, {}
+        return self._redactor.redact_messages(messages)
 
     async def _through_flow(
         self, call: _Call, attempt: Callable[[], Awaitable[Completion]], deadline: float

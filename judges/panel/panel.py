@@ -187,7 +187,7 @@ class Panel:
         if not seating.seats:
             detail = f"all judges are of the family of {case.author!r}, which wrote the answer"
             return _unfound(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
-        hearing = Hearing(case, criterion, seating, seconds=seconds, on_verdict=on_verdict)
+        hearing = Hearing(case, criterion, seating, safety=safety, seconds=seconds, on_verdict=on_verdict)
         path, found = await self._ask_first(hearing, everybody=safety)
         if found is not None:
             saved = found.calls_saved + _calls_of_open(hearing)
@@ -215,7 +215,7 @@ class Panel:
         self, judge: Judge, case: Case, criterion: Criterion, on_verdict: OnVerdict | None, *, safety: bool
     ) -> Dimension:
         """Without seats, rounds and a deadline, which cost more than the verdict of a judge that only computes."""
-        verdict = await ask(judge, case, criterion, reverse=False)
+        verdict = await ask(judge, case, criterion, reverse=False, safety=safety)
         if on_verdict is not None:
             on_verdict((verdict,))
         return concluded_by_one(criterion, verdict, case.language, self._rule_for(criterion, 1, safety=safety))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from judges.criteria.criterion import Criterion
-from judges.judge import Judge, unscored
+from judges.judge import NO_VOTE, Judge, unscored, withhold_safety
 from judges.panel.tally import off_scale
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Language
@@ -74,6 +74,7 @@ class Hearing:
         criterion: Criterion,
         seating: Seating,
         *,
+        safety: bool = False,
         seconds: float | None = None,
         on_verdict: OnVerdict | None = None,
     ) -> None:
@@ -81,6 +82,7 @@ class Hearing:
         self.criterion = criterion
         self.seats = seating.seats
         self.excluded = seating.excluded
+        self._safety = safety
         self._reserves = seating.reserves
         self._seconds = seconds
         self._ends_at = None if seconds is None else time.monotonic() + seconds
@@ -133,7 +135,7 @@ class Hearing:
     async def _hear(self, seat: Seat) -> None:
         """The verdict of the judge in this seat, and while they fail those of the next reserves."""
         while True:
-            verdict = await ask(seat.judge, self.case, self.criterion, reverse=seat.reverse)
+            verdict = await ask(seat.judge, self.case, self.criterion, reverse=seat.reverse, safety=self._safety)
             if not self._asking:
                 return  # a judge that would not end; its time is over
             seat.verdicts.append(verdict)
@@ -153,14 +155,19 @@ class Hearing:
         return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
 
 
-async def ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+async def ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool, safety: bool) -> JudgeVerdict:
     """A judge that says what is not on the scale is a judge without a verdict."""
     verdict = await judge.judge(case, criterion, reverse=reverse, checked=True)
-    return on_scale(criterion, verdict, case.language)
+    return on_scale(criterion, verdict, case.language, safety=safety)
 
 
-def on_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language) -> JudgeVerdict:
-    """The verdict with its option and label as they are published, or without its vote if it is not on the scale."""
+def on_scale(criterion: Criterion, verdict: JudgeVerdict, language: Language, *, safety: bool = False) -> JudgeVerdict:
+    """The verdict with its option and label as they are published, or without its vote if it is not on the scale.
+
+    About `safety`, a verdict on what little was left of a text has no vote either.
+    """
+    if safety and verdict.heavily_redacted:
+        verdict = withhold_safety(verdict)
     if verdict.status is not _SCORED:
         return verdict
     problem = off_scale(criterion, verdict)
@@ -176,18 +183,8 @@ def _invalid(verdict: JudgeVerdict, problem: str) -> JudgeVerdict:
     """The verdict without its vote; what it cost stays."""
     samples = verdict.samples
     changed = {"valid": 0, "invalid": samples.invalid + samples.valid}
-    nothing = {
-        "score": None,
-        "level": None,
-        "option": None,
-        "label": None,
-        "value": None,
-        "agreement": None,
-        "votes_cast": None,
-        "tie": False,
-    }
     why = {"status": Status.INSUFFICIENT, "reason": Reason.INVALID_OUTPUT, "detail": problem}
-    return verdict.model_copy(update={**nothing, **why, "samples": samples.model_copy(update=changed)})
+    return verdict.model_copy(update={**NO_VOTE, **why, "samples": samples.model_copy(update=changed)})
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     BUDGET = "budget"
     NOTHING_TO_JUDGE = "nothing_to_judge"
     TRUNCATED = "truncated"
+    HEAVILY_REDACTED = "heavily_redacted"
 
 
 class CompositeStatus(StrEnum):
@@ -203,6 +204,13 @@ class JudgeVerdict(_Part):
         description=(
             "Number of values of each kind (e-mail addresses, keys, …) that were redacted from the prompt; never the "
             "values."
+        ),
+    )
+    heavily_redacted: bool = Field(
+        default=False,
+        description=(
+            "True if more of the judged text was redacted than `judges.redaction.heavy_share` allows; a verdict about "
+            "safety is `insufficient` then."
         ),
     )
     suspect: bool = Field(

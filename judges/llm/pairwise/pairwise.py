@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
@@ -30,6 +31,7 @@ from judges.llm.pairwise.contest import (
 )
 from judges.llm.prompts.layout import field_title, prompt_hash
 from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
+from judges.llm.redacted_case import redact_case, redactor_of
 from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.runtime.batch import check_batch
 from judges.runtime.gather import gather_all
@@ -75,6 +77,7 @@ class PairwiseJudge:
         self._check_position = check_position
         self._on_bias: OnBias = on_bias
         self._repairs = repairs
+        self._redactor = redactor_of(model)
         self.family = family or family_of(model.name)
 
     @property
@@ -186,7 +189,7 @@ class PairwiseJudge:
 
     async def _ruling(self, match: Match, names: tuple[str, ...], criterion: Criterion, poll: Poll) -> Ruling | None:
         try:
-            task = self.task(match.case, [match.answers[name] for name in names], criterion)
+            task = self._redacted_task(match, names, criterion)
             outcome = await ask(self._model, task, poll, repairs=self._repairs)
         except Exception as error:
             # A defect costs its contest, not the batch.
@@ -197,6 +200,13 @@ class PairwiseJudge:
             return None
         winner = dict(zip(letters(len(names)), names, strict=True)).get(outcome.choice.label.en)
         return Ruling(winner=winner, tied=() if winner is not None else names, explanation=outcome.explanation)
+
+    def _redacted_task(self, match: Match, names: Sequence[str], criterion: Criterion) -> Task:
+        texts = [match.answers[name] for name in names]
+        if self._redactor is None:
+            return self.task(match.case, texts, criterion)
+        shown = redact_case(match.case, self._redactor)
+        return replace(self.task(shown.case, shown.texts(texts), criterion), is_redacted=True)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
         asked = [message for ties in (True, False) for message in pairwise_messages(case, "ab", criterion, ties=ties)]

@@ -16,6 +16,6 @@
 """
 
 from judges.models.redaction.hosts import is_private
-from judges.models.redaction.redactor import ALL_KINDS, NATIONAL_IDS, Redacted, Redactor
+from judges.models.redaction.redactor import ALL_KINDS, HEAVY_SHARE, NATIONAL_IDS, Redacted, Redactor
 
-__all__ = ["ALL_KINDS", "NATIONAL_IDS", "Redacted", "Redactor", "is_private"]
+__all__ = ["ALL_KINDS", "HEAVY_SHARE", "NATIONAL_IDS", "Redacted", "Redactor", "is_private"]

@@ -19,8 +19,6 @@ _FORMS = tuple(
         ("sk-", r"sk-[A-Za-z0-9_-]{16,}"),  # OpenAI, Anthropic, OpenRouter and many alike
         ("k_live_", r"[spr]k_live_[A-Za-z0-9]{10,}"),  # Stripe
         ("k_test_", r"[spr]k_test_[A-Za-z0-9]{10,}"),
-        ("AKIA", r"AKIA[A-Z0-9]{16,}"),  # Amazon
-        ("ASIA", r"ASIA[A-Z0-9]{16,}"),
         ("ghp_", r"ghp_[A-Za-z0-9]{20,}"),  # GitHub
         ("gho_", r"gho_[A-Za-z0-9]{20,}"),
         ("ghu_", r"ghu_[A-Za-z0-9]{20,}"),
@@ -46,11 +44,22 @@ _FORMS = tuple(
         ("hooks.slack.com/", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
     )
 )
+# Amazon's ids of keys: of one length, too short to hide much, and too short to tell them from words by their letters.
+_AMAZON = re.compile(r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])")
 # A JSON Web Token: its header is JSON, which in base64 begins so.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4}\.?")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s\\]|-----[A-Z ]{0,40})*")
+# A line break, also as it is escaped in JSON once or twice, and the indentation after it.
+_BREAK = r"(?:\s|\\{1,2}[nrt])"
+_PEM_GAP = re.compile(rf"{_BREAK}{{0,32}}")
+_PEM_HEADER = re.compile(rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{{0,80}}{_BREAK}{{1,32}}")
+# No line of words is that long without a space; only the last line of a key may be shorter.
+_PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,16384}={0,2}")
+_PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
+_PEM_CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
+_MAX_PEM_CHARS = 16_384  # a key of RSA with 16,384 bits has 12,800
+_MIN_KEY_BITS_PER_CHAR = 2.5
 _USERINFO = re.compile(r"://[^\s/:@]{0,64}:([^\s/@]{1,128})@")
 
 
@@ -65,6 +74,9 @@ def _issued(text: str) -> Iterator[SensitiveSpan]:
     for sign, pattern in _FORMS:
         if sign in text:
             yield from _in_form(text, pattern)
+    if "KIA" in text or "SIA" in text:
+        ids = (match for match in _AMAZON.finditer(text) if begins(text, match.start()))
+        yield from (SensitiveSpan(*match.span(), _KIND, match[0]) for match in ids)
     if "eyJ" in text:
         yield from (found for found in _in_form(text, _JWT) if "." in found.key)
 
@@ -72,23 +84,55 @@ def _issued(text: str) -> Iterator[SensitiveSpan]:
 def _in_form(text: str, pattern: re.Pattern[str]) -> Iterator[SensitiveSpan]:
     for match in pattern.finditer(text):
         value = match[0].rstrip("-.")
-        # Words joined by hyphens, such as sk-learn-contrib, have no digits.
-        if begins(text, match.start()) and any(map(str.isdecimal, value)):
+        if begins(text, match.start()) and _is_key_material(value):
             yield SensitiveSpan(match.start(), match.start() + len(value), _KIND, value)
+
+
+def _is_key_material(value: str) -> bool:
+    """Whether it is as random as a key: words joined by hyphens are not, even with a number among them."""
+    return _bits_per_char(value) >= _MIN_KEY_BITS_PER_CHAR and not _is_made_of_words(value)
 
 
 def _private_keys(text: str) -> Iterator[SensitiveSpan]:
     if "PRIVATE KEY" not in text:
         return
-    closed, done = True, 0
+    done = 0
     for begin in _PEM_BEGIN.finditer(text):
-        if begin.start() < done:
-            continue
-        end = _PEM_END.search(text, begin.end()) if closed else None
-        closed = end is not None
-        body = end or _PEM_BODY.match(text, begin.end())
-        done = body.end() if body else begin.end()
-        yield SensitiveSpan(begin.start(), done, _KIND, text[begin.start() : done])
+        end = _end_of_key(text, begin.end()) if begin.start() >= done else None
+        if end is not None:
+            done = end
+            yield SensitiveSpan(begin.start(), end, _KIND, text[begin.start() : end])
+
+
+def _end_of_key(text: str, start: int) -> int | None:
+    """Where the base64 ends that follows the first line of a key, with its last line if that follows; None without."""
+    position, limit = _skip(_PEM_GAP, text, start), start + _MAX_PEM_CHARS
+    while (after := _skip(_PEM_HEADER, text, position)) > position:
+        position = after
+    first, end = position, None
+    while position < limit and (line := _PEM_LINE.match(text, position, limit)):
+        end = line.end()
+        position = _skip(_PEM_GAP, text, end)
+    if end is None or not _is_base64_body(text[first:end]):
+        return None
+    # What is shorter than a line belongs to the key only where the key ends right after it.
+    for rest in (_PEM_LAST_LINE, _PEM_CHECKSUM):
+        position = _skip(_PEM_GAP, text, _skip(rest, text, position))
+        closing = _PEM_END.match(text, position)
+        if closing:
+            return closing.end()
+    return end
+
+
+def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return match.end() if match else position
+
+
+def _is_base64_body(body: str) -> bool:
+    """Whether it is mixed as encoded bytes are, which words without spaces are not."""
+    letters = re.sub(_BREAK, "", body)
+    return _is_mixed(letters) and not _is_made_of_words(letters)
 
 
 def _in_urls(text: str) -> Iterator[SensitiveSpan]:
@@ -213,6 +257,21 @@ def _is_base64(value: str) -> bool:
         return False
     capitals = sum(map(str.isupper, value))
     return capitals >= len(value) / 4 and any(map(str.isdecimal, value)) and any(map(str.islower, value))
+
+
+_WORD_RUN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_MAX_SHARE_OF_WORDS = 0.75
+_MIN_CHANGES_PER_CHAR = 0.15
+
+
+def _is_made_of_words(value: str) -> bool:
+    """Whether most of it is letters in a row. A key without capitals has many such rows, but digits between them."""
+    body = re.sub(r"[^A-Za-z0-9]", "", value)
+    if sum(map(len, _WORD_RUN.findall(body))) < _MAX_SHARE_OF_WORDS * len(body):
+        return False
+    has_one_case = body.islower() or body.isupper()
+    changes = sum(_class_of(one) != _class_of(other) for one, other in pairwise(body))
+    return not has_one_case or changes < _MIN_CHANGES_PER_CHAR * len(body)
 
 
 def _is_mixed(piece: str) -> bool:

@@ -1,6 +1,6 @@
 """Replaces personal data and secrets in texts by placeholders, so that a judge sees who is who but not who that is.
 
-redact ── cut at what already looks like a placeholder
+redact ── cut each text at what already looks like a placeholder
        ── find, in all pieces, until nothing more is found: a value that was found once is replaced everywhere
        ── number the values of each kind in the order of their first occurrence
 """
@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from judges.criteria.problems import unknown
+from judges.criteria.problems import check_number, unknown
 from judges.models.base import ChatMessage
 from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
@@ -22,15 +23,20 @@ from judges.models.redaction.found import SensitiveSpan, begins, ends
 from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import views
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of what is found, since it can change verdicts."""
 
 NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id")
 ALL_KINDS = ("email", "phone", "card", "iban", "ip", *NATIONAL_IDS, "secret")
 
+HEAVY_SHARE = 0.5
+"""Share of an answer above which a judge that sees the rest of it cannot tell whether it is safe."""
+
 _NUMBERS = frozenset({"phone", "card", "iban", "ip", *NATIONAL_IDS})
 _PLACEHOLDER = re.compile(r"\[([A-Z][A-Z0-9_]{0,39})_([0-9]{1,6})\]")
 _NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_]{0,38}[A-Za-z0-9])?")
+# Records whose criteria are asked at the same time; each entry holds the texts of one.
+_RECENT = 64
 # No text needs that many; a pattern that looks at its surroundings could ask for more.
 _MAX_ROUNDS = 16
 # Shorter pieces between two values hold nothing; the shortest address is a@b.cd.
@@ -50,6 +56,22 @@ class Redacted:
     counts: Mapping[str, int]
     """How many different values of each kind were replaced, however often each of them occurs."""
 
+    values: tuple[frozenset[int], ...] = field(default=(), repr=False)
+    """The values in each text, as numbers that are the same in all of these texts."""
+
+    kinds: tuple[str, ...] = field(default=(), repr=False)
+    """The kind of each of these numbers."""
+
+    shares: tuple[float, ...] = field(default=(), repr=False)
+    """The share of each text's characters that was replaced."""
+
+    def counts_in(self, texts: Iterable[int]) -> Mapping[str, int]:
+        """Return how many different values of each kind were replaced in the texts with these numbers."""
+        if not self.kinds:
+            return {}
+        numbers = frozenset[int]().union(*(self.values[text] for text in texts))
+        return dict(sorted(Counter(self.kinds[number] for number in numbers).items()))
+
 
 class _SeenValue(NamedTuple):
     kind: str
@@ -67,12 +89,22 @@ class Redactor:
     Texts that already have such words keep them, and their numbers are not given to other values.
     """
 
-    def __init__(self, kinds: Collection[str] = ALL_KINDS, custom: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kinds: Collection[str] = ALL_KINDS,
+        custom: Mapping[str, str] | None = None,
+        *,
+        heavy_share: float = HEAVY_SHARE,
+    ) -> None:
+        check_number("heavy_share", heavy_share, least=0, most=1)
+        self.heavy_share = heavy_share
         self._kinds = _checked_kinds(kinds)
         self._custom = {name.upper(): _checked_pattern(name, pattern) for name, pattern in (custom or {}).items()}
         if len(self._custom) < len(custom or {}):
             raise ValueError("custom: two names are the same in capitals")
         self._finders = tuple(self._plain_finders())
+        # The criteria of one record come one after the other, and all judges of a panel share a redactor.
+        self._redact_recent = lru_cache(maxsize=_RECENT)(self.redact)
 
     def __repr__(self) -> str:
         return f"Redactor({self.identity!r})"
@@ -81,16 +113,21 @@ class Redactor:
     def identity(self) -> str:
         """Everything that can change what is replaced, in one line."""
         kinds = ",".join(kind for kind in ALL_KINDS if kind in self._kinds) or "none"
+        rules = f"redaction/{VERSION} kinds={kinds} heavy_share={self.heavy_share:g}"
         if not self._custom:
-            return f"redaction/{VERSION} kinds={kinds}"
+            return rules
         patterns = repr(sorted((name, pattern.pattern) for name, pattern in self._custom.items()))
-        return f"redaction/{VERSION} kinds={kinds} custom={hashlib.sha256(patterns.encode()).hexdigest()[:12]}"
+        return f"{rules} custom={hashlib.sha256(patterns.encode()).hexdigest()[:12]}"
 
     def redact(self, texts: Sequence[str]) -> Redacted:
         """The texts of one conversation, in order. A text without a value comes back as the same object."""
         if isinstance(texts, str):
             raise TypeError("texts must be a sequence of texts, not one text: write [text]")
         return self._redacted(texts, _taken(texts))
+
+    def redact_once(self, texts: tuple[str, ...]) -> Redacted:
+        """Like `redact`, and at once for texts that were redacted shortly before."""
+        return self._redact_recent(texts)
 
     def redact_messages(self, messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], Mapping[str, int]]:
         """The messages of one conversation, and how many values of each kind were replaced in them.
@@ -111,9 +148,15 @@ class Redactor:
         if not found:
             return Redacted(texts=tuple(texts), counts=MappingProxyType({}))
         names = _numbered(cut, taken)
-        redacted = tuple(_written(text, parts, names) for text, parts in zip(texts, cut, strict=True))
+        numbers = {value: number for number, value in enumerate(names)}
         counts = Counter(value.kind for value in names)
-        return Redacted(texts=redacted, counts=MappingProxyType(dict(sorted(counts.items()))))
+        return Redacted(
+            texts=tuple(_written(text, parts, names) for text, parts in zip(texts, cut, strict=True)),
+            counts=MappingProxyType(dict(sorted(counts.items()))),
+            values=tuple(frozenset(numbers[part] for part in parts if isinstance(part, _SeenValue)) for parts in cut),
+            kinds=tuple(value.kind for value in names),
+            shares=tuple(_replaced_share(text, parts) for text, parts in zip(texts, cut, strict=True)),
+        )
 
     def _search(self, cut: list[_Parts]) -> bool:
         """Puts values where they are found, until there are no more."""
@@ -273,6 +316,11 @@ def _written(text: str, parts: _Parts, names: Mapping[_SeenValue, str]) -> str:
     if not any(isinstance(part, _SeenValue) for part in parts):
         return text
     return "".join(names[part] if isinstance(part, _SeenValue) else part for part in parts)
+
+
+def _replaced_share(text: str, parts: _Parts) -> float:
+    kept = sum(len(part) for part in parts if isinstance(part, str))
+    return 1.0 - kept / len(text) if text else 0.0
 
 
 # Settings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args
 from pydantic import BeforeValidator, Field, FiniteFloat, ValidationInfo, field_validator
 
 from judges.criteria.problems import InconsistentError, Loc, unknown
-from judges.models.redaction import Redactor
+from judges.models.redaction import HEAVY_SHARE, Redactor
 from stream.config.judge_kinds import JUDGE_KINDS
 from stream.config.judge_kinds.base import AskedModel, JudgeName, JudgeSection
 from stream.config.judge_kinds.local import LocalJudgeConfig
@@ -42,6 +42,10 @@ class RedactionConfig(Section):
     kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="What is looked for.")
     custom: Mapping[PatternName, Pattern] = Field(
         default={}, description="Patterns of your own, by name.", examples=[{"CUSTOMER": "C-[0-9]{8}"}]
+    )
+    heavy_share: Rate = Field(
+        default=HEAVY_SHARE,
+        description="Share of an answer's characters; where more was redacted, a judge has no verdict about safety.",
     )
 
     @field_validator("custom")

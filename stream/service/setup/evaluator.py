@@ -64,7 +64,9 @@ def open_verdicts(config: CacheConfig) -> VerdictStore | None:
 
 
 def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | None) -> Panel:
-    shared = SharedParts(redactor=Redactor(config.redaction.kinds, config.redaction.custom), verdicts=verdicts)
+    rules = config.redaction
+    redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
+    shared = SharedParts(redactor=redactor, verdicts=verdicts)
     return Panel(
         judges=_judges(config.panel, ("judges", "panel"), shared),
         reserves=_judges(config.reserves, ("judges", "reserves"), shared),

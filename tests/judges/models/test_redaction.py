@@ -8,7 +8,8 @@ from judges.models.base import ChatMessage
 from judges.models.redaction import ALL_KINDS, Redactor, is_private
 
 REDACTOR = Redactor()
-PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq\nabc+/==\n-----END RSA PRIVATE KEY-----"
+PEM_LINE = "MIIEpAIBAAKCAQEAx4UbaDzY5xjW6hc9jwN0mX33XpTDVW5WqHp5AKaRbtAC3DqX"
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_LINE}\nabc+/==\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVPmB92K27uhbUJU1p1r"
 
 
@@ -73,7 +74,13 @@ def redact(text: str) -> str:
         ("Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Authorization: Basic [SECRET_1]"),
         (f"cookie {JWT};", "cookie [SECRET_1];"),
         (f"x\n{PEM}\ny", "x\n[SECRET_1]\ny"),
-        ("-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQ", "[SECRET_1]"),
+        (f"-----BEGIN PRIVATE KEY-----\n{PEM_LINE}\nMIIE", "[SECRET_1]\nMIIE"),
+        (f"-----BEGIN PRIVATE KEY-----\n{PEM_LINE} and then they run", "[SECRET_1] and then they run"),
+        (PEM.replace("\n", "\\n"), "[SECRET_1]"),
+        (
+            PEM.replace("KEY-----\nM", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B2C\n\nM"),
+            "[SECRET_1]",
+        ),
         ("https://admin:s3cret@db.example.com/x", "https://admin:[SECRET_1]@db.example.com/x"),
         ("The access key is 9f86d081884c7d659a2feaa0c55ad015", "The access key is [SECRET_1]"),
         ("токен доступа: 9f86d081884c7d659a2feaa0c55ad015", "токен доступа: [SECRET_1]"),

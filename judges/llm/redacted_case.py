@@ -1,0 +1,81 @@
+"""A case as an endpoint elsewhere may see it: each field is redacted alone, before there is a prompt.
+
+No pattern can reach beyond its field, so none can take away the lines that part the fields in a prompt. All fields are
+redacted at once, so that the same value has the same placeholder for every criterion of a record.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from judges.criteria.criterion import Criterion
+from judges.llm.prompts.layout import shown_fields
+from judges.models.base import ChatMessage, ChatModel
+from judges.values.interaction import Case, FieldValue
+
+if TYPE_CHECKING:
+    # Who redacts nothing need not load the numbering plans.
+    from judges.models.redaction import Redacted, Redactor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedCase:
+    """A case without personal data and secrets, and how much of it that is."""
+
+    original: Case
+    case: Case
+    redacted: "Redacted"
+    heavy_share: float
+
+    def counts(self, criterion: Criterion) -> Mapping[str, int]:
+        """Return how many different values of each kind were replaced in the fields that the criterion shows."""
+        shown = frozenset(shown_fields(self.case, criterion))
+        numbered = enumerate(_texts(self.original))
+        return self.redacted.counts_in(number for number, (name, _) in numbered if name in shown)
+
+    def is_heavily_redacted(self, field: str) -> bool:
+        """Whether more of the field was replaced than a judge of safety can do without."""
+        return self._share(field) > self.heavy_share
+
+    def texts(self, originals: Iterable[str]) -> list[str]:
+        """Return texts of the case as they are shown."""
+        shown = dict(zip((text for _, text in _texts(self.original)), self.redacted.texts, strict=True))
+        return [shown[original] for original in originals]
+
+    def _share(self, field: str) -> float:
+        if not self.redacted.shares:
+            return 0.0
+        pairs = zip(_texts(self.original), self.redacted.shares, strict=True)
+        sizes = [(len(text), share) for (name, text), share in pairs if name == field]
+        total = sum(size for size, _ in sizes)
+        return sum(size * share for size, share in sizes) / total if total else 0.0
+
+
+def redactor_of(model: ChatModel) -> "Redactor | None":
+    """Return the redactor of a model; those that users write have none, or redact by themselves."""
+    redactor: Redactor | None = getattr(model, "redactor", None)
+    return redactor
+
+
+def redact_case(case: Case, redactor: "Redactor") -> RedactedCase:
+    redacted = redactor.redact_once(tuple(text for _, text in _texts(case)))
+    shown = replace(case, fields=_fields(case, redacted.texts)) if redacted.counts else case
+    return RedactedCase(original=case, case=shown, redacted=redacted, heavy_share=redactor.heavy_share)
+
+
+def mark_redacted(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return the messages as ones that were written from a redacted case and from what a model said about it."""
+    return [replace(message, is_redacted=True) for message in messages]
+
+
+def _texts(case: Case) -> Iterator[tuple[str, str]]:
+    for name, value in case.fields.items():
+        yield from ((name, text) for text in ((value,) if isinstance(value, str) else value))
+
+
+def _fields(case: Case, texts: Sequence[str]) -> dict[str, FieldValue]:
+    remaining = iter(texts)
+    return {
+        name: next(remaining) if isinstance(value, str) else tuple(next(remaining) for _ in value)
+        for name, value in case.fields.items()
+    }

@@ -191,15 +191,23 @@ class Redactor:
         return [*parts, piece[at:]]
 
     def _found(self, piece: str, memory: "_ConversationValues") -> Sequence[SensitiveSpan]:
-        """What is in the piece, in order and without overlaps."""
+        """What is in the piece, in order and without overlaps.
+
+        A piece that was searched before can hold nothing but what was found elsewhere since.
+        """
         found = list(memory.find(piece))
+        is_searched = piece in memory.searched
+        if is_searched and not memory.numbers:
+            return _merged(piece, found)
         numbers = NumberFinder(kinds=self._kinds, known=memory.numbers, known_lengths=memory.lengths)
         for view in views(piece):
-            for finder in (*self._finders, numbers.find):
+            for finder in (numbers.find,) if is_searched else (*self._finders, numbers.find):
                 for hit in finder(view.text):
                     start, end = view.original(hit.start, hit.end)
                     found.append(SensitiveSpan(start, end, hit.kind, hit.key))
-        return _merged(piece, found) if found else found
+        if not found:
+            memory.searched.add(piece)
+        return _merged(piece, found)
 
     def _plain_finders(self) -> Iterator[Callable[[str], Iterable[SensitiveSpan]]]:
         """All but the one of numbers, which also asks for the numbers that are known."""
@@ -216,6 +224,9 @@ class _ConversationValues:
     def __init__(self) -> None:
         self.numbers: dict[str, SensitiveSpan] = {}
         self.lengths: set[int] = set()
+        self.searched: set[str] = set()
+        """Pieces of texts without a value of their own."""
+
         self._by_prefix: dict[str, dict[str, SensitiveSpan]] = {}
         self._lengths: dict[str, set[int]] = {}
         self._first_chars = ""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypedDict
 
 import httpx
@@ -32,6 +32,7 @@ from judges.models.flow import Answered, Flow
 from judges.models.prices import ModelPrice, most_prompt_tokens
 from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, ModelRequest, Wire
+from judges.models.wire.error_text import make_publishable
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MAX_MESSAGE_CHARS = 300
 _TOO_MANY = 429
 _MAY_PASS = frozenset({408, _TOO_MANY})
 # What a prompt is taken to be before the endpoint has counted: few languages have fewer characters to a token.
@@ -290,39 +290,43 @@ class EndpointModel:
             raise ModelUnavailable(f"{self._where}: the model was closed")
         # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
         body = json.dumps(self._wire.body(request), ensure_ascii=False).encode("utf-8", "replace")
-        with self._translated():
+        with self._translated(request):
             started = time.perf_counter()
             answer = await self._connections.post(body)
         logger.debug("%s answered %d after %.3f s", self._where, answer.status, time.perf_counter() - started)
         if answer.is_success:
-            return self._completion(answer.body)
+            return self._completion(answer.body, request)
         raise self._failure(answer, request)
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, request: ModelRequest) -> Iterator[None]:
         try:
             yield
         except (httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ConnectError, httpx.ProxyError) as error:
-            raise ModelUnavailable(self._said(error), sent=False) from error
+            raise ModelUnavailable(self._said(error, request), sent=False) from error
         except httpx.TimeoutException as error:
-            raise ModelTimeout(self._said(error)) from error
+            raise ModelTimeout(self._said(error, request)) from error
         except httpx.TransportError as error:
-            raise ModelUnavailable(self._said(error)) from error
+            raise ModelUnavailable(self._said(error, request)) from error
         except httpx.HTTPError as error:
-            raise ModelProtocolError(self._said(error)) from error
+            raise ModelProtocolError(self._said(error, request)) from error
 
-    def _said(self, error: Exception) -> str:
-        return f"{self._where}: {type(error).__name__}: {self._trimmed(str(error))}".rstrip(": ")
+    def _said(self, error: Exception, request: ModelRequest) -> str:
+        return f"{self._where}: {type(error).__name__}: {self._trimmed(str(error), request)}".rstrip(": ")
 
-    def _trimmed(self, text: str) -> str:
+    def _trimmed(self, text: str, request: ModelRequest) -> str:
         """One short line that can be logged and published, whatever the other side wrote."""
         safe = text if self._api_key is None else text.replace(self._api_key, "***")
-        line = " ".join("".join(char if char.isprintable() else " " for char in safe[:MAX_ERROR_BYTES]).split())
-        return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
+        return make_publishable(safe, (message.content for message in request.messages), self._redact_error)
+
+    def _redact_error(self, line: str) -> str:
+        """Without personal data, also where the endpoint itself may see them: logs are read by others."""
+        redactor = self._redactor or _default_redactor()
+        return redactor.redact([line]).texts[0]
 
     def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")
-        message = f"{self._where} answered {status}: {self._trimmed(server_message(text))}".rstrip(": ")
+        message = f"{self._where} answered {status}: {self._trimmed(server_message(text), request)}".rstrip(": ")
         if status in (400, 429) and is_out_of_money(text):
             return ModelRefused(message, status=_NO_MONEY)
         if status in _MAY_PASS or status >= 500:
@@ -334,18 +338,25 @@ class EndpointModel:
             return _FeatureRefused(message, status=status, refusal=refusal)
         return ModelRefused(message, status=status)
 
-    def _completion(self, body: bytes) -> Completion:
+    def _completion(self, body: bytes, request: ModelRequest) -> Completion:
         if len(body) > MAX_RESPONSE_BYTES:
             raise ModelProtocolError(f"{self._where} answered with more than {MAX_RESPONSE_BYTES} bytes")
         try:
             completion = self._wire.completion(json.loads(body))
         except (ValueError, RecursionError) as error:
-            start = self._trimmed(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"))[:80]
+            start = self._trimmed(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"), request)[:80]
             raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
         if completion is None:
-            said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")))
+            said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")), request)
             raise ModelProtocolError(f"{self._where} answered without a completion: {said}")
         return completion
+
+
+@cache
+def _default_redactor() -> "Redactor":
+    from judges.models.redaction import Redactor  # noqa: PLC0415 - only for whoever meets an error
+
+    return Redactor()
 
 
 def _check_seconds(**seconds: float | None) -> None:

@@ -30,15 +30,19 @@ _ENDS = frozenset({skeleton(_END.en), skeleton(_END.ru)})
 _FIELD = LocalizedText(en="field", ru="поле")
 _MAX_QUOTED_CHARS = 1000
 
-_LAYOUT_VERSION = 3
+_LAYOUT_VERSION = 4
 """Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
 
 _MARKER = re.compile(r"^(?:###|---) (?P<title>.*) (?P<code>[0-9a-f]{6})$", re.MULTILINE)
 # Words that chat templates are made of, such as `<|im_start|>`, `[INST]` and `<end_of_turn>`: many servers make the
 # same token of them wherever they stand, and a text could end its message and begin one of the system.
 _CONTROL = re.compile(
-    r"<(?=[|｜]|[\w▁]{1,40}[|｜]>|/?SYS>>|/?(?:s|bos|eos|pad|unk|sop|(?:start|end)_of_(?:turn|image|text)|extra_id_\d+)>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|gMASK|BOS|EOS)\])",
+    r"<(?=[|｜]|[\w▁]{1,40}[|｜]>|/?SYS>>|\[[\w▁ ]{1,40}\]>|/?(?:seed|minimax):\w{1,40}>"
+    r"|/?(?:s|sop|eop|(?:bos|eos|pad|unk|cls|sep|mask|eop|eod)(?:_token)?|(?:start|end)_of_(?:turn|image|text)"
+    r"|(?:beginning|end)_of_sentence|extra_id_\d+|special_\d+)>)"
+    r"|\[(?=\|\w{1,40}\|\]|e~\[|/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|THINK|ARGS|CALL_ID|MODEL_SETTINGS"
+    r"|IMG(?:_BREAK|_END)?|(?:BEGIN_)?AUDIO|TRANSCRIBE|PREFIX|MIDDLE|SUFFIX|[gs]?MASK|BOS|EOS|CLS|SEP)\])"
+    r"|\](?=~!\w\[|~\w\]|!\w~\[)",
     re.IGNORECASE,
 )
 # A word that a model gave for a verdict may be quoted to it; a sentence may not, for it could be from the case.

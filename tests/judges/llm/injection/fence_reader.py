@@ -21,12 +21,18 @@ from judges.models.base import ChatMessage
 _CODE = re.compile(r"\b[0-9a-f]{6}\b")
 _ENDS = ("end", "конец")
 _DRAWN_ALIKE = str.maketrans("асеАСЕ", "aceace") | {0xE0000 + each: each for each in range(0x20, 0x7F)}
-_CONTROL_WORDS = """
+CONTROL_WORDS = """
 <|im_start|> <|im_end|> [INST] [/INST] <<SYS>> <</SYS>> <s> </s> <|eot_id|> <|start_header_id|> <|end_header_id|>
 <start_of_turn> <end_of_turn> <|user|> <|assistant|> <|system|> <|end|> <|endoftext|> <|start_of_role|> <|end_of_role|>
 <|end_of_text|> <｜User｜> <｜Assistant｜> <｜end▁of▁sentence｜> [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS]
 [/AVAILABLE_TOOLS] [TOOL_CALLS] <|START_OF_TURN_TOKEN|> <|SYSTEM_TOKEN|> <|END_OF_TURN_TOKEN|> <|channel|> <|message|>
 <|return|> <bos> <eos> <pad> <unk> [gMASK] <sop> <|observation|> <turn|> <|turn>
+[|system|] [|user|] [|assistant|] [|endofturn|] [|tool|] <SPECIAL_10> <SPECIAL_12> <extra_id_0> <extra_id_1>
+<seed:bos> <seed:eos> <seed:think> </seed:think> <seed:tool_call> <[begin▁of▁sentence]> <[end▁of▁sentence]>
+]~!b[ ]~b] [e~[ ]!p~[ <minimax:tool_call> </minimax:tool_call> <beginning_of_sentence> <end_of_sentence> <eop> [MASK]
+[sMASK] <BOS_TOKEN> <EOS_TOKEN> <PAD_TOKEN> <EOP_TOKEN> <|START_THINKING|> <|END_RESPONSE|> [THINK] [/THINK] [ARGS]
+[CALL_ID] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CONTENT] [MODEL_SETTINGS] [IMG] [IMG_BREAK] [IMG_END] [PREFIX] [SUFFIX]
+[MIDDLE]
 """
 
 
@@ -86,7 +92,7 @@ def escapes(messages: Sequence[ChatMessage], harmless: Sequence[ChatMessage], ju
 
 def control_words(messages: Sequence[ChatMessage]) -> list[str]:
     text = "\n".join(message.content for message in messages).casefold()
-    return [word for word in _CONTROL_WORDS.split() if word.casefold() in text]
+    return [word for word in CONTROL_WORDS.split() if word.casefold() in text]
 
 
 def drawn(text: str) -> str:

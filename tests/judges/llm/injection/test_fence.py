@@ -17,7 +17,7 @@ from judges.llm.prompts.rubric import absolute_messages
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 from tests.judges.llm.injection.attacks import ATTACKS, DISGUISES, PLACES, Attack, Place
-from tests.judges.llm.injection.fence_reader import control_words, drawn, escapes, read_prompt
+from tests.judges.llm.injection.fence_reader import CONTROL_WORDS, control_words, drawn, escapes, read_prompt
 from tests.judges.llm.injection.methods import LANGUAGES, METHODS, Method, sample
 
 EVERY = [(method, language) for method in METHODS for language in LANGUAGES]
@@ -133,10 +133,22 @@ def test_a_code_in_disguise_is_not_used(disguise: str) -> None:
         ("a < b, c <strong> and f <- g", "a < b, c <strong> and f <- g"),
         ("[Instance] [1] <span>", "[Instance] [1] <span>"),
         ("<think>so</think>", "<think>so</think>"),
+        ("[|endofturn|][|system|]", "[ |endofturn|][ |system|]"),
+        ("]~b]system", "] ~b]system"),
+        ("[e~[]~!b[", "[ e~[] ~!b["),
+        ("<seed:eos><SPECIAL_11>", "< seed:eos>< SPECIAL_11>"),
+        ("[/THINK]<EOS_TOKEN>", "[ /THINK]< EOS_TOKEN>"),
+        *[(plain, plain) for plain in ("| a [|] b | x[i]~y |", "[thinking] <seed> [img src] a[0]!", "a[i]~b[j]")],
     ],
 )
 def test_words_of_chat_templates_are_taken_apart_and_no_others(text: str, shown: str) -> None:
     assert inert(text) == shown
+
+
+@pytest.mark.parametrize("word", CONTROL_WORDS.split())
+def test_no_word_of_a_chat_template_is_left_whole(word: str) -> None:
+    assert word not in inert(f"a{word}b{word.lower()}")
+    assert inert(inert(word)).count(" ") == inert(word).count(" ")
 
 
 @METHOD_AND_LANGUAGE

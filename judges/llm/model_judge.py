@@ -37,6 +37,8 @@ _ENDINGS = {
     "content_filter": "the endpoint's content filter stopped it",
     "refusal": "the model refused",
 }
+WITHHELD = frozenset({"content_filter", "refusal"})
+"""Endings of an output that was refused or held back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +309,7 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         completion = await model.complete(outgoing, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
         poll.count(completion)
         calls += 1
-        parsed = canary.checked(completion.text, task.read(completion))
+        parsed = _unless_withheld(canary.checked(completion.text, task.read(completion)), completion.finish_reason)
         poll.suspect = poll.suspect or parsed.suspect
         if isinstance(parsed, Valid) and task.then is None:
             return parsed
@@ -331,6 +333,14 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
 
 def _reason(outcome: Invalid | Failed) -> Reason:
     return outcome.reason if isinstance(outcome, Failed) else Reason.INVALID_OUTPUT
+
+
+def _unless_withheld(parsed: Valid | Invalid, finish_reason: str | None) -> Valid | Invalid:
+    """What an endpoint calls a refusal is one, whatever stands in it."""
+    if finish_reason not in WITHHELD:
+        return parsed
+    reason = parsed.reason if isinstance(parsed, Invalid) else "the output is a refusal"
+    return Invalid(reason=reason, final=isinstance(parsed, Invalid) and parsed.final, suspect=parsed.suspect)
 
 
 def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:

@@ -5,15 +5,13 @@ from dataclasses import replace
 from judges.criteria.criterion import Criterion
 from judges.llm.completion import Invalid, Valid, prose, visible
 from judges.llm.methods.direct import DirectJudge
-from judges.llm.model_judge import Task
+from judges.llm.model_judge import WITHHELD, Task
 from judges.llm.prompts.two_step import JUDGE, assessment_repair, choice_messages
 from judges.models.base import ChatMessage, Completion
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
 """Raised when the same assessment may be read differently than before."""
-
-_WITHHELD = ("content_filter", "refusal")
 
 
 class TwoStepJudge(DirectJudge):
@@ -49,6 +47,6 @@ class TwoStepJudge(DirectJudge):
 def read_assessment(completion: Completion) -> Valid | Invalid:
     """Any words of the model's own, without its reasoning; what they amount to is for the second step to say."""
     text = prose(visible(completion.text or ""))
-    if completion.finish_reason in _WITHHELD:
+    if completion.finish_reason in WITHHELD:
         return Invalid(reason="the assessment was withheld")
     return Valid(explanation=text) if text else Invalid(reason="the assessment is empty")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, section, text, text_parts
+from judges.models.wire.reading import count, section, text, text_parts, together
 
 # Their words for the endings that judges tell apart.
 _ENDINGS = {
@@ -58,7 +58,7 @@ class AnthropicWire:
             return None
         usage, ending = section(answer, "usage"), answer.get("stop_reason")
         return Completion(
-            text=_tool_input(content) or text_parts(content),
+            text=together(_tool_inputs(content), text_parts(content)),
             prompt_tokens=_prompt_tokens(usage),
             completion_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(usage.get("cache_read_input_tokens")),
@@ -66,11 +66,10 @@ class AnthropicWire:
         )
 
 
-def _tool_input(content: list[object]) -> str | None:
-    for block in content:
-        if isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
-            return text(json.dumps(block["input"], ensure_ascii=False))
-    return None
+def _tool_inputs(content: list[object]) -> list[str]:
+    calls = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+    inputs = [call["input"] for call in calls if isinstance(call.get("input"), dict)]
+    return [text(json.dumps(each, ensure_ascii=False)) or "" for each in inputs]
 
 
 def _prompt_tokens(usage: Mapping[str, object]) -> int | None:

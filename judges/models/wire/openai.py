@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import LIKELIHOODS, REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, section, text, text_parts, tokens
+from judges.models.wire.reading import count, section, text, text_parts, together, tokens
 
 EVERYTHING: frozenset[Feature] = frozenset(
     {"schema", "tool", "json", "likelihoods", "seed", "temperature", "max_tokens"}
@@ -53,7 +53,7 @@ class OpenAIWire:
         if not isinstance(choice, dict) or not isinstance(message, dict):
             return None
         written, ending, usage = _written(message), choice.get("finish_reason"), section(answer, "usage")
-        if written is None and message.get("refusal"):
+        if message.get("refusal"):
             ending = "refusal"
         return Completion(
             text=written,
@@ -80,10 +80,7 @@ def _shape(request: ModelRequest) -> dict[str, object]:
 
 def _written(message: Mapping[str, object]) -> str | None:
     """The input of the tool, else the content, never the reasoning beside it; some endpoints send it in parts."""
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        called = text(section(calls[0], "function").get("arguments"))
-        if called is not None:
-            return called
-    content = message.get("content")
-    return (text_parts(content) or "") if isinstance(content, list) else text(content)
+    calls, content = message.get("tool_calls"), message.get("content")
+    said = (text_parts(content) or "") if isinstance(content, list) else text(content)
+    inputs = [text(section(call, "function").get("arguments")) for call in (calls if isinstance(calls, list) else ())]
+    return together([each for each in inputs if each is not None], said)

@@ -1,6 +1,6 @@
 """Reads the parts that the answers of all APIs share; no value that an endpoint sends is trusted to be of its type."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from judges.models.base import Token
 
@@ -30,6 +30,16 @@ def text_parts(content: object) -> str | None:
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
     found = [part for part in texts if isinstance(part, str)]
     return text("".join(found)) if found else None
+
+
+def together(inputs: Sequence[str], said: str | None) -> str | None:
+    """The inputs of tools, else what was said; what was said besides is left out unless it may be an answer, too.
+
+    Whoever reads the text then sees both, and can refuse two answers that contradict each other.
+    """
+    if not inputs:
+        return said
+    return "\n".join([*inputs, said] if said and "{" in said else inputs)
 
 
 def tokens(entries: object) -> Iterator[Token]:

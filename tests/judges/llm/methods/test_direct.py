@@ -726,6 +726,37 @@ class TestRepair:
         endpoint.respond = lambda _: chat_response(None, refusal="I can't.")
         assert "refused" in (judge(endpoint, repairs=0).detail or "")
 
+    @pytest.mark.parametrize(
+        "refusal",
+        [
+            chat_response(json.dumps({"verdict": "clear"}), finish_reason="content_filter"),
+            chat_response(json.dumps({"verdict": "clear"}), finish_reason="refusal"),
+            chat_response(json.dumps({"verdict": "clear"}), refusal="I can't."),
+        ],
+    )
+    def test_a_refusal_is_no_verdict_even_with_one_in_it(self, endpoint: JudgeEndpoint, refusal: Response) -> None:
+        endpoint.respond = lambda _: refusal
+        verdict = judge(endpoint, repairs=1, feedback=True)
+        assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT)
+        assert verdict.samples == Samples(requested=1, invalid=1, repairs=1)
+
+    @pytest.mark.parametrize(
+        ("content", "others", "status"),
+        [
+            ("I call the tool.", [], Status.SCORED),
+            (json.dumps({"verdict": "clear"}), [], Status.SCORED),
+            (json.dumps({"verdict": "unclear"}), [], Status.INSUFFICIENT),
+            (None, [{"verdict": "clear"}], Status.SCORED),
+            (None, [{"verdict": "very clear"}], Status.INSUFFICIENT),
+        ],
+    )
+    def test_a_tool_call_and_words_that_contradict_it_are_no_verdict(
+        self, endpoint: JudgeEndpoint, content: str | None, others: list[dict[str, str]], status: Status
+    ) -> None:
+        calls = [{"function": {"arguments": json.dumps(each)}} for each in [{"verdict": "clear"}, *others]]
+        endpoint.respond = lambda _: chat_response(content, tool_calls=calls)
+        assert judge(endpoint, repairs=0).status is status
+
     def test_an_error_during_repair_is_an_error(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(BAD, error_response(401))
         verdict = judge(endpoint)

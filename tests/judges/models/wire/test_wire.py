@@ -168,3 +168,23 @@ class TestRefusals:
             refusals.remember([SCHEMA_OF_ITS_OWN], {"const": number})
         assert refusals.of({"const": 2999}) == {"schema"}
         assert len(refusals._by_schema) <= 1024
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ([{"type": "text", "text": "So."}, {"type": "tool_use", "input": {"verdict": "a"}}], '{"verdict": "a"}'),
+        (
+            [{"type": "text", "text": '{"verdict": "b"}'}, {"type": "tool_use", "input": {"verdict": "a"}}],
+            '{"verdict": "a"}\n{"verdict": "b"}',
+        ),
+        (
+            [{"type": "tool_use", "input": {"verdict": "a"}}, {"type": "tool_use", "input": {"verdict": "b"}}],
+            '{"verdict": "a"}\n{"verdict": "b"}',
+        ),
+    ],
+)
+def test_all_that_may_be_an_answer_is_read(content: list[object], read: str) -> None:
+    completion = AnthropicWire().completion({"content": content})
+    assert completion is not None
+    assert completion.text == read

@@ -8,6 +8,7 @@ redaction   when, and    what it does not do       errors
 import json
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,10 @@ _HEADERS = {
     "Accept-Encoding": "identity",
     "User-Agent": "streamjury",
 }
+# Shorter ones are words such as "none", for endpoints that want any key.
+_MIN_KEY_CHARS = 8
+# Printable ASCII in the escapes of JSON, and other escapes, which are left as they are.
+_ESCAPED = re.compile(r"\\(?:u00([2-7][0-9a-fA-F])|(/)|.)", re.DOTALL)
 # What an account without money is refused with, whatever status its endpoint has for that.
 _NO_MONEY = 402
 
@@ -316,13 +321,12 @@ class EndpointModel:
 
     def _trimmed(self, text: str, request: ModelRequest) -> str:
         """One short line that can be logged and published, whatever the other side wrote."""
-        safe = text if self._api_key is None else text.replace(self._api_key, "***")
-        return make_publishable(safe, (message.content for message in request.messages), self._redact_error)
+        return make_publishable(text, (message.content for message in request.messages), self._redact_error)
 
     def _redact_error(self, line: str) -> str:
-        """Without personal data, also where the endpoint itself may see them: logs are read by others."""
+        """Without the key and personal data, also where the endpoint itself may see them: logs are read by others."""
         redactor = self._redactor or _default_redactor()
-        return redactor.redact([line]).texts[0]
+        return redactor.redact([line if self._api_key is None else line.replace(self._api_key, "***")]).texts[0]
 
     def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")
@@ -349,7 +353,16 @@ class EndpointModel:
         if completion is None:
             said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")), request)
             raise ModelProtocolError(f"{self._where} answered without a completion: {said}")
-        return completion
+        return self._without_key(completion)
+
+    def _without_key(self, completion: Completion) -> Completion:
+        """Some gateways repeat the headers that they were sent, and what a model writes is published."""
+        key, written = self._api_key, completion.text
+        if key is None or written is None or len(key) < _MIN_KEY_CHARS:
+            return completion
+        # In JSON the key may be written in escapes.
+        plain = written if "\\" not in written else _ESCAPED.sub(_unescape, written)
+        return replace(completion, text=plain.replace(key, "***"), tokens=()) if key in plain else completion
 
 
 @cache
@@ -357,6 +370,11 @@ def _default_redactor() -> "Redactor":
     from judges.models.redaction import Redactor  # noqa: PLC0415 - only for whoever meets an error
 
     return Redactor()
+
+
+def _unescape(match: re.Match[str]) -> str:
+    char = chr(int(match[1], 16)) if match[1] else match[2]
+    return match[0] if char is None or char in '"\\' else char
 
 
 def _check_seconds(**seconds: float | None) -> None:

@@ -604,6 +604,23 @@ class TestKey:
             ask(endpoint, api_key=KEY)
         assert KEY[:8] not in str(caught.value)
 
+    @pytest.mark.parametrize("spelled", [KEY, f"\\u0073{KEY[1:]}", KEY.replace("-", "\\u002D")])
+    @pytest.mark.parametrize("status", [200, 500])
+    def test_it_is_in_no_text_that_is_published(self, endpoint: JudgeEndpoint, spelled: str, status: int) -> None:
+        said = f'{{"explanation": "Bearer {spelled}, \\"a\\\\u0062\\"", "verdict": "clear"}}'
+        endpoint.respond = lambda _: chat_response(said) if status == 200 else error_response(status, said)
+        if status == 200:
+            text = ask(endpoint, api_key=KEY).text or ""
+            assert json.loads(text) == {"explanation": 'Bearer ***, "a\\u0062"', "verdict": "clear"}
+        else:
+            with pytest.raises(ModelUnavailable) as caught:
+                ask(endpoint, api_key=KEY)
+            assert "Bearer ***" in str(caught.value)
+
+    def test_a_word_in_its_place_is_no_secret(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = lambda _: chat_response("There are none.")
+        assert ask(endpoint, api_key="none").text == "There are none."
+
     def test_it_is_not_in_the_representation_or_the_identity(self) -> None:
         model = OpenAIModel("tiny", base_url="https://example.test/v1", api_key=KEY)
         assert KEY not in f"{model!r} {model} {model.identity} {model.name}"

@@ -118,6 +118,7 @@ class EndpointConnections:
             response = await self._response(lane, content)
             try:
                 body = await _read(response, MAX_RESPONSE_BYTES if response.is_success else MAX_ERROR_BYTES, exchange)
+                _give_up_if_more_came(response)
             finally:
                 await response.aclose()
         finally:
@@ -255,6 +256,19 @@ async def _read(response: httpx.Response, limit: int, exchange: _Exchange) -> by
         exchange.read = True
     encoding = response.headers.get("content-encoding", "").lower()
     return _unpacked(body, limit) if encoding in _ENCODINGS else bytes(body)
+
+
+def _give_up_if_more_came(response: httpx.Response) -> None:
+    """Lets httpcore close a connection on which more than the response came.
+
+    It would be taken for the response to the next request. What comes later, httpcore notices by itself before that
+    request. Neither library offers a way to this state of HTTP/1.1, of which only the attributes below are private.
+    """
+    state: Any = response.stream
+    for attribute in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
+        state = getattr(state, attribute, None)
+    if state is not None and state.trailing_data[0]:
+        state.send_failed()
 
 
 def _unpacked(body: bytearray, limit: int) -> bytes:

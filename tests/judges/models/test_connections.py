@@ -1,0 +1,80 @@
+"""Connections to an endpoint that sends more than it was asked for."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from judges.models import ChatMessage, OpenAIModel
+
+ASK = [ChatMessage(role="user", content="Is it so?")]
+
+
+def http_response(text: str, *, chunked: bool) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    body = json.dumps({"choices": [choice]}).encode()
+    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    if chunked:
+        return f"{head}Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class TalkativeEndpoint:
+    """Sends each answer, and a little later or at once one more that nobody asked for."""
+
+    def __init__(self, *, chunked: bool, seconds: float) -> None:
+        self._chunked = chunked
+        self._seconds = seconds
+        self.asked = 0
+        self.connections = 0
+        self._talks: list[asyncio.Task[None]] = []
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._talks.append(asyncio.create_task(self.talk(reader, writer)))
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                await reader.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r\n")[0]))
+                self.asked += 1
+                answers = [http_response(f"{kind} {self.asked}", chunked=self._chunked) for kind in ("asked", "more")]
+                if self._seconds:
+                    writer.write(answers[0])
+                    await asyncio.sleep(self._seconds)
+                    writer.write(answers[1])
+                else:
+                    writer.write(b"".join(answers))
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self.begin, "127.0.0.1", 0)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        finally:
+            server.close()
+            await asyncio.gather(*self._talks)
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("seconds", [0.0, 0.02])
+def test_an_answer_that_nobody_asked_for_is_never_the_next_one(chunked: bool, seconds: float) -> None:
+    async def converse() -> list[str | None]:
+        endpoint = TalkativeEndpoint(chunked=chunked, seconds=seconds)
+        async with endpoint.serving() as base_url:
+            model = OpenAIModel("tiny", base_url=base_url)
+            texts = []
+            for _ in range(3):
+                texts.append((await model.complete(ASK, schema=None)).text)
+                await asyncio.sleep(2 * seconds)
+            await model.aclose()
+        assert endpoint.connections == 3
+        return texts
+
+    assert asyncio.run(converse()) == ["asked 1", "asked 2", "asked 3"]

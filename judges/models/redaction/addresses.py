@@ -8,20 +8,43 @@ from judges.models.redaction.found import SensitiveSpan, begins, ends
 
 _MAX_LOCAL_CHARS = 64
 # Read from the @ to the left, so that a long word without an @ costs nothing.
-_LOCAL_REVERSED = re.compile(r"[\w.%&+-]+")
+_LOCAL_REVERSED = re.compile(r"[\w.%&+-]+(?:['~!#][\w.%&+-]+)*")
+_QUOTED_REVERSED = re.compile(r'"[^"\n]{1,62}"')
 _LOCAL_EDGES = ".%&+-"
 _ESCAPED = ("n", "r", "t")
 _DOMAIN = re.compile(r"(?:[\w-]{1,63}\.)+(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,24})", re.IGNORECASE)
+_DOMAIN_LITERAL = re.compile(r"\[(?:IPv6:)?[0-9A-Fa-f.:]{3,45}\]")
 # Names of picture files for dense screens, such as icon@2x.png.
 _DENSITY = re.compile(r"[1-9](?:\.\d)?x\.", re.IGNORECASE)
 _USERINFO = re.compile(r"://[^\s/@]*:[^\s/@]*\Z")
 _USERINFO_CHARS = 200
+
+# An @ and dots in words, as people write them to be read by people only: ann [at] example [dot] com, ann at example dot
+# com. Without brackets only some domains end so, for "look at the dot com boom" is about something else.
+_DOT = r"(?:\s?[\[({]\s?(?:dot|\.|точка)\s?[\])}]\s?|\.)"
+_IN_BRACKETS = re.compile(
+    rf"[\w.+-]{{1,64}}\s?[\[({{]\s?(?:at|@|собака)\s?[\])}}]\s?(?:[\w-]{{1,63}}{_DOT})+[^\W\d_]{{2,24}}", re.IGNORECASE
+)
+_TOP = r"(?:com|org|net|edu|gov|info|io|co|me|dev|app|uk|de|fr|es|it|ru|ua|nl|pl|br|in|cn|jp|au|ca)"
+_IN_WORDS = re.compile(
+    r"[\w.+-]{1,64} at (?!the |a |an |this |that |our |my |your )[\w-]{1,63}(?: dot [\w-]{1,63}){0,3}"
+    rf" dot {_TOP}(?!\w)",
+    re.IGNORECASE,
+)
+_SPACED = re.compile(rf"[\w.+-]{{1,64}} @ (?:[\w-]{{1,63}}\.)+{_TOP}(?!\w)", re.IGNORECASE)
+_BRACKETED_AT = re.compile(r"[\[({]\s?(?:at|@|собака)\s?[\])}]", re.IGNORECASE)
 
 _IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?:\.[0-9]{1,3}){0,3}")
 _LOOSE_START, _LOOSE_END = re.compile(r":(?!:)|:::"), re.compile(r"(?:[^:]:|:::)\Z")
 
 
 def find_emails(text: str) -> Iterator[SensitiveSpan]:
+    if " @ " in text:
+        yield from _disguised(text, _SPACED)
+    if _BRACKETED_AT.search(text):
+        yield from _disguised(text, _IN_BRACKETS)
+    if " dot " in text or " DOT " in text:
+        yield from _disguised(text, _IN_WORDS)
     at = text.find("@")
     while at >= 0:
         found = _email(text, at)
@@ -30,13 +53,20 @@ def find_emails(text: str) -> Iterator[SensitiveSpan]:
         at = text.find("@", found.end if found else at + 1)
 
 
+def _disguised(text: str, form: re.Pattern[str]) -> Iterator[SensitiveSpan]:
+    return (SensitiveSpan(*match.span(), "email", match[0].casefold()) for match in form.finditer(text))
+
+
 def _email(text: str, at: int) -> SensitiveSpan | None:
-    domain = _DOMAIN.match(text, at + 1)
+    domain = _DOMAIN.match(text, at + 1) or _DOMAIN_LITERAL.match(text, at + 1)
     if domain is None or _DENSITY.match(text, at + 1):
         return None
     before = text[max(0, at - _MAX_LOCAL_CHARS) : at]
     local = _LOCAL_REVERSED.match(before[::-1])
     name = local[0][::-1].lstrip(_LOCAL_EDGES) if local else ""
+    if before.endswith('"'):
+        quoted = _QUOTED_REVERSED.match(before[::-1])
+        name = quoted[0][::-1] if quoted else ""
     if name[:1] in _ESCAPED and text[at - len(name) - 1 : at - len(name)] == "\\":
         name = name[1:]
     # git@host:repository is an address of a repository, user:password@host of a service.

@@ -5,14 +5,52 @@ replaced here like all others.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from stdnum import iban, luhn, numdb
+from stdnum.ar import cuit
+from stdnum.at import vnr
+from stdnum.au import tfn
+from stdnum.be import nn
+from stdnum.bg import egn
+from stdnum.br import cpf
+from stdnum.ca import sin
+from stdnum.ch import ssn as ahv
+from stdnum.cl import rut
+from stdnum.cn import ric
+from stdnum.cz import rc
 from stdnum.de import idnr
+from stdnum.dk import cpr
+from stdnum.ee import ik
 from stdnum.es import dni, nie
+from stdnum.fi import hetu
+from stdnum.fr import nir
+from stdnum.gb import nhs
+from stdnum.gr import amka
+from stdnum.hr import oib
+from stdnum.ie import pps
+from stdnum.il import idnr as teudat_zehut
+from stdnum.in_ import aadhaar, pan
+from stdnum.it import codicefiscale
+from stdnum.jp import in_ as my_number
+from stdnum.kr import rrn
+from stdnum.lt import asmens
+from stdnum.mx import curp
+from stdnum.my import nric
+from stdnum.nl import bsn
+from stdnum.no import fodselsnummer
 from stdnum.pl import pesel
+from stdnum.pt import nif
+from stdnum.ro import cnp
 from stdnum.ru import inn
+from stdnum.se import personnummer
+from stdnum.si import emso
+from stdnum.th import pin
+from stdnum.tr import tckimlik
+from stdnum.ua import rntrc
+from stdnum.us import itin
+from stdnum.za import idnr as za_idnr
 
 is_pesel = pesel.is_valid
 is_steuer_id = idnr.is_valid
@@ -80,3 +118,54 @@ def is_inn(digits: str) -> bool:
 def is_dni(compact: str) -> bool:
     """In capitals: a DNI, or the NIE of a foreigner, which begins with X, Y or Z."""
     return dni.is_valid(compact) or nie.is_valid(compact)
+
+
+# National ids of other countries
+
+
+def is_pan(compact: str) -> bool:
+    """Of a person in India; its letters are the only check."""
+    return compact[3:4] == "P" and pan.is_valid(compact)
+
+
+is_codice_fiscale = codicefiscale.is_valid
+is_curp = curp.is_valid
+is_hetu = hetu.is_valid
+is_pps = pps.is_valid
+is_ric = ric.is_valid
+is_rut = rut.is_valid
+
+Check = Callable[[str], bool]
+
+SURE_FORMS: Mapping[tuple[int, ...], Sequence[tuple[str, Check]]] = {
+    (1, 2, 2, 2, 3, 3, 2): ((" ", nir.is_valid),),
+    (1, 4, 5, 2, 1): (("-", pin.is_valid),),
+    (1, 3, 3, 1): (("..-", is_rut),),
+    (2, 3, 3, 1): (("..-", is_rut),),
+    (2, 2, 2, 3, 2): (("..-.", nn.is_valid),),
+    (2, 8, 1): (("-", cuit.is_valid),),
+    (3, 2, 4): (("-", itin.is_valid),),
+    (3, 3, 3, 2): (("..-", cpf.is_valid),),
+    (3, 4, 4, 2): ((".", ahv.is_valid),),
+    (4, 4, 4): ((" ", aadhaar.is_valid), ("-", aadhaar.is_valid)),
+    (6, 2, 4): (("-", nric.is_valid),),
+    (6, 4): (("-", personnummer.is_valid), ("/", rc.is_valid)),
+    (6, 5): ((" ", fodselsnummer.is_valid),),
+    (6, 7): (("-", rrn.is_valid),),
+    (6, 8, 4): ((" ", is_ric), ("-", is_ric)),
+    (8, 4): (("-", personnummer.is_valid),),
+    (11,): (("", fodselsnummer.is_valid),),
+    (13,): tuple(("", check.is_valid) for check in (ahv, za_idnr, cnp, emso)),
+    (15,): (("", nir.is_valid),),
+    (18,): (("", is_ric),),
+}
+"""By the lengths of groups of digits: the separators between them (one for all, or all in a row) and the check."""
+
+NAMED_FORMS: Mapping[int, Sequence[Check]] = {
+    9: tuple(check.is_valid for check in (bsn, teudat_zehut, tfn, sin, nif)),
+    10: tuple(check.is_valid for check in (nhs, vnr, egn, rntrc, cpr, personnummer, rc)),
+    11: tuple(check.is_valid for check in (cpf, tckimlik, oib, ik, asmens, amka, nn, cuit)),
+    12: tuple(check.is_valid for check in (aadhaar, my_number, nric)),
+    13: (pin.is_valid,),
+}
+"""By the number of digits: checks that are too weak without a word before the number that names such an id."""

@@ -41,6 +41,52 @@ _FORMS = tuple(
         ("AQVN", r"AQVN[A-Za-z0-9_-]{20,}"),
         ("vk1.a.", r"vk1\.a\.[A-Za-z0-9_-]{20,}"),  # VK
         (":AA", r"[0-9]{6,12}:AA[A-Za-z0-9_-]{30,}"),  # Telegram's bots
+        ("secret_", r"secret_[A-Za-z0-9]{32,}"),  # Notion
+        ("ntn_", r"ntn_[A-Za-z0-9]{32,}"),
+        ("key-", r"key-[0-9a-z]{32,}"),  # Mailgun
+        ("whsec_", r"whsec_[A-Za-z0-9+/=]{20,}"),  # Stripe's webhooks
+        ("shp", r"shp(?:at|ca|pa|ss|ua|tka)_[A-Za-z0-9]{24,}"),  # Shopify
+        ("_v1_", r"do[opr]_v1_[0-9a-f]{32,}"),  # DigitalOcean
+        ("hv", r"hv[sbr]\.[A-Za-z0-9_-]{20,}"),  # HashiCorp's Vault
+        ("AC", r"AC[0-9a-f]{32}"),  # Twilio
+        ("SK", r"SK[0-9a-f]{32}"),
+        ("dckr_pat_", r"dckr_pat_[A-Za-z0-9_-]{20,}"),  # Docker
+        ("glsa_", r"glsa_[A-Za-z0-9_]{32,}"),  # Grafana
+        ("glc_", r"glc_[A-Za-z0-9+/=]{32,}"),
+        ("gl", r"gl(?:ptt|dt|rt|cbt|ft|soat|agent)-[A-Za-z0-9_-]{20,}"),  # GitLab's other tokens
+        ("sib-", r"x(?:key|smtp)sib-[0-9a-f]{32,}-[A-Za-z0-9]{16}"),  # Brevo
+        ("nvapi-", r"nvapi-[A-Za-z0-9_-]{32,}"),  # NVIDIA
+        ("r8_", r"r8_[A-Za-z0-9]{30,}"),  # Replicate
+        ("pplx-", r"pplx-[A-Za-z0-9]{32,}"),  # Perplexity
+        ("dapi", r"dapi[0-9a-f]{32}(?:-\d)?"),  # Databricks
+        ("figd_", r"figd_[A-Za-z0-9_-]{30,}"),  # Figma
+        ("sbp_", r"sbp_[0-9a-f]{40}"),  # Supabase
+        ("tskey-", r"tskey-[a-z]+-[A-Za-z0-9-]{20,}"),  # Tailscale
+        ("PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),  # Postman
+        ("pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}"),  # PlanetScale
+        ("rubygems_", r"rubygems_[0-9a-f]{48}"),
+        ("sntry", r"sntry[su]_[A-Za-z0-9_+/=-]{40,}"),  # Sentry
+        ("sq0", r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{20,}"),  # Square
+        ("EAAA", r"EAAA[A-Za-z0-9+=-]{56,}"),
+        ("lin_api_", r"lin_api_[A-Za-z0-9]{32,}"),  # Linear
+        ("NRAK-", r"NRAK-[A-Z0-9]{27}"),  # New Relic
+        ("LTAI", r"LTAI[A-Za-z0-9]{16,24}"),  # Alibaba
+        ("ATATT3", r"ATATT3[A-Za-z0-9_=-]{60,}"),  # Atlassian
+        ("shippo_", r"shippo_(?:live|test)_[0-9a-f]{40}"),
+        ("pul-", r"pul-[0-9a-f]{40}"),  # Pulumi
+        ("AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+        ("fo1_", r"fo1_[A-Za-z0-9_-]{40,}"),  # Fly
+        ("CFPAT-", r"CFPAT-[A-Za-z0-9_-]{40,}"),  # Contentful
+        ("sgp_", r"sgp_[0-9a-zA-Z_]{40,}"),  # Sourcegraph
+        ("tfp_", r"tfp_[A-Za-z0-9]{40,}"),  # Typeform
+        ("A3-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),  # 1Password
+        ("ops_eyJ", r"ops_eyJ[A-Za-z0-9+/]{100,}={0,3}"),
+        ("Q~", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),  # Azure
+        ("GOCSPX-", r"GOCSPX-[A-Za-z0-9_-]{28}"),  # Google's OAuth
+        ("FLWSECK", r"FLWSECK(?:_TEST)?-[0-9a-f]{12,}-X"),  # Flutterwave
+        ("dp.", r"dp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9.]{40,}"),  # Doppler
+        ("rdme_", r"rdme_[0-9a-z]{70}"),
+        ("discord.com/api/webhooks/", r"discord\.com/api/webhooks/[0-9]{15,22}/[A-Za-z0-9_-]{50,}"),
         ("hooks.slack.com/", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
     )
 )
@@ -60,6 +106,7 @@ _PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
 _PEM_CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 _MAX_PEM_CHARS = 16_384  # a key of RSA with 16,384 bits has 12,800
 _MIN_KEY_BITS_PER_CHAR = 2.5
+_MIN_TOKEN_CHARS = 12
 _USERINFO = re.compile(r"://[^\s/:@]{0,64}:([^\s/@]{1,128})@")
 
 
@@ -71,13 +118,17 @@ def find_secrets(text: str) -> Iterator[SensitiveSpan]:
 
 
 def _issued(text: str) -> Iterator[SensitiveSpan]:
+    # Few words are as long as a token: to look for all signs in these takes a fraction of the time for the whole text.
+    long = " ".join([word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS])
+    if not long:
+        return
     for sign, pattern in _FORMS:
-        if sign in text:
+        if sign in long:
             yield from _in_form(text, pattern)
-    if "KIA" in text or "SIA" in text:
+    if "KIA" in long or "SIA" in long:
         ids = (match for match in _AMAZON.finditer(text) if begins(text, match.start()))
         yield from (SensitiveSpan(*match.span(), _KIND, match[0]) for match in ids)
-    if "eyJ" in text:
+    if "eyJ" in long:
         yield from (found for found in _in_form(text, _JWT) if "." in found.key)
 
 
@@ -157,6 +208,7 @@ _OTHER_KEYS = re.compile(
     r"(?:primary|foreign|public|cache|partition|sort|message|routing|composite|unique|row|object|s3|idempotency|hash"
     r"|первичн\w*|внешн\w*|открыт\w*|публичн\w*|составн\w*)[\s_-]{1,2}\Z"
 )
+_SESSION_ID = re.compile(r"[\s_-]?(?:id|key|cookie|token)?[\"']?\s?[:=]|[\s_-]?(?:id|cookie) is\b")
 _COMPOUNDS = re.compile(r"(?:api|access|secret|private|auth|ssh|account|master|service|shared|signing|encryption)\Z")
 
 
@@ -176,6 +228,11 @@ def _is_token(lower: str, start: int, end: int) -> bool:
     return not lower.startswith(("iz", "is", "из"), end)
 
 
+def _is_session(lower: str, start: int, end: int) -> bool:
+    """Whether the id of a session is given: as a cookie, as a parameter, or in words."""
+    return _SESSION_ID.match(lower, end) is not None
+
+
 def _always(lower: str, start: int, end: int) -> bool:
     return True
 
@@ -190,6 +247,8 @@ _WORDS = (
     _Word("credential", _always),
     _Word("bearer", _always),
     _Word("authorization", _always),
+    _Word("session", _is_session),
+    _Word("sessid", _always),
     _Word("ключ", _is_russian_key, strong=False),
     _Word("токен", _is_token),
     _Word("секрет", _always),

@@ -15,6 +15,13 @@ _LABELS = {
     "inn": r"инн(?:/кпп)?|inn|tin|taxpayer|налогоплательщика",
     "pesel": r"pesel\w*|песель",
     "steuer_id": r"steuer-?(?:id|nr|nummer)\w*|idnr|steueridentifikationsnummer|tax id",
+    "national_id": r"national id\w*|identity (?:card|number|document)|id (?:card|number)|personal (?:code|number)"
+    r"|aadhaar|cpf|cuil|cuit|dni|rut|bsn|burgerservicenummer|rijksregister\w*"
+    r"|num[eé]ro (?:national|de s[eé]curit[eé] sociale)|nir|codice fiscale|personnummer|cpr(?:-nr|-nummer)?"
+    r"|f[oø]dselsnummer|ahv(?:-nr|-nummer)?|avs|svnr|nif|amka|oib|sozialversicherungsnummer|contribuinte|egn|егн|cnp|emšo"
+    r"|rodn[eé] [cč][ií]slo|isikukood|asmens kodas|kimlik(?: no)?|tckn|t\.?c\.?|teudat zehut|tfn|tax file"
+    r"|sin(?=[:#]| n)|social insurance|nhs|ppsn?|nric|mykad|рнокпп|іпн|my number"
+    r"|マイナンバー|個人番号|주민등록번호|身份证\w*",
     OTHER: r"order|invoice|tracking|parcel|shipment|ticket|batch|lot|serial|sku|part|item|article|isbn|issn|ean|upc|doi"
     r"|imei|patent|timestamp|заказ\w*|накладн\w*|трек\w*|посылк\w*|отправлени\w*|тикет\w*|обращени\w*|партии"
     r"|серийн\w*|артикул\w*|штрихкод\w*|патент\w*|документ\w*",

@@ -1,13 +1,29 @@
 """Accounts and ids whose digits stand among letters; each is looked for where digits begin."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
-from judges.models.redaction.checksums import iban_length, is_dni, is_iban
+from judges.models.redaction.checksums import (
+    Check,
+    iban_length,
+    is_codice_fiscale,
+    is_curp,
+    is_dni,
+    is_iban,
+    is_pan,
+)
 from judges.models.redaction.found import SensitiveSpan, begins, ends
+from judges.models.redaction.labels import OTHER, label_before
 
 _NINO = re.compile(
     r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)[0-9]{2}\1[0-9]{2}\1[0-9]{2}\1[A-D]"
+)
+# Letters before the first digit, the form, and the check: of Italy, Mexico and India.
+_PERSONAL_CODES: Sequence[tuple[int, re.Pattern[str], Check]] = (
+    (6, re.compile(r"[A-Z]{6}[0-9]{2}[A-Z][0-9]{2}[A-Z][0-9]{3}[A-Z]", re.IGNORECASE), is_codice_fiscale),
+    (4, re.compile(r"[A-Z]{4}[0-9]{6}[HMX][A-Z]{5}[0-9A-Z][0-9]"), is_curp),
+    (5, re.compile(r"[A-Z]{5}[0-9]{4}[A-Z]"), is_pan),
 )
 _SEPARATOR = re.compile(r"[ -]")
 _DNI_END = re.compile(r"-?([A-Za-z])")
@@ -21,7 +37,8 @@ def may_follow_letters(text: str, digits: int) -> bool:
 
 def find_lettered(text: str, digits: int) -> SensitiveSpan | None:
     """The value whose first digit stands here, after letters."""
-    return _iban(text, digits - 2) or _nino(text, digits - 2) or _nino(text, digits - 3) or _nie(text, digits)
+    found = _iban(text, digits - 2) or _nino(text, digits - 2) or _nino(text, digits - 3) or _nie(text, digits)
+    return found or _personal_code(text, digits)
 
 
 def _iban(text: str, start: int) -> SensitiveSpan | None:
@@ -43,6 +60,19 @@ def _nino(text: str, start: int) -> SensitiveSpan | None:
     if match is None or not begins(text, start) or not ends(text, match.end()):
         return None
     return SensitiveSpan(*match.span(), "nino", _SEPARATOR.sub("", match[0]))
+
+
+def _personal_code(text: str, digits: int) -> SensitiveSpan | None:
+    if not text[max(0, digits - 4) : digits].isalpha():
+        return None
+    for letters, form, check in _PERSONAL_CODES:
+        start = digits - letters
+        match = form.match(text, start) if start >= 0 else None
+        if match is None or not begins(text, start) or not ends(text, match.end()):
+            continue
+        if check(match[0].upper()) and label_before(text, start) != OTHER:
+            return SensitiveSpan(*match.span(), "national_id", match[0].upper())
+    return None
 
 
 def _nie(text: str, digits: int) -> SensitiveSpan | None:

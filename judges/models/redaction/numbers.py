@@ -1,14 +1,28 @@
 """The rules of numbers without letters: by the lengths of their groups, by check digits, by the words before."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
-from judges.models.redaction.checksums import is_card, is_inn, is_pesel, is_snils, is_ssn, is_steuer_id
-from judges.models.redaction.found import SensitiveSpan
+from judges.models.redaction.checksums import (
+    NAMED_FORMS,
+    SURE_FORMS,
+    is_card,
+    is_hetu,
+    is_inn,
+    is_pesel,
+    is_pps,
+    is_ric,
+    is_rut,
+    is_snils,
+    is_ssn,
+    is_steuer_id,
+)
+from judges.models.redaction.found import SensitiveSpan, ends
 from judges.models.redaction.labels import OTHER, VERSION
 from judges.models.redaction.lettered import with_letter
-from judges.models.redaction.phones import mobile_key
+from judges.models.redaction.phones import chinese_mobile_key, mobile_key
 from judges.models.redaction.window import GroupWindow
 
 Rule = Callable[[GroupWindow], Iterator[SensitiveSpan]]
@@ -16,6 +30,7 @@ Shape = tuple[int, ...]
 """The lengths of the groups."""
 
 _SPACED = (" ", "-")
+_NEAR_CHARS = 12
 
 
 def _card(window: GroupWindow) -> Iterator[SensitiveSpan]:
@@ -49,8 +64,15 @@ def _is_heading(window: GroupWindow, octets: Sequence[int]) -> bool:
 # National ids
 
 
+def _is_in_row(window: GroupWindow) -> bool:
+    return bool(window.before or window.after)
+
+
 def _ssn(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    sure = window.separators == ["-", "-"] and window.label not in (OTHER, VERSION)
+    hyphenated = window.separators == ["-", "-"]
+    # With spaces it may be a row of numbers, which rather has more of them, and round ones.
+    spaced = window.separators == [" ", " "] and not _is_in_row(window) and not window.digits.endswith("000")
+    sure = (hyphenated or spaced) and window.label not in (OTHER, VERSION)
     if (sure or window.label == "ssn") and window.alone and window.ended and is_ssn(window.digits):
         yield window.found("ssn")
 
@@ -78,6 +100,50 @@ def _dni(window: GroupWindow) -> Iterator[SensitiveSpan]:
         yield found
 
 
+def _national_id(window: GroupWindow) -> Iterator[SensitiveSpan]:
+    """In a form that only ids have, or after a word that names one."""
+    if not window.ended or not window.alone or (" " in window.separators and _is_in_row(window)):
+        return
+    if _has_sure_form(window):
+        is_id = window.label in (None, "national_id", "phone")
+    else:
+        checks = NAMED_FORMS.get(len(window.digits), ())
+        is_id = bool(checks) and window.label == "national_id" and any(check(window.digits) for check in checks)
+    if is_id:
+        yield window.found("national_id")
+
+
+def _has_sure_form(window: GroupWindow) -> bool:
+    written = "".join(window.separators)
+    forms = SURE_FORMS.get(tuple([len(group) for group in window.groups]), ())
+    return any(
+        written in (separators, separators * len(window.separators)) and check(window.digits)
+        for separators, check in forms
+    )
+
+
+_HETU_END = re.compile(r"[-+A-FU-Y][0-9]{3}[0-9A-Z]")
+_LAST_LETTERS = re.compile(r"-?([A-Wa-w][A-Ia-iWw]?|[KkXx])")
+
+
+def _with_last_letter(window: GroupWindow) -> Iterator[SensitiveSpan]:
+    """Ids of Finland, Ireland, China and Chile, which end with a letter."""
+    end = (_HETU_END if len(window.digits) == 6 else _LAST_LETTERS).match(window.text, window.end)
+    if end is None or not ends(window.text, end.end()) or window.label in (OTHER, VERSION):
+        return
+    compact = window.digits + end[0].removeprefix("-").upper()
+    if len(window.digits) == 6:
+        valid = is_hetu(window.digits + end[0])
+    elif len(window.digits) == 17:
+        valid = is_ric(compact)
+    elif compact[-1] == "K" and end[0][0] == "-":
+        valid = is_rut(compact)
+    else:
+        valid = window.label == "national_id" and is_pps(compact)
+    if valid:
+        yield SensitiveSpan(window.start, end.end(), "national_id", compact)
+
+
 _CHECKS = {"snils": is_snils, "steuer_id": is_steuer_id, "pesel": is_pesel}
 
 
@@ -90,7 +156,8 @@ def _eleven(window: GroupWindow) -> Iterator[SensitiveSpan]:
         yield window.found(label)
     if not window.alone or label not in (None, "phone", "inn", *_CHECKS):
         return
-    mobile = mobile_key(digits)
+    around = window.text[max(0, window.start - _NEAR_CHARS) : window.end + _NEAR_CHARS]
+    mobile = mobile_key(digits) or chinese_mobile_key(digits, around)
     if mobile or label == "phone":
         yield window.found("phone", mobile)
     for kind in ("steuer_id", "pesel"):
@@ -108,6 +175,9 @@ _RULES: Sequence[tuple[Rule, Sequence[Shape]]] = (
     (_eleven, ((11,),)),
     (_steuer_id, ((2, 3, 3, 3),)),
     (_dni, ((8,), (2, 3, 3))),
+    (_national_id, (*SURE_FORMS, *((digits,) for digits in NAMED_FORMS if (digits,) not in SURE_FORMS))),
+    (_national_id, ((3, 3, 3), (3, 3, 4), (4, 6))),
+    (_with_last_letter, ((6,), (7,), (17,), (8,), (1, 3, 3), (2, 3, 3))),
 )
 
 

@@ -55,8 +55,14 @@ _FORMS = (
     _form(r"(?:(?P<trunk>1)[.-])?\d{3}(?P<joint>[.-])\d{3}(?P=joint)\d{4}", "US"),
     # (11) 91234-5678, 11 91234-5678
     _form(r"(?:\(\d\d\) ?|\d\d )\d{4,5}-\d{4}", "BR", is_assigned=True),
-    # 138-0013-8000; with spaces it may be a row of numbers, too.
-    _form(r"1\d\d-\d{4}-\d{4}", "CN", is_assigned=True),
+    # (85) 9 9876-5432, 21 98765 4321
+    _form(r"\(\d\d\) ?9 \d{4}-\d{4}|\d\d 9\d{4} \d{4}", "BR", is_assigned=True),
+    # 138-0013-8000, 138 0013 8000, but not 138 1400 1500
+    _form(r"1[3-9]\d(?P<gap>[ -])(?!\d\d00 \d\d00)\d{4}(?P=gap)\d{4}", "CN", is_assigned=True),
+    # 1300 975 707
+    _form(r"1[38]00 \d{3} (?!000)\d{3}", "AU"),
+    # 030 / 2312 5148
+    _form(r"(?P<trunk>0)[1-9]\d{1,3} ?/ ?\d{2,4}(?:[ -]\d{1,5}){1,3}", "DE AT", is_assigned=True),
     # 098765 43210
     _form(r"(?P<trunk>0)[6-9]\d{4}[ -]\d{5}", "IN", is_assigned=True),
     # 020 7946 0958, 0161 496 0123, 07700 900123: also numbers for films, which are in no range that is in use.
@@ -74,6 +80,7 @@ _FORMS = (
 )
 # What the forms with nothing but spaces between their groups begin with.
 _FIRST = "(0178"
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Eleven digits in a row that begin so are rather a mobile than anything else.
 _MOBILES = {"79": "RU", "89": "RU", **dict.fromkeys(("071", "073", "074", "075", "077", "078", "079"), "GB")}
 
@@ -107,7 +114,8 @@ def national(window: GroupWindow) -> Iterator[SensitiveSpan]:
     if not window.ended or not window.alone:
         return
     written = window.text[window.opening : window.end].removeprefix("+")
-    if written[0] not in _FIRST and "-" not in written and "." not in written:
+    may_be_spaced = written[0] in _FIRST or [len(group) for group in window.groups] == [2, 5, 4]
+    if not may_be_spaced and "-" not in written and "." not in written:
         return
     for form in _FORMS:
         match = form.pattern.fullmatch(written)
@@ -145,6 +153,12 @@ def mobile_key(digits: str) -> str | None:
     region = _MOBILES.get(digits[:2]) or _MOBILES.get(digits[:3]) if len(digits) == 11 else None
     plan = _plan(region) if region else None
     return f"+{plan.code}{digits[1:]}" if plan and plan.possible.fullmatch(digits[1:]) else None
+
+
+def chinese_mobile_key(digits: str, around: str) -> str | None:
+    """Return the key of a Chinese mobile written without spaces in a Chinese text; elsewhere it may be anything."""
+    plan = _plan("CN") if _CHINESE.search(around) and digits[0] == "1" else None
+    return f"+{plan.code}{digits}" if plan and plan.assigned.fullmatch(digits) else None
 
 
 def spellings(key: str) -> Iterable[str]:

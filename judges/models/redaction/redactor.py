@@ -26,7 +26,7 @@ from judges.models.redaction.plain import views
 VERSION = 3
 """Raised with every change of what is found, since it can change verdicts."""
 
-NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id")
+NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "national_id")
 ALL_KINDS = ("email", "phone", "card", "iban", "ip", *NATIONAL_IDS, "secret")
 
 HEAVY_SHARE = 0.5

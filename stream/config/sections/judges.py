@@ -19,7 +19,20 @@ else:
     JudgeConfig = Annotated[Union[JUDGE_KINDS], Field(discriminator=DISCRIMINATOR)]  # noqa: UP007 the kinds are a value
 
 RedactedKind = Literal[
-    "email", "phone", "card", "iban", "ip", "ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "secret"
+    "email",
+    "phone",
+    "card",
+    "iban",
+    "ip",
+    "ssn",
+    "snils",
+    "inn",
+    "nino",
+    "dni",
+    "pesel",
+    "steuer_id",
+    "national_id",
+    "secret",
 ]
 PatternName = Annotated[str, Field(min_length=1, max_length=64)]
 Pattern = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -12,7 +12,7 @@ from judges.models.redaction import ALL_KINDS, Redactor
 
 REDACTOR = Redactor()
 CORPUS = load_corpus()
-# Rows of ten or eleven digits without a word before them, a short phone, a card whose first 16 digits are valid as well,
+# Rows of ten or eleven digits without a word before them, a short phone, a card whose first 16 digits are valid too,
 # and a social security number with dots and no word before it.
 MISSED = {"phone": 4, "card": 1, "ssn": 1}
 FALSE_POSITIVES = 3

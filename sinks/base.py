@@ -133,7 +133,6 @@ class Outcome(StrEnum):
     DEADLETTER = "deadletter"
     SEEN = "seen"
     REPEATED = "repeated"
-    UNREADABLE = "unreadable"
 
 
 log = logging.getLogger(__name__)

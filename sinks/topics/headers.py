@@ -120,7 +120,7 @@ _WAITING = "`rag.retry.N`, `rag.overflow`"
 _ASIDE = f"{_WAITING}, `rag.deadletter`"
 _FAILED = "`rag.retry.N`, `rag.deadletter`"
 _LETTER = "`rag.deadletter`"
-_STAGES = "sampler, worker"
+_STAGES = "sampler, worker, monitor"
 _TRACING = "worker, `audit`, `replay`, `tail`"
 
 RETRY_AT = _header(

@@ -79,7 +79,7 @@ class ReplaySurvey:
     cut_short: int = 0
     """Letters of which the dead-letter topic took only the beginning."""
     homeless: int = 0
-    """Letters that do not come from a topic of the configuration."""
+    """Letters that come from neither the interactions nor the work queue of the configuration."""
 
     @property
     def heaps(self) -> Counter[Heap]:

@@ -10,7 +10,8 @@ _HOUR_MS = 3_600_000
 # Services log larger records than are judged; the dead letters keep them whole.
 _LARGE_BYTES = 16 * 1024 * 1024
 # The state of an app with many models and tenants that are watched separately, or of a thousand canaries.
-_STATE_BYTES = 4 * 1024 * 1024
+STATE_BYTES = 4 * 1024 * 1024
+"""The largest record of the states' topic."""
 # Key, headers and framing around the largest record that is judged.
 _ENVELOPE_BYTES = 256 * 1024
 
@@ -67,7 +68,7 @@ TOPICS: Mapping[str, Topic] = {
     "deadletter": Topic(
         "records that could not be processed: the original bytes, with the reason in headers",
         "as the source record",
-        "sampler, workers",
+        "sampler, workers; monitor, of what it refuses on our own topics",
         "`replay`, `audit`, `tail`",
     ),
     "scores": Topic(
@@ -156,7 +157,7 @@ def _settings(config: Config, role: str) -> dict[str, str]:
         case "detection":
             return {
                 "cleanup.policy": "compact",
-                "max.message.bytes": str(_STATE_BYTES),
+                "max.message.bytes": str(STATE_BYTES),
                 # The newest segment is not compacted, and a monitor that starts reads all of it.
                 "segment.ms": str(_HOUR_MS),
             }

@@ -2,6 +2,8 @@
 
 - `stage`: runs the Faust app with its agents
 - `state`: rolling means, recent answers and counts
+- `reading`: reads evaluations and scores, and refuses what no stage of ours writes
+- `record_sender`: the producer for scores, states and dead letters
 - `rolling_means`: the mean score of each series over the last minutes, with its interval
 - `canary_sender`: puts canaries on the work queue on schedule
 - `faust_app`: the Faust app itself: settings, credentials, committed reads

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,14 +24,17 @@ from sinks.metrics import DetectionMetrics, Stage
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
-from stream.errors import StageError
+from stream.errors import RecordError, StageError
 from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import failed_start
+from stream.kafka.record import Record
 from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.watch.partition import ANNOUNCER
 from stream.monitor.canary_sender import CanarySender
 from stream.monitor.faust_app.app import make_app
 from stream.monitor.faust_app.credentials import broker_credentials
+from stream.monitor.faust_app.events import record_of
+from stream.monitor.record_sender import RecordSender
 from stream.monitor.state import Monitor
 
 log = logging.getLogger(__name__)
@@ -94,12 +97,18 @@ class MonitorStage:
         with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
             self._app = app = make_app(self._config, self._credentials, embedded=embedded, folder=folder)
             if not self._config.detection.enabled:
-                self._watch_only(app)
-                await self._keep_watch(app, stop)
+                letters = RecordSender(self._config)
+                self._watch_only(app, letters)
+                try:
+                    await self._keep_watch(app, stop)
+                finally:
+                    letters.close()
                 return
             if embedded:
                 log.info("the embedded broker does not isolate transactions: an alert may be published more than once")
-            alerts = AlertAgent(self._config, self._detection, transactions=not embedded)
+            alerts = AlertAgent(
+                self._config, self._detection, transactions=not embedded, on_refused=self._monitor.refused
+            )
             await asyncio.to_thread(alerts.prepare, stop)
             if stop.is_set():
                 return
@@ -109,19 +118,28 @@ class MonitorStage:
 
     # The agents
 
-    def _watch_only(self, app: faust.App) -> None:
+    def _watch_only(self, app: faust.App, letters: RecordSender) -> None:
+        """Faust acknowledges an event when the next one is asked for: by then its dead letter has arrived."""
+
+        async def observe(event: EventT[Any]) -> None:
+            if self._observe(event, letters.dead_letter) is None:
+                await asyncio.to_thread(letters.flush)
+
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
         async def watch(stream: faust.Stream[bytes]) -> None:
             async for event in stream.events():
-                self._observe(event)
+                await self._held(observe(event))
 
     def _watch_for_alerts(self, app: faust.App, alerts: AlertAgent) -> None:
         """The agents acknowledge nothing by themselves: the alert agent does, when what follows is published."""
 
+        async def forward(event: EventT[Any]) -> None:
+            await alerts.forward(event, self._observe(event, alerts.dead_letter))
+
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
         async def watch(stream: faust.Stream[bytes]) -> None:
             async for event in stream.noack().events():
-                await self._held(alerts.forward(event, self._observe(event)))
+                await self._held(forward(event))
 
         @app.agent(_raw(app, self._config.topics.scores), concurrency=1)  # type: ignore[untyped-decorator]
         async def detect(stream: faust.Stream[bytes]) -> None:
@@ -138,8 +156,9 @@ class MonitorStage:
         app.on_partitions_revoked.connect(on_revoked, weak=False)
         app.on_partitions_assigned.connect(on_assigned, weak=False)
 
-    def _observe(self, event: EventT[Any]) -> Evaluation | None:
-        evaluation = self._monitor.observe(event.value, dict(event.headers or {}).get(SCHEMA_VERSION))
+    def _observe(self, event: EventT[Any], dead_letter: Callable[[Record, RecordError], None]) -> Evaluation | None:
+        schema = dict(event.headers or {}).get(SCHEMA_VERSION)
+        evaluation = self._monitor.observe(event.value, schema, lambda error: dead_letter(record_of(event), error))
         self.done += 1
         return evaluation
 

@@ -7,10 +7,8 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-from pydantic import ValidationError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
@@ -20,7 +18,7 @@ from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config.names import BACKFILL, CANARY
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
-from stream.kafka.record import check_version
+from stream.monitor.reading import read_evaluation
 from stream.monitor.rolling_means import RollingScores, SeriesMean
 
 log = logging.getLogger(__name__)
@@ -90,20 +88,28 @@ class Monitor:
         self._lock = threading.Lock()
         self.sinks: list[Sink] = [scores]
 
-    def observe(self, value: bytes | None, schema: bytes | None = None) -> Evaluation | None:
+    def observe(
+        self,
+        value: bytes | None,
+        schema: bytes | None = None,
+        on_refused: Callable[[RecordError], None] = lambda _error: None,
+    ) -> Evaluation | None:
         """Takes one record of the evaluations topic, and its version, and gives what could be read.
 
-        A repeat is recognised; nothing is raised. What says nothing of live traffic is counted and left out: history
-        that was judged after the fact, and canaries.
+        A repeat is recognised; nothing is raised, and `on_refused` is called for what cannot be used. What says nothing
+        of live traffic is counted and left out: history that was judged after the fact, and canaries.
         """
         try:
-            check_version(schema)
-            evaluation = Evaluation.model_validate_json(value or b"")
-        except (ValidationError, RecordError) as error:
-            why = error if isinstance(error, RecordError) else error.errors(include_input=False)[0]["msg"]
-            log.warning("an evaluation could not be read: %s", why)
-            self._count(Outcome.UNREADABLE)
+            evaluation = read_evaluation(value, schema)
+        except RecordError as error:
+            log.warning("an evaluation is refused: %s", error)
+            self.refused(error)
+            on_refused(error)
             return None
+        self._take(evaluation)
+        return evaluation
+
+    def _take(self, evaluation: Evaluation) -> None:
         if evaluation.sampling.lane in {BACKFILL, CANARY}:
             self._count(Outcome.FILTERED)
         elif not self._is_new(evaluation.evaluation_id):
@@ -113,7 +119,10 @@ class Monitor:
             with self._lock:
                 self._remember(evaluation)
             self._count(Outcome.SEEN)
-        return evaluation
+
+    def refused(self, error: RecordError) -> None:
+        """Counts a record of one of our own topics that becomes a dead letter."""
+        self._count(Outcome.DEADLETTER, error.kind)
 
     def snapshot(self) -> Snapshot:
         now = time.time()
@@ -149,9 +158,9 @@ class Monitor:
             self._scores.recent(label, found)
         self._shown = frozenset(means)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: Outcome, reason: str | None = None) -> None:
         self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
-        self._metrics.count(Stage.MONITOR, outcome)
+        self._metrics.count(Stage.MONITOR, outcome, reason=reason)
 
     def _is_new(self, evaluation_id: str) -> bool:
         if evaluation_id in self._known:
@@ -163,12 +172,13 @@ class Monitor:
 
     def _remember(self, evaluation: Evaluation) -> None:
         app, now = evaluation.app or UNKNOWN, time.time()
-        probability, at = evaluation.sampling.probability, evaluation.evaluated_at.timestamp()
+        # A clock that is ahead must not keep a record in the window for longer.
+        probability, at = evaluation.sampling.probability, min(evaluation.evaluated_at.timestamp(), now)
         self._criteria |= {name: max(at, self._criteria.get(name, at)) for name in evaluation.dimensions}
         for name, score in results(evaluation):
             self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
-        finding = notable_answer_of(evaluation, self._safety)
+        finding = replace(notable_answer_of(evaluation, self._safety), at=at)
         if evaluation.composite.score is not None:
             self._recent.append(finding)
         if evaluation.composite.status is CompositeStatus.UNSAFE:

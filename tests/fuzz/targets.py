@@ -36,6 +36,9 @@ from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record, dead_letter, readable
+from stream.monitor.alerts.stored_states import StoredStates
+from stream.monitor.alerts.watch.partition import PartitionWatch
+from stream.monitor.reading import read_score
 from stream.monitor.state import Monitor
 from stream.records.envelope import read_sampling
 from stream.records.facts import LazyRecord
@@ -46,6 +49,7 @@ from stream.service.setup.config_file import ConfigError, dump, load
 from stream.service.setup.evaluator import build_evaluator
 from tests.fuzz import seeds
 from tests.fuzz.mutation import SEPARATOR
+from tests.stream.monitor.alerts.traffic import BEGIN, Traffic, plan_of
 
 Run = Callable[[bytes], object]
 
@@ -247,6 +251,58 @@ def _monitor() -> Run:
     return run
 
 
+@cache
+def scores() -> Sequence[bytes]:
+    """Score records: of an interaction, and of a canary."""
+    traffic = Traffic()
+    records = [traffic.next(), traffic.next(model="m1", tenant="t"), traffic.canary("c1", "good")]
+    return [record.message("s").value or b"" for record in records]
+
+
+@cache
+def states() -> Sequence[bytes]:
+    """States as they are stored: of an app, and of the canaries."""
+    watch, traffic = PartitionWatch(plan_of(), 0), Traffic()
+    for number in range(60):
+        watch.observe(traffic.next())
+        watch.observe(traffic.canary(f"c{number % 5}", "good"))
+    return [value for _key, value in watch.take_changes() if value is not None]
+
+
+def _scores() -> Run:
+    """A new watch after every thousand inputs, so that what it keeps does not slow the next ones down."""
+    plan, made = plan_of(), [(0, PartitionWatch(plan_of(), 0))]
+
+    def run(data: bytes) -> None:
+        count, watch = made[0]
+        made[0] = (0, PartitionWatch(plan, 0)) if count >= 1000 else (count + 1, watch)
+        record = read_score(data, None, now=BEGIN + 1e6)
+        try:
+            watch.observe(record)
+        except RecordError as error:
+            raise AssertionError("a score that was accepted broke the state") from error
+        if count % 20 == 0:
+            assert all(value is not None for _key, value in watch.take_changes())
+
+    return run
+
+
+def _states() -> Run:
+    plan = plan_of()
+
+    def run(data: bytes) -> None:
+        stored, watch, traffic = StoredStates(), PartitionWatch(plan, 0), Traffic()
+        for key in (b"app:shop", b"canaries"):
+            stored.add(Record(Partition("rag.detection", 0), 0, key, data, ()))
+        watch.restore(stored.states())
+        traffic.number = 3000
+        watch.observe(traffic.next())
+        watch.observe(traffic.canary("c1", "bad"))
+        assert all(value is not None for _key, value in watch.take_changes())
+
+    return run
+
+
 def _tail() -> Run:
     def run(data: bytes) -> None:
         app_of(data)
@@ -443,6 +499,19 @@ TARGETS: Sequence[Target] = (
         make=_monitor,
         seeds=evaluations,
         share=20,
+    ),
+    Target(
+        name="scores",
+        make=_scores,
+        seeds=scores,
+        allowed=(RecordError,),
+        share=20,
+    ),
+    Target(
+        name="states",
+        make=_states,
+        seeds=states,
+        share=8,
     ),
     Target(
         name="tail",

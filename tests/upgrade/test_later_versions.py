@@ -29,7 +29,7 @@ def test_a_sampled_record_without_a_version_is_of_version_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "outcome"), [(b"1", Outcome.SEEN), (None, Outcome.SEEN), (b"2", Outcome.UNREADABLE)]
+    ("schema", "outcome"), [(b"1", Outcome.SEEN), (None, Outcome.SEEN), (b"2", Outcome.DEADLETTER)]
 )
 def test_an_evaluation_of_a_later_version_is_not_taken_for_one_of_ours(schema: bytes | None, outcome: Outcome) -> None:
     registry = CollectorRegistry()

@@ -138,7 +138,7 @@ def includes(now: Any, then: Any) -> bool:
 def test_the_monitor_counts_all_evaluations() -> None:
     metrics = observed(*(recorded(f"evaluation-{status}").value for status in STATUSES))
     assert metrics.counted(Stage.MONITOR, Outcome.SEEN) == len(STATUSES)
-    assert metrics.counted(Stage.MONITOR, Outcome.UNREADABLE) == 0
+    assert metrics.counted(Stage.MONITOR, Outcome.DEADLETTER) == 0
 
 
 @every_status

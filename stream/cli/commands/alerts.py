@@ -35,6 +35,7 @@ from stream.service.setup.criteria_files import chosen_criteria
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
 _LEAST_BEFORE = timedelta(days=1)
 _TIMES_BEFORE = 3
+_MOST_BEFORE = timedelta(days=366)
 # Where the oldest record lies so long before the onset, it is not for what is gone that there is little before it.
 _ENOUGH_BEFORE = timedelta(minutes=10)
 # An evaluation is on the topic some time after it was made.
@@ -209,7 +210,8 @@ class _Case:
 
     @classmethod
     def of(cls, config: Config, alert: Alert, raised: Alert | None) -> "_Case":
-        since = alert.onset_at - max(_LEAST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at))
+        before = max(_LEAST_BEFORE, min(_MOST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at)))
+        since = alert.onset_at - before
         is_judges = alert.subject is Subject.JUDGES
         # What the judges say now is what is expected of them, once it was said that they had changed.
         until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at

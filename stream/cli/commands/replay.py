@@ -97,7 +97,7 @@ def _staying(survey: ReplaySurvey) -> Iterator[str]:
     if survey.cut_short:
         yield f"{survey.cut_short:,} stay: only their beginning was kept, for their size"
     if survey.homeless:
-        yield f"{survey.homeless:,} stay: they come from no topic of this configuration"
+        yield f"{survey.homeless:,} stay: they come from no topic that records are moved back to"
 
 
 def _move(work: Replay) -> None:

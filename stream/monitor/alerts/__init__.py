@@ -6,6 +6,7 @@
 - `watch`: the watched state, from the partition down to one series
 - `alert`: the alert as it is published
 - `summary`: an alert in one sentence
+- `stored_states`: the newest state of each key on the topic, and what cannot be one
 - `store`: reads and writes state and alerts, together
 - `partition_writers`: a transactional producer for each partition, which shuts out the previous owner
 

@@ -12,28 +12,30 @@ taken up again from what is stored, and goes on with what was set aside.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from faust.types.events import EventT
-from pydantic import ValidationError
 
 from judges.values.evaluation import Evaluation
 from sinks.metrics import DetectionMetrics
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.errors import RecordError, StreamjuryError
-from stream.kafka.record import check_version
+from stream.kafka.record import Record
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.store import AlertStore, Changes
+from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import ANNOUNCER, PartitionWatch
 from stream.monitor.detection import EventKind, SeriesReading
+from stream.monitor.faust_app.events import record_of
 from stream.monitor.faust_app.unacknowledged import count_again, leave_out
+from stream.monitor.reading import read_score
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +68,19 @@ class _Aside:
 class AlertAgent:
     """One for a process, in Faust's loop; only the store is waited for elsewhere."""
 
-    def __init__(self, config: Config, metrics: DetectionMetrics, *, transactions: bool) -> None:
-        """`transactions` says whether the broker isolates them: then each alert is published once."""
+    def __init__(
+        self,
+        config: Config,
+        metrics: DetectionMetrics,
+        *,
+        transactions: bool,
+        on_refused: Callable[[RecordError], None] = lambda _error: None,
+    ) -> None:
+        """`transactions` says whether the broker isolates them: then each alert is published once.
+
+        `on_refused` is called for every record that becomes a dead letter here.
+        """
+        self._on_refused = on_refused
         self._topic, self._metrics = config.topics.scores, metrics
         self._plan, self._store = WatchPlan(config), AlertStore(config, transactions=transactions)
         self._watches: dict[int, PartitionWatch] = {}
@@ -100,7 +113,7 @@ class AlertAgent:
         await self._settle_if_many()
 
     async def observe(self, event: EventT[Any]) -> None:
-        """Takes a score record. Nothing is raised: what cannot be read is told of and left out."""
+        """Takes a score record. Nothing is raised: what cannot be used becomes a dead letter."""
         number = event.message.partition
         while number not in self._watches and number not in self._aside:
             await self._load(number)
@@ -114,16 +127,21 @@ class AlertAgent:
         """It is acknowledged as soon as what follows from it is published: so nothing may be awaited in between."""
         watch = self._watches[number]
         try:
-            record = _read(event)
+            record = read_score(event.value, dict(event.headers or {}).get(SCHEMA_VERSION), now=time.time())
             self._alerts.setdefault(number, []).extend(watch.observe(record))
             self._to_show(number, record)
-        except (RecordError, ValueError, OverflowError) as error:
-            why = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error
-            log.warning("a score at %s/%d/%d cannot be read: %s", self._topic, number, event.message.offset, why)
+        except RecordError as error:
+            log.warning("a score at %s/%d/%d is refused: %s", self._topic, number, event.message.offset, error)
+            self._on_refused(error)
+            self.dead_letter(record_of(event), error)
         for app in watch.forgotten:
             self._metrics.withdraw(app)
         watch.forgotten.clear()
         self._taken.append(event)
+
+    def dead_letter(self, record: Record, error: RecordError) -> None:
+        """Puts a record that is refused on its way; it is acknowledged when it has arrived among the dead letters."""
+        self._store.dead_letter(record, error)
 
     async def settle(self) -> None:
         """Publishes what follows from what was taken, then acknowledges it."""
@@ -249,7 +267,10 @@ class AlertAgent:
             del self._unshown[number, app]
             watch = self._watches.get(number)
             if watch is not None and app in watch.apps:
-                self._show_app(app, watch.apps[app])
+                try:
+                    self._show_app(app, watch.apps[app])
+                except Exception:  # one app must not end the metrics of all
+                    log.exception("the metrics of %s cannot be shown", app)
         if ANNOUNCER in self._watches and self._judges_unshown:
             self._judges_unshown = False
             self._show_judges(self._watches[ANNOUNCER].canaries.shown())
@@ -310,7 +331,9 @@ class AlertAgent:
         while True:
             watch = PartitionWatch(self._plan, number)
             try:
-                announced = watch.restore(await asyncio.to_thread(self._store.take_up, number))
+                stored = await asyncio.to_thread(self._store.take_up, number)
+                announced = watch.restore(stored.states())
+                await asyncio.to_thread(self._discard_refused, number, stored, watch.refused)
                 await asyncio.to_thread(self._store.publish_missing, number, announced)
             except StreamjuryError as error:
                 if self._stop.is_set():
@@ -320,12 +343,17 @@ class AlertAgent:
                 continue
             return watch
 
+    def _discard_refused(self, number: int, stored: StoredStates, refused: Mapping[str, RecordError]) -> None:
+        for key, error in refused.items():
+            stored.refuse(key, error)
+        if letters := stored.refused():
+            self._store.discard(number, stored)
+            for letter in letters:
+                place = letter.record.partition
+                log.warning("a state at %s/%d is refused: %s", place.topic, place.number, letter.error)
+                self._on_refused(letter.error)
+
 
 def _bounds(now: SeriesReading) -> tuple[float | None, float | None]:
     """Without a score there is nothing to tell."""
     return (now.current.low, now.current.high) if now.current.scores else (None, None)
-
-
-def _read(event: EventT[Any]) -> ScoreRecord:
-    check_version(dict(event.headers or {}).get(SCHEMA_VERSION))
-    return ScoreRecord.model_validate_json(event.value or b"")

@@ -12,6 +12,9 @@ from stream.monitor.detection import EventKind
 # Fixed for ever: the same alert has the same id, whoever announces it and however often.
 _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
 
+# Dates beyond these cannot be subtracted from and added to.
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+
 
 class Subject(StrEnum):
     """The subject of an alert."""
@@ -144,7 +147,12 @@ class Alert(_AlertPart):
 
     @classmethod
     def read(cls, value: bytes) -> Self:
-        return cls.model_validate_json(value)
+        """A record of the alerts topic; raises ValueError for what no monitor writes."""
+        alert = cls.model_validate_json(value)
+        for when in (alert.at, alert.raised_at, alert.onset_at, alert.recovered_at):
+            if when is not None and not _EARLIEST <= when <= _LATEST:
+                raise ValueError(f"it is dated {when}")
+        return alert
 
 
 def alert_id(series: Series, fingerprint: str, raised_at: float) -> str:

@@ -3,13 +3,28 @@
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from judges.values.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
 from stream.config.names import BACKFILL, CANARY
+from stream.monitor.detection.stored import Moment
 from stream.records.canaries import CANARY_TAG
+
+MAX_ID_CHARS = 512
+"""As an interaction has it."""
+MAX_NAME_CHARS = 256
+MAX_DIMENSION_CHARS = 128
+MAX_DIMENSIONS = 300
+"""More than a configuration can have criteria, and the composite."""
+_MAX_PARTITIONS = 10_000
+_MAX_OFFSET = 2**63 - 1
+
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
+DimensionName = Annotated[str, Field(max_length=MAX_DIMENSION_CHARS)]
+Offset = Annotated[int, Field(ge=0, le=_MAX_OFFSET)]
+PartitionNumber = Annotated[int, Field(ge=0, lt=_MAX_PARTITIONS)]
 
 
 class Source(BaseModel):
@@ -17,29 +32,29 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    partition: NonNegativeInt
-    offset: NonNegativeInt
+    partition: PartitionNumber
+    offset: Offset
 
 
 class ScoreRecord(BaseModel):
-    """The scores of one evaluation."""
+    """The scores of one evaluation. Names and numbers are bounded: they become part of the stored state."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     source: Source
-    evaluation_id: str
-    interaction_id: str
-    app: str
-    model: str | None = None
-    tenant: str | None = None
-    at: FiniteFloat
+    evaluation_id: Name
+    interaction_id: Annotated[str, Field(max_length=MAX_ID_CHARS)]
+    app: Name
+    model: Name | None = None
+    tenant: Name | None = None
+    at: Moment
     probability: Annotated[FiniteFloat, Field(ge=MIN_PROBABILITY, le=1.0)]
-    fingerprint: str
-    scores: Mapping[str, Score] = Field(default_factory=dict)
+    fingerprint: Name
+    scores: Annotated[Mapping[DimensionName, Score], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
     """Of criteria and of the composite, as far as they have one."""
-    canary: str | None = None
+    canary: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
     """Which of the canaries it is."""
-    verdicts: Mapping[str, str] = Field(default_factory=dict)
+    verdicts: Annotated[Mapping[DimensionName, Name], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
     """Of a canary: what was found, by criterion."""
 
     @classmethod
@@ -55,13 +70,14 @@ class ScoreRecord(BaseModel):
             evaluation_id=evaluation.evaluation_id,
             interaction_id=evaluation.interaction_id,
             app=evaluation.app or UNKNOWN,
-            at=min(evaluation.evaluated_at.timestamp(), now),
+            at=max(0.0, min(evaluation.evaluated_at.timestamp(), now)),
             probability=evaluation.sampling.probability,
             fingerprint=evaluation.evaluator.fingerprint,
         )
         if evaluation.sampling.lane == CANARY:
-            canary = str(evaluation.tags.get(CANARY_TAG, evaluation.interaction_id))
-            return about.model_copy(update={"canary": canary, "verdicts": verdicts(evaluation.dimensions)})
+            canary = str(evaluation.tags.get(CANARY_TAG, evaluation.interaction_id))[:MAX_ID_CHARS]
+            found = {name: verdict[:MAX_NAME_CHARS] for name, verdict in verdicts(evaluation.dimensions).items()}
+            return about.model_copy(update={"canary": canary, "verdicts": found})
         return about.model_copy(
             update={
                 "model": evaluation.model,

@@ -8,24 +8,23 @@ There the state goes first and the alerts after it: none is lost, and one may co
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from threading import Event
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from sinks.topics.results import json_message
 from stream.config.model import Config
-from stream.errors import StageError
+from stream.errors import RecordError, StageError
 from stream.kafka.errors import DENIED, unusable_topic
-from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
-from stream.kafka.producers.transactional import produce
+from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.partition_writers import PartitionWriters
-from stream.monitor.alerts.watch.partition import newest
+from stream.monitor.alerts.stored_states import StoredStates
+from stream.monitor.record_sender import RecordSender
 
 log = logging.getLogger(__name__)
 
@@ -49,22 +48,7 @@ class AlertStore:
         """`transactions` says whether the broker isolates them."""
         self._kafka, self._topics = config.kafka, config.topics
         self._writers = PartitionWriters(config) if transactions else None
-        self._failures: list[str] = []
-        self._closed = Event()
-        self._producer = Producer(
-            {
-                **config.kafka.client_options(),
-                "client.id": f"{config.monitor.group}-alarms",
-                "enable.idempotence": True,
-                "message.timeout.ms": 0,  # a broker that is away is waited for
-                "message.max.bytes": MAX_MESSAGE_BYTES,
-                "linger.ms": 20,
-                # States are mostly digits; and what the monitor reads, Python must be able to unpack by itself.
-                "compression.type": "gzip",
-                "delivery.report.only.error": True,
-            },
-            logger=log,
-        )
+        self._sender = RecordSender(config)
 
     def check_topics(self, stop: Event) -> int:
         """How many partitions the scores have; raises unless all topics are there, or it is told to stop.
@@ -83,14 +67,18 @@ class AlertStore:
 
     def send(self, message: Message) -> None:
         """Puts a message on its way; `publish` waits until it has arrived."""
-        produce(self._producer, message, partial(self._report, message.topic))
+        self._sender.send(message)
+
+    def dead_letter(self, record: Record, error: RecordError) -> None:
+        """Puts a record that is refused on its way to the dead letters; `publish` waits until it has arrived."""
+        self._sender.dead_letter(record, error)
 
     def publish(self, changes: Mapping[int, Changes]) -> dict[int, str]:
         """Returns when all that was sent has arrived, and then the changes, by partition.
 
         Gives the partitions that are not ours any more, or may not be, and why: they have to be taken up again.
         """
-        self._flush()
+        self._sender.flush()
         if self._writers is not None:
             return self._writers.commit({number: self._messages(number, each) for number, each in changes.items()})
         self._publish_in_order(changes)
@@ -115,16 +103,16 @@ class AlertStore:
         """
         for number, each in changes.items():
             self._send_all(self._states(number, each))
-        self._flush()
+        self._sender.flush()
         for each in changes.values():
             self._send_all(self._announcements(each))
-        self._flush()
+        self._sender.flush()
 
     def _send_all(self, messages: Iterable[Message]) -> None:
         for message in messages:
             self.send(message)
 
-    def take_up(self, partition: int) -> dict[str, bytes]:
+    def take_up(self, partition: int) -> StoredStates:
         """Gives what is stored of the apps of a partition.
 
         1. The previous owner is shut out: what it has under way is undone, and it publishes nothing any more.
@@ -132,9 +120,37 @@ class AlertStore:
         """
         if self._writers is not None:
             self._writers.open(partition)  # 1
+        stored = StoredStates()
         with TopicScan(self._kafka, self._topics.detection) as scan:  # 2
             wanted = {partition: scan.ranges().get(partition, range(0))}
-            return newest((_key(message), message.value()) for message in scan.read_within(wanted))
+            for message in scan.read_within(wanted):
+                stored.add(read_record(message))
+        return stored
+
+    def discard(self, partition: int, stored: StoredStates) -> None:
+        """Removes what cannot be read from the states of a partition, so that nobody reads it again.
+
+        1. It is among the dead letters.
+        2. An older state that can be read, or none, takes its place.
+        """
+        refused = stored.refused()
+        for record, error in refused:
+            self.dead_letter(record, error)
+        self._sender.flush()  # 1
+        messages = [
+            Message(
+                topic=self._topics.detection,
+                key=record.key,
+                value=stored.replacement(record.key or b""),
+                partition=partition,
+            )
+            for record, _error in refused
+        ]
+        if self._writers is None:
+            self._send_all(messages)
+            self._sender.flush()
+        elif failures := self._writers.commit({partition: messages} if messages else {}):  # 2
+            raise StageError(failures[partition])
 
     def publish_missing(self, partition: int, announced: Iterable[Alert]) -> None:
         """Publishes what the states of a partition say was announced, and was not; with transactions, all of it was."""
@@ -164,7 +180,7 @@ class AlertStore:
         while not stop.is_set():
             reason: KafkaError | None = None
             try:
-                found = self._producer.list_topics(topic, _CALL_SECONDS).topics[topic]
+                found = self._sender.producer.list_topics(topic, _CALL_SECONDS).topics[topic]
                 if found.error is None and found.partitions:
                     return len(found.partitions)
                 reason = found.error
@@ -177,24 +193,7 @@ class AlertStore:
 
     def close(self) -> None:
         """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
-        self._closed.set()
-
-    def _flush(self) -> None:
-        while self._producer.flush(_LOOK_SECONDS) and not self._failures:
-            if self._closed.is_set():
-                raise StageError("alarms could not be published before the end; the next monitor does")
-        if self._failures:
-            failures, self._failures = self._failures, []
-            raise StageError(f"alarms cannot be published: {failures[0]}")
-
-    def _report(self, topic: str, error: KafkaError | None, _message: KafkaMessage) -> None:
-        if error is not None:
-            self._failures.append(f"{topic} refuses a record ({error.str()})")
-
-
-def _key(message: KafkaMessage) -> str:
-    key = message.key()
-    return key.decode(errors="replace") if isinstance(key, bytes) else key or ""
+        self._sender.close()
 
 
 def _alert(message: KafkaMessage) -> Alert | None:

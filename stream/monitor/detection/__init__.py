@@ -6,6 +6,7 @@
 - `interval`: an interval for a mean, valid at every look
 - `onset`: since when the evidence has been growing
 - `state`: the state of a series: a few numbers, as JSON
+- `stored`: the form of stored states, and the bounds of their numbers
 - `version_comparison`: whether one version is worse than another in the same traffic
 - `judge_drift`: whether the judges changed, from their verdicts on canaries
 
@@ -17,7 +18,7 @@ from stream.monitor.detection.detector import Observation, SeriesReading, observ
 from stream.monitor.detection.interval import Interval, WeightedTally, interval, lower_bound
 from stream.monitor.detection.judge_drift import agreement, canary_settings
 from stream.monitor.detection.settings import Settings
-from stream.monitor.detection.state import Event, EventKind, State, StateError
+from stream.monitor.detection.state import Event, EventKind, State, StateError, first_problem
 from stream.monitor.detection.version_comparison import (
     VersionSettings,
     VersionSide,
@@ -42,6 +43,7 @@ __all__ = [
     "agreement",
     "canary_settings",
     "compare_versions",
+    "first_problem",
     "interval",
     "lower_bound",
     "observe",

@@ -11,6 +11,7 @@ So does their mean over some stakes λ. The means at which it has not are an int
 confidence sequence. A and B need five sums, whatever θ is. From below it is the same with 1 − x.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, log1p
 from typing import NamedTuple, Self
@@ -76,7 +77,7 @@ class WeightedTally:
         return [self.count, self.weight, self.total, self.squares, self.cross, self.power]
 
     @classmethod
-    def from_list(cls, numbers: list[float]) -> Self:
+    def from_list(cls, numbers: Sequence[float]) -> Self:
         if not numbers:
             return cls()
         count, weight, total, squares, cross, power = (float(number) for number in numbers)

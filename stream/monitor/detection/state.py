@@ -3,17 +3,29 @@
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
+
+from pydantic import ValidationError
 
 from stream.monitor.detection.evidence import NONE, Evidence
 from stream.monitor.detection.interval import WeightedTally
-from stream.monitor.detection.onset import FOLLOWED, Onset, Onsets
+from stream.monitor.detection.onset import Onset, Onsets
+from stream.monitor.detection.stored import StoredState
 
 VERSION = 1
+# The way to a value may lead through keys of any length.
+_PLACE_CHARS = 200
 
 
 class StateError(ValueError):
     """A stored state that cannot be read; it was written by another version, or is none."""
+
+
+def first_problem(error: ValidationError) -> str:
+    """Where a stored value is wrong, and how; its own bytes are never repeated."""
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])[:_PLACE_CHARS]
+    return f"{place}: {problem['msg']}" if place else problem["msg"]
 
 
 class EventKind(StrEnum):
@@ -106,35 +118,27 @@ class State:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         try:
-            return cls._of(json.loads(text))
-        except (ValueError, TypeError, KeyError) as error:
-            raise StateError(f"not the state of a detector: {error}") from error
-
-    @classmethod
-    def _of(cls, stored: dict[str, Any]) -> Self:
-        if stored["v"] != VERSION:
-            raise ValueError(f"it is of version {stored['v']!r}")
-        evidence = tuple(float(capital) for capital in stored["evidence"])
-        if len(evidence) != len(NONE):
-            raise ValueError(f"it is about {len(evidence)} bets, not {len(NONE)}")
-        bets = tuple(
-            Onset(capital=capital, at=began, share=share, tally=WeightedTally.from_list(tally))
-            for capital, began, share, tally in stored["onsets"]
-        )
-        if len(bets) != len(FOLLOWED):
-            raise ValueError(f"it has {len(bets)} onsets, not {len(FOLLOWED)}")
+            stored = StoredState.model_validate_json(text)
+        except ValidationError as error:
+            raise StateError(f"not the state of a detector: {first_problem(error)}") from error
         older, newer = (
-            ScoreWindow(least=least, tally=WeightedTally.from_list(sums)) for least, sums in stored["windows"]
+            ScoreWindow(least=least, tally=WeightedTally.from_list(tally)) for least, tally in stored.windows
         )
-        raised_at, dropped_at = stored["raised"]
+        raised_at, dropped_at = stored.raised
         return cls(
-            target=stored["target"],
-            at=stored["at"],
-            evidence=evidence,
-            onsets=Onsets(bets=bets, unspent=stored["unspent"]),
+            target=stored.target,
+            at=stored.at,
+            evidence=stored.evidence,
+            onsets=Onsets(
+                bets=tuple(
+                    Onset(capital=capital, at=began, share=share, tally=WeightedTally.from_list(tally))
+                    for capital, began, share, tally in stored.onsets
+                ),
+                unspent=stored.unspent,
+            ),
             raised_at=raised_at,
             dropped_at=dropped_at,
-            since=stored["since"],
+            since=stored.since,
             older=older,
             newer=newer,
         )

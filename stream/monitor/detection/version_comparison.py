@@ -13,9 +13,12 @@ from enum import StrEnum
 from math import log
 from typing import NamedTuple, Self
 
-from stream.monitor.detection.evidence import NONE, Evidence, advance, stakes, started, total
+from pydantic import ValidationError
+
+from stream.monitor.detection.evidence import Evidence, advance, stakes, started, total
 from stream.monitor.detection.interval import Interval, WeightedTally, interval
-from stream.monitor.detection.state import VERSION, StateError
+from stream.monitor.detection.state import VERSION, StateError, first_problem
+from stream.monitor.detection.stored import StoredVersionState
 
 # More evidence than this is not needed, and infinity is not a number.
 _MOST = 1e200
@@ -86,19 +89,17 @@ class VersionState:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         try:
-            stored = json.loads(text)
-            if stored["v"] != VERSION or len(stored["evidence"]) != len(NONE):
-                raise ValueError("it is of another version")
-            return cls(
-                evidence=tuple(float(capital) for capital in stored["evidence"]),
-                a=Unpaired(*stored["a"]),
-                b=Unpaired(*stored["b"]),
-                least=float(stored["least"]),
-                pairs=WeightedTally.from_list(stored["pairs"]),
-                is_worse=bool(stored["worse"]),
-            )
-        except (ValueError, TypeError, KeyError) as error:
-            raise StateError(f"not the state of a comparison: {error}") from error
+            stored = StoredVersionState.model_validate_json(text)
+        except ValidationError as error:
+            raise StateError(f"not the state of a comparison: {first_problem(error)}") from error
+        return cls(
+            evidence=stored.evidence,
+            a=Unpaired(*stored.a),
+            b=Unpaired(*stored.b),
+            least=stored.least,
+            pairs=WeightedTally.from_list(stored.pairs),
+            is_worse=stored.worse,
+        )
 
 
 class VersionDifference(NamedTuple):

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 
-from pydantic import ValidationError
-
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.monitor.alerts.alert import Alert, Cause, Subject
@@ -33,7 +31,7 @@ class AlertBook:
             return
         try:
             alert = Alert.read(value)
-        except ValidationError:
+        except ValueError:
             self.unreadable += 1
             return
         self._newest[key or alert.key.encode()] = (alert, value)

@@ -345,7 +345,7 @@ class TestReplay:
         assert result.stdout.splitlines() == [
             "moved 0",
             "1 stay: only their beginning was kept, for their size",
-            "1 stay: they come from no topic of this configuration",
+            "1 stay: they come from no topic that records are moved back to",
         ]
 
     def test_killed_in_the_middle_it_goes_on_where_it_was(self, topics: Topics) -> None:

@@ -96,7 +96,7 @@ def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
 
         def all_read() -> bool:
             backlogs.update(waiting(service))
-            return service.metrics.counted(Stage.MONITOR, Outcome.UNREADABLE) == many
+            return service.metrics.counted(Stage.MONITOR, Outcome.DEADLETTER) == many
 
         deadline = time.monotonic() + 30
         while not all_read():

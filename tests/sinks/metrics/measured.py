@@ -52,7 +52,7 @@ OUTCOMES = {
         Outcome.SAMPLED_OUT,
         Outcome.DEADLETTER,
     ),
-    Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.UNREADABLE),
+    Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.DEADLETTER),
 }
 # A rule of rate 0 leaves everything out, and has this instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
@@ -81,6 +81,17 @@ REASONS = {
         "reserved_id",
         "unscored_judges_unavailable",
         "unscored_timeout",
+        "unsupported_version",
+    ),
+    (Stage.MONITOR, Outcome.DEADLETTER): (
+        "bad_key",
+        "bad_state",
+        "bad_time",
+        "internal_error",
+        "invalid_record",
+        "too_deep",
+        "too_large",
+        "too_long",
         "unsupported_version",
     ),
     (Stage.WORKER, Outcome.UNSCORED): (Unscored.INSUFFICIENT, Unscored.NOT_APPLICABLE, Unscored.BUDGET),

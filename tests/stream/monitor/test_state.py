@@ -30,6 +30,7 @@ from sinks.base import Sink
 from sinks.memory import ListSink
 from sinks.metrics import PipelineMetrics, ScoreMetrics
 from stream.config.sections.stages import MonitorConfig
+from stream.errors import RecordError
 from stream.monitor.rolling_means import SeriesMean
 from stream.monitor.state import Monitor, notable_answer_of
 
@@ -97,8 +98,8 @@ class World:
         for each in evaluations:
             self.monitor.observe(each.model_dump_json().encode())
 
-    def counted(self, outcome: str) -> float | None:
-        return self.sample("streamjury_records_total", stage="monitor", outcome=outcome, reason="")
+    def counted(self, outcome: str, reason: str = "") -> float | None:
+        return self.sample("streamjury_records_total", stage="monitor", outcome=outcome, reason=reason)
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -175,8 +176,10 @@ def test_ids_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_cannot_be_read_is_counted_and_nothing_is_raised(world: World, value: bytes | None) -> None:
-    world.monitor.observe(value)
-    assert (world.counted("unreadable"), world.counted("seen")) == (1, None)
+    refused: list[RecordError] = []
+    assert world.monitor.observe(value, None, refused.append) is None
+    assert [error.kind for error in refused] == ["invalid_record"]
+    assert (world.counted("deadletter", "invalid_record"), world.counted("seen")) == (1, None)
     assert world.monitor.snapshot().series == []
     world.observe(evaluation())
     assert world.counted("seen") == 1
@@ -188,8 +191,20 @@ def test_no_bytes_stop_the_monitor(value: bytes) -> None:
     monitor = Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry))
     monitor.observe(value)
     monitor.refresh()
-    labels = {"stage": "monitor", "outcome": "unreadable", "reason": ""}
+    labels = {"stage": "monitor", "outcome": "deadletter", "reason": "invalid_record"}
     assert registry.get_sample_value("streamjury_records_total", labels) == 1
+
+
+def test_an_evaluation_that_is_dated_ahead_leaves_the_window_with_those_of_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = evaluation().model_copy(update={"evaluated_at": datetime(9999, 12, 31, 23, 59, tzinfo=UTC)})
+    world.observe(ahead)
+    assert world.monitor.snapshot().criteria
+    later = time.time() + 2 * 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    found = world.monitor.snapshot()
+    assert (found.series, found.criteria, found.worst) == ([], [], [])
 
 
 def test_unknown_fields_of_a_later_version_are_no_problem(world: World) -> None:
@@ -296,7 +311,8 @@ def test_what_is_consumed_is_the_sum_of_what_became_of_it(world: World) -> None:
     world.observe(evaluation("a"), evaluation("a"), evaluation("b"))
     world.monitor.observe(b"nonsense")
     assert world.counted("consumed") == 4
-    assert [world.counted(outcome) for outcome in ("seen", "repeated", "unreadable")] == [2, 1, 1]
+    assert [world.counted(outcome) for outcome in ("seen", "repeated")] == [2, 1]
+    assert world.counted("deadletter", "invalid_record") == 1
 
 
 def test_how_far_it_is_behind_is_a_lag_as_of_the_other_stages(world: World) -> None:

@@ -7,4 +7,5 @@
 - `canaries`: the judges' verdicts on the canaries, to see whether the judges changed
 - `inclusion`: which evaluations a state already contains
 - `retirement`: which evaluators are still in use
+- `stored`: the form in which all of it is stored, and read back
 """

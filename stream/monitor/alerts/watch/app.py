@@ -215,6 +215,12 @@ class AppWatch:
 
     # What is kept
 
+    def forget_examples(self) -> None:
+        """Gives up the interactions that alerts name: their ids may be most of the state."""
+        for evaluator in self._evaluators.values():
+            for watch in evaluator.series.values():
+                watch.lowest = []
+
     def as_data(self) -> dict[str, Any]:
         return {
             "included": self.included.as_data(),

@@ -137,6 +137,12 @@ class CanaryWatch:
                     found[name] = criterion.watch
         return {name: watch.reading(self._settings) for name, watch in found.items()}
 
+    def forget_examples(self) -> None:
+        """Gives up the interactions that alerts name."""
+        for judged in self._evaluators.values():
+            for criterion in judged.criteria.values():
+                criterion.watch.lowest = []
+
     def as_data(self) -> dict[str, Any]:
         return {
             "included": self.included.as_data(),

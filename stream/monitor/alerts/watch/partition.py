@@ -6,26 +6,31 @@ announces it.
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
+from pydantic import ValidationError
+
+from stream.errors import RecordError
+from stream.kafka.topics import STATE_BYTES
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.plan import WatchPlan
-from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.score_record import MAX_NAME_CHARS, ScoreRecord
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.canaries import CanaryWatch
-from stream.monitor.detection import EventKind
+from stream.monitor.alerts.watch.stored import VERSION, StoredApp, StoredCanaries
+from stream.monitor.detection import EventKind, first_problem
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
 ANNOUNCER = 0
 """The partition that announces what is known in all of them."""
 
 _CANARIES = "canaries"
 _APP = "app:"
 # Apps are named by the traffic: what has been silent for the longest makes place.
-_MOST_APPS = 1000
+MOST_APPS = 1000
+# The broker's limit is for the record with its key and what surrounds it.
+_MOST_STATE_BYTES = STATE_BYTES - 64 * 1024
 
 
 class PartitionWatch:
@@ -37,6 +42,8 @@ class PartitionWatch:
         """The one that was heard of last is the last."""
         self.forgotten: list[str] = []
         """Apps that were given up, until somebody takes note."""
+        self.refused: dict[str, RecordError] = {}
+        """Why stored states could not be restored, by key."""
         self.canaries = CanaryWatch(plan)
         self._announced: dict[str, list[Alert]] = {}
         """The latest, which are stored too: whoever goes on from there makes sure that they are published."""
@@ -45,14 +52,33 @@ class PartitionWatch:
         """Of what there are alerts that are not stored yet."""
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
-        """What is to be announced now."""
-        return self._observe_canary(record) if record.canary is not None else self._observe_app(record)
+        """What is to be announced now; raises `RecordError` where the state of the record's key cannot take it.
+
+        No state that we wrote fails. One that does is given up, so that only its own key begins anew.
+        """
+        is_canary = record.canary is not None
+        key = _CANARIES if is_canary else _APP + record.app
+        try:
+            return self._observe_canary(record) if is_canary else self._observe_app(record)
+        except Exception as error:
+            log.exception("the state of %s cannot take a score: its detectors begin anew", key)
+            self._begin_anew(key)
+            raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
 
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
         app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._judges_changed)
         self.apps[record.app] = app
         alerts = self._note(_APP + record.app, app.observe(record))
-        return alerts if len(self.apps) <= _MOST_APPS else [*alerts, *self._forget(record.at)]
+        return alerts if len(self.apps) <= MOST_APPS else [*alerts, *self._forget(record.at)]
+
+    def _begin_anew(self, key: str) -> None:
+        """What was stored under the key is removed with the next changes."""
+        if key == _CANARIES:
+            self.canaries = CanaryWatch(self._plan)
+        elif self.apps.pop(name := key.removeprefix(_APP), None) is not None:
+            self.forgotten.append(name)
+        self._announced.pop(key, None)
+        self._changed[key] = None
 
     def _forget(self, at: float) -> list[Alert]:
         silent = next(iter(self.apps))
@@ -92,29 +118,55 @@ class PartitionWatch:
         # What the canaries show goes last: who knows it has had the alerts withdrawn that were due to the judges.
         for key in sorted(changed, key=_CANARIES.__eq__):
             watch = self._find(key)
-            yield key, None if watch is None else self._stored(key, watch)
+            yield key, None if watch is None else self._stored_within_limit(key, watch)
 
     def restore(self, stored: Mapping[str, bytes]) -> list[Alert]:
-        """Goes on from what was stored. Gives what was announced last, which may not have been published."""
+        """Goes on from what was stored. Gives what was announced last, which may not have been published.
+
+        What cannot be read is in `refused` then, and its detectors begin anew.
+        """
         for key, value in stored.items():
             try:
-                data = json.loads(value)
-                self._restore(key, data)
-                self._announced[key] = [Alert.model_validate(alert) for alert in data["announced"]]
-            except (ValueError, TypeError, KeyError) as error:
+                self._announced[key] = self._restore(key, value)
+            except RecordError as error:
                 log.warning("what is stored about %s cannot be read (%s): its detectors begin anew", key, error)
+                self.refused[key] = error
         return [alert for alerts in self._announced.values() for alert in alerts]
 
-    def _restore(self, key: str, data: dict[str, Any]) -> None:
-        if data["v"] != VERSION:
-            raise ValueError(f"it is of version {data['v']!r}")
-        if key == _CANARIES:
-            self.canaries = CanaryWatch.from_data(self._plan, data)
-        else:
-            self.apps[key.removeprefix(_APP)] = AppWatch.from_data(self._plan, self._judges_changed, data)
+    def _restore(self, key: str, value: bytes) -> list[Alert]:
+        try:
+            if key == _CANARIES:
+                canaries = StoredCanaries.model_validate_json(value)
+                self.canaries = CanaryWatch.from_data(self._plan, canaries.model_dump())
+                return canaries.announced
+            app = StoredApp.model_validate_json(value)
+            watch = AppWatch.from_data(self._plan, self._judges_changed, app.model_dump())
+        except ValidationError as error:
+            raise RecordError("bad_state", first_problem(error)) from None
+        except ValueError as error:
+            raise RecordError("bad_state", str(error)) from None
+        self.apps[key.removeprefix(_APP)] = watch
+        return app.announced
 
     def _find(self, key: str) -> AppWatch | CanaryWatch | None:
         return self.canaries if key == _CANARIES else self.apps.get(key.removeprefix(_APP))
+
+    def _stored_within_limit(self, key: str, watch: AppWatch | CanaryWatch) -> bytes | None:
+        """The state as the topic takes it: without examples if they are too long, None if all of it is too large."""
+        try:
+            value = self._stored(key, watch)
+            if len(value) > _MOST_STATE_BYTES:
+                watch.forget_examples()
+                value = self._stored(key, watch)
+        except Exception:
+            log.exception("the state of %s cannot be stored: its detectors begin anew", key)
+        else:
+            if len(value) <= _MOST_STATE_BYTES:
+                return value
+            log.warning("the state of %s has %d bytes, too many: its detectors begin anew", key, len(value))
+        self._begin_anew(key)
+        del self._changed[key]
+        return None
 
     def _stored(self, key: str, watch: AppWatch | CanaryWatch) -> bytes:
         announced = [alert.model_dump(mode="json", exclude_defaults=True) for alert in self._announced.get(key, ())]
@@ -122,21 +174,6 @@ class PartitionWatch:
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
-def newest(records: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """Of all that was stored, what includes the most: who lost the partition may have written after who has it."""
-    found: dict[str, tuple[int, bytes]] = {}
-    for key, value in records:
-        if value is None:
-            found.pop(key, None)
-            continue
-        count = _count(value)  # takes as long as reading all of it
-        if key not in found or count >= found[key][0]:
-            found[key] = count, value
-    return {key: value for key, (_count_of, value) in found.items()}
-
-
-def _count(value: bytes) -> int:
-    try:
-        return int(json.loads(value)["included"]["count"])
-    except (ValueError, TypeError, KeyError):
-        return -1
+def is_key(key: str) -> bool:
+    """Whether a state can be stored under a key."""
+    return key == _CANARIES or (key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS)

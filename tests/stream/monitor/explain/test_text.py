@@ -1,6 +1,6 @@
 """Alerts in plain words, and which alert somebody means."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import log
 from typing import Any, ClassVar
 
@@ -259,3 +259,17 @@ class TestBook:
         book = self.book(older, newer)
         assert [each.alert_id for each, _ in book.newest(cleared=True)] == ["bbbbbbbb-1"]
         assert [each.alert_id for each in book.meant("aaaaaaaa")] == ["aaaaaaaa-1"]
+
+    @pytest.mark.parametrize("field", ["at", "raised_at", "onset_at", "recovered_at"])
+    @pytest.mark.parametrize("year", [1, 1969, 9999])
+    def test_an_alert_that_no_clock_could_date_is_left_out(self, field: str, year: int) -> None:
+        book = AlertBook()
+        dated = alert().model_copy(update={field: datetime(year, 6, 1, tzinfo=UTC)})
+        book.take(b"k", dated.model_dump_json().encode())
+        assert (book.newest(cleared=True), book.unreadable) == ([], 1)
+
+    @pytest.mark.parametrize("value", [b"", b"[" * 200_000, b"null", b"Infinity", b"\xff"])
+    def test_what_is_no_alert_is_left_out(self, value: bytes) -> None:
+        book = AlertBook()
+        book.take(b"k", value)
+        assert (book.newest(cleared=True), book.unreadable) == ([], 1)

@@ -1,6 +1,5 @@
 """What is watched in a partition: drops are announced with what is behind them, once, whatever comes in between."""
 
-import json
 from random import Random
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.score_record import ScoreRecord
-from stream.monitor.alerts.watch.partition import PartitionWatch, newest
+from stream.monitor.alerts.watch.partition import PartitionWatch
 from stream.monitor.detection import EventKind
 from tests.stream.monitor.alerts.traffic import (
     BEGIN,
@@ -338,15 +337,8 @@ class TestWhatIsStored:
         assert "app:shop" in caplog.text
         assert "begin anew" in caplog.text
 
-    def test_of_two_writers_the_one_who_has_included_more_is_believed(self) -> None:
-        def state(count: int) -> bytes:
-            return json.dumps({"included": {"count": count}}).encode()
-
-        assert newest([("a", state(5)), ("a", state(9)), ("a", state(6))]) == {"a": state(9)}
-        assert newest([("a", state(5)), ("a", None)]) == {}
-
     def test_the_app_that_was_silent_for_the_longest_makes_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stream.monitor.alerts.watch.partition._MOST_APPS", 2)
+        monkeypatch.setattr("stream.monitor.alerts.watch.partition.MOST_APPS", 2)
         watch = PartitionWatch(PLAN, 0)
         told = announced(watch, Traffic(app="two").many(40, WRONG))
         assert {alert.kind for alert in about(told, "groundedness")} == {EventKind.RAISED}

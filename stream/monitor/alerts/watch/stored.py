@@ -1,0 +1,92 @@
+"""The form of a stored partition: what is kept of an app and of the canaries, as it is read back from the topic."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judges.values.evaluation import Score
+from stream.monitor.alerts.alert import Alert
+from stream.monitor.alerts.score_record import MAX_ID_CHARS, DimensionName, Name, Offset
+from stream.monitor.detection.stored import Count, Moment, Number, Target
+
+VERSION = 1
+
+
+class _StoredPart(BaseModel):
+    # Numbers are numbers: no text, no truth value.
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class StoredInclusion(_StoredPart):
+    """Which evaluations are included."""
+
+    reached: dict[Annotated[str, Field(pattern=r"^[0-9]{1,4}$")], tuple[Offset, Moment]]
+    recent: Annotated[str, Field(pattern=r"^([0-9a-f]{12})*$")]
+    count: Count
+
+
+class StoredSeriesWatch(_StoredPart):
+    """A series with its detector, its lowest scores and its alert."""
+
+    state: str
+    aimed: Target | None
+    lowest: list[tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], Score, Moment]]
+    alarm: tuple[Name, Moment, Moment, Number, Number, Number, Number] | None
+    heard: Count
+
+
+class StoredSeries(_StoredPart):
+    """The name of a series."""
+
+    app: Name
+    dimension: DimensionName
+    attribute: Name | None = None
+    value: Name | None = None
+
+
+class StoredVersionWatch(_StoredPart):
+    """A comparison of two models."""
+
+    state: str
+    worse: tuple[Name, Moment] | None
+
+
+class StoredEvaluator(_StoredPart):
+    """What one evaluator finds of an app."""
+
+    idle: Count
+    series: list[tuple[StoredSeries, StoredSeriesWatch]]
+    versions: dict[Name, StoredVersionWatch]
+
+
+class _StoredWatch(_StoredPart):
+    v: Literal[1]
+    included: StoredInclusion
+    announced: list[Annotated[Alert, Field(strict=False)]]
+
+
+class StoredApp(_StoredWatch):
+    """All that is kept of an app."""
+
+    evaluators: dict[Name, StoredEvaluator]
+
+
+class StoredCriterion(_StoredPart):
+    """What one evaluator says of the canaries by one criterion."""
+
+    expected: dict[Name, Name | list[Name]]
+    original: dict[Name, Name]
+    watch: StoredSeriesWatch
+
+
+class StoredCanaryEvaluator(_StoredPart):
+    """What one evaluator says of the canaries."""
+
+    idle: Count
+    criteria: dict[DimensionName, StoredCriterion]
+
+
+class StoredCanaries(_StoredWatch):
+    """All that is kept of the canaries."""
+
+    evaluators: dict[Name, StoredCanaryEvaluator]

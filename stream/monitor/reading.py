@@ -1,0 +1,61 @@
+"""Reads evaluations and score records from our own topics, and refuses what no stage of ours writes.
+
+Whoever may write to these topics could otherwise stop the monitor, or silence it: see docs/security.md.
+"""
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from judges.values.evaluation import Evaluation
+from stream.errors import RecordError
+from stream.kafka.record import check_version
+from stream.monitor.alerts.score_record import (
+    MAX_DIMENSION_CHARS,
+    MAX_DIMENSIONS,
+    MAX_ID_CHARS,
+    MAX_NAME_CHARS,
+    ScoreRecord,
+)
+from stream.monitor.detection import first_problem
+
+# Clocks of two monitors may differ by this much; a score from further ahead would stop the time of its series.
+_AHEAD_SECONDS = 300.0
+
+
+def read_evaluation(value: bytes | None, schema: bytes | None) -> Evaluation:
+    """A record of the evaluations topic; raises `RecordError` for what cannot be one of ours."""
+    check_version(schema)
+    try:
+        evaluation = Evaluation.model_validate_json(value or b"")
+    except ValidationError as error:
+        raise RecordError("invalid_record", first_problem(error)) from None
+    if len(evaluation.dimensions) > MAX_DIMENSIONS:
+        raise RecordError("too_large", f"{len(evaluation.dimensions)} dimensions, the limit is {MAX_DIMENSIONS}")
+    for name, length, limit in _lengths(evaluation):
+        if length > limit:
+            raise RecordError("too_long", f"{name}: {length} characters, the limit is {limit}")
+    return evaluation
+
+
+def read_score(value: bytes | None, schema: bytes | None, *, now: float) -> ScoreRecord:
+    """A record of the scores topic; raises `RecordError` for what cannot be one of ours."""
+    check_version(schema)
+    try:
+        record = ScoreRecord.model_validate_json(value or b"")
+    except ValidationError as error:
+        raise RecordError("invalid_record", first_problem(error)) from None
+    if record.at > now + _AHEAD_SECONDS:
+        raise RecordError("bad_time", f"it is dated {record.at - now:.3g} seconds ahead of the clock")
+    return record
+
+
+def _lengths(evaluation: Evaluation) -> Iterator[tuple[str, int, int]]:
+    """The texts that become keys, labels or part of a stored state: name, length, and the most there may be."""
+    yield "evaluation_id", len(evaluation.evaluation_id), MAX_NAME_CHARS
+    yield "interaction_id", len(evaluation.interaction_id), MAX_ID_CHARS
+    yield "fingerprint", len(evaluation.evaluator.fingerprint), MAX_NAME_CHARS
+    for name in ("app", "tenant", "model"):
+        yield name, len(getattr(evaluation, name) or ""), MAX_NAME_CHARS
+    for dimension in evaluation.dimensions:
+        yield "the name of a dimension", len(dimension), MAX_DIMENSION_CHARS

@@ -1,0 +1,82 @@
+"""The record sender: a plain producer for scores, states and dead letters, which waits for a broker that is away."""
+
+import logging
+from functools import partial
+from threading import Event
+
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from sinks.base import Message
+from sinks.topics.dead_letters import DeadLetterTopic
+from stream.config.model import Config
+from stream.errors import RecordError, StageError
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
+from stream.kafka.producers.transactional import produce
+from stream.kafka.record import Record, dead_letter
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+STAGE = "monitor"
+
+
+class RecordSender:
+    """`send` and `dead_letter` never wait; `flush` waits until all that was sent has arrived."""
+
+    def __init__(self, config: Config) -> None:
+        self._letters = DeadLetterTopic(config.topics.deadletter)
+        self._failures: list[str] = []
+        self._too_large: list[Message] = []
+        self._closed = Event()
+        self.producer = Producer(
+            {
+                **config.kafka.client_options(),
+                "client.id": f"{config.monitor.group}-alarms",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,  # a broker that is away is waited for
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "linger.ms": 20,
+                # States are mostly digits; and what the monitor reads, Python must be able to unpack by itself.
+                "compression.type": "gzip",
+                "delivery.report.only.error": True,
+            },
+            logger=log,
+        )
+
+    def send(self, message: Message) -> None:
+        """Puts a message on its way."""
+        produce(self.producer, message, partial(self._report, message))
+
+    def dead_letter(self, record: Record, error: RecordError) -> None:
+        """Puts a record that is refused on its way to the dead letters, with its bytes and the reason."""
+        for message in self._letters.messages(dead_letter(record, error, stage=STAGE)):
+            self.send(message)
+
+    def flush(self) -> None:
+        """Returns when all that was sent has arrived; raises when a topic refuses some of it."""
+        while (self.producer.flush(_LOOK_SECONDS) or self._send_cut()) and not self._failures:
+            if self._closed.is_set():
+                raise StageError("alarms could not be published before the end; the next monitor does")
+        if self._failures:
+            failures, self._failures = self._failures, []
+            raise StageError(f"alarms cannot be published: {failures[0]}")
+
+    def close(self) -> None:
+        """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
+        self._closed.set()
+
+    def _send_cut(self) -> bool:
+        """Sends the beginning of what a topic refused for its size; False if there is nothing to send."""
+        refused, self._too_large = self._too_large, []
+        for message in within_limits(refused, refused, compressed=True):
+            self.send(message)
+        return bool(refused)
+
+    def _report(self, message: Message, error: KafkaError | None, _message: KafkaMessage) -> None:
+        if error is None:
+            return
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and message.may_be_cut:
+            self._too_large.append(message)
+        else:
+            self._failures.append(f"{message.topic} refuses a record ({error.str()})")

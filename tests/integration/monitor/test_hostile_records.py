@@ -1,0 +1,158 @@
+"""Whatever is written to our own topics, the monitor goes on, and what it refuses is among the dead letters once."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from sinks.metrics import Outcome, Stage
+from stream.config.model import Config
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import Service
+from tests.integration.pipeline import headers_of, produce_all, read_all, to_create, topic_names, wait_until
+from tests.parts.kafka import KafkaBroker
+from tests.stream.cli.terminal.test_run_summary import evaluation
+from tests.stream.monitor.alerts.traffic import Traffic
+
+DEEP = b"[" * 200_000
+KIB = 1024
+HIDDEN_DEPTH = b'{"v":1,"included":{"count":5},"evaluators":' + DEEP + b"]" * 200_000 + b"}"
+STATE = {"v": 1, "included": {"reached": {}, "recent": "", "count": 3}, "announced": [], "evaluators": {}}
+
+
+def score(**changes: Any) -> bytes:
+    record = Traffic().next(at=time.time()).model_dump(mode="json")
+    return json.dumps(record | changes).encode()
+
+
+def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """Records that must be refused, by topic."""
+    good = json.loads(evaluation(0.5, "shop").model_dump_json())
+    states = {
+        "app:shop": json.dumps(STATE | {"evaluators": []}).encode(),
+        "app:deep": DEEP,
+        "app:hidden": HIDDEN_DEPTH,
+        "app:infinite": json.dumps(STATE | {"evaluators": {"f": float("inf")}}).encode(),
+        "canaries": b"?",
+        "stranger": b"{}",
+    }
+    return {
+        topics["evaluations"]: [
+            {"value": value}
+            for value in (
+                b"no evaluation",
+                DEEP,
+                json.dumps(good | {"dimensions": {"d" * 10_000: {"status": "scored", "score": 1.0}}}).encode(),
+                json.dumps(good | {"app": "a" * 100_000}).encode(),
+            )
+        ],
+        topics["scores"]: [
+            {"key": "shop", "value": value}
+            for value in (
+                DEEP,
+                score(at=1e308),
+                score(at=time.time() + 1e6),
+                score(source={"partition": 0, "offset": 10**30}),
+                score(scores={"d" * 100_000: 0.0}),
+            )
+        ],
+        topics["detection"]: [{"key": key, "value": value} for key, value in states.items()],
+    }
+
+
+def config(bootstrap: str, topics: Mapping[str, str], **more: Any) -> Config:
+    groups = {stage: {"group": f"{topics['scores']}-{stage}"} for stage in ("sampler", "worker", "monitor")}
+    return Config.model_validate(
+        {"kafka": {"bootstrap": bootstrap}, "topics": topics, "http": {"port": 0}, **groups, **more}
+    )
+
+
+def evaluate(bootstrap: str, topic: str, name: str) -> None:
+    record = evaluation(0.5, "shop").model_copy(update={"evaluation_id": name})
+    produce_all(bootstrap, topic, [{"key": name, "value": record.model_dump_json()}])
+
+
+def wait_for(service: Service, outcome: Outcome, count: int) -> None:
+    def reached() -> bool:
+        service.check()
+        return service.metrics.counted(Stage.MONITOR, outcome) >= count
+
+    wait_until(
+        reached, seconds=60, what=lambda: f"{count} {outcome}, {service.metrics.counted(Stage.MONITOR, outcome)}"
+    )
+
+
+def survive(bootstrap: str, topics: dict[str, str]) -> None:
+    written = hostile(topics)
+    for topic, records in written.items():
+        produce_all(bootstrap, topic, [{"partition": 0, **record} for record in records])
+    expected = Counter((topic, record["value"]) for topic, records in written.items() for record in records)
+    with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
+        evaluate(bootstrap, topics["evaluations"], "first")
+        wait_for(service, Outcome.SEEN, 1)
+        wait_for(service, Outcome.DEADLETTER, expected.total())
+        wait_until(
+            lambda: len(read_all(bootstrap, topics["scores"])) == 6, seconds=30, what="the score of the good one"
+        )
+    letters = read_all(bootstrap, topics["deadletter"])
+    assert Counter((headers_of(letter)["sj-source-topic"], letter.value()) for letter in letters) == expected
+    for letter in letters:
+        headers = headers_of(letter)
+        assert headers["sj-error-stage"] == "monitor"
+        assert headers["sj-error-message"]
+    # Started again, it goes on from its own states: what was refused is not read again.
+    with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
+        evaluate(bootstrap, topics["evaluations"], "second")
+        wait_for(service, Outcome.SEEN, 1)
+        wait_until(lambda: service.health.ready().ok, seconds=30, what="ready")
+    assert len(read_all(bootstrap, topics["deadletter"])) == len(letters)
+
+
+def test_the_monitor_survives_hostile_records_on_the_embedded_broker(embedded_broker: EmbeddedBroker) -> None:
+    survive(embedded_broker.bootstrap, topic_names("rag"))
+
+
+def test_the_monitor_survives_hostile_records_on_kafka(real_kafka: KafkaBroker) -> None:
+    topics = topic_names("hostile")
+    real_kafka.create_topics(*to_create(topics))
+    survive(real_kafka.bootstrap, topics)
+
+
+def test_without_detection_what_is_refused_is_among_the_dead_letters_too(embedded_broker: EmbeddedBroker) -> None:
+    topics = topic_names("rag")
+    produce_all(embedded_broker.bootstrap, topics["evaluations"], [{"value": b"?"}, {"value": DEEP}])
+    settings = config(embedded_broker.bootstrap, topics, detection={"enabled": False})
+    with Service(settings, [Stage.MONITOR]) as service:
+        evaluate(embedded_broker.bootstrap, topics["evaluations"], "good")
+        wait_for(service, Outcome.SEEN, 1)
+        wait_for(service, Outcome.DEADLETTER, 2)
+    letters = read_all(embedded_broker.bootstrap, topics["deadletter"])
+    assert sorted(letter.value() or b"" for letter in letters) == [b"?", DEEP]
+
+
+def has_state(bootstrap: str, topics: Mapping[str, str]) -> bool:
+    return any((message.value() or b"").startswith(b'{"v":1') for message in read_all(bootstrap, topics["detection"]))
+
+
+@pytest.mark.parametrize("topic", ["evaluations", "scores", "detection"])
+def test_a_letter_that_is_too_large_for_its_topic_is_cut_and_the_monitor_goes_on(
+    real_kafka: KafkaBroker, topic: str
+) -> None:
+    topics = topic_names(f"cut.{topic}")
+    real_kafka.create_topics(*(name for name in to_create(topics) if name != topics["deadletter"]))
+    real_kafka.create_topics(topics["deadletter"], config={"max.message.bytes": str(400 * KIB)})
+    # Random, so that it is no smaller compressed.
+    value = Random(1).randbytes(800 * KIB)
+    produce_all(real_kafka.bootstrap, topics[topic], [{"key": "app:shop", "value": value}])
+    with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
+        wait_for(service, Outcome.DEADLETTER, 1)
+        evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
+        wait_for(service, Outcome.SEEN, 1)
+        wait_until(lambda: has_state(real_kafka.bootstrap, topics), seconds=30, what="the state of the good one")
+    [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
+    assert value.startswith(letter.value() or b"?")
+    assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))

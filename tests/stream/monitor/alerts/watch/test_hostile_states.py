@@ -1,0 +1,180 @@
+"""Stored states that no monitor wrote: they are refused, or do no harm, and only their own app begins anew."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.errors import RecordError
+from stream.kafka.topics import STATE_BYTES
+from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.watch.app import AppWatch
+from stream.monitor.alerts.watch.partition import PartitionWatch
+from tests.stream.monitor.alerts.traffic import WRONG, Traffic, announced, plan_of
+
+VERSIONS = [{"name": "new", "a": "m1", "b": "m2"}]
+PLAN = plan_of(by=["model"], versions=VERSIONS)
+
+
+@cache
+def stored() -> dict[str, bytes]:
+    """Of an app with an open alert and two models that are compared, and of canaries on which the judges changed."""
+    watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+    for number in range(300):
+        watch.observe(traffic.next(WRONG if number > 200 else {"groundedness": 1.0}, model=f"m{number % 2 + 1}"))
+    for number in range(200):
+        watch.observe(traffic.canary(f"c{number % 10}", "good" if number < 100 else "bad"))
+    return {key: value for key, value in watch.take_changes() if value is not None}
+
+
+def use(watch: PartitionWatch) -> None:
+    """All that the monitor does with a state."""
+    traffic = Traffic()
+    traffic.number = 3000
+    for number in range(8):
+        for record in (traffic.next(WRONG, model=f"m{number % 2 + 1}"), traffic.canary("c1", "good")):
+            watch.observe(record)
+    for name, app in watch.apps.items():
+        list(app.shown())
+        list(app.compared(name))
+    watch.canaries.shown()
+    for _key, value in watch.take_changes():
+        assert value is not None
+        json.loads(value, parse_constant=lambda name: pytest.fail(f"{name} is stored"))
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value of a document, also into the states that are JSON within it."""
+    if isinstance(node, str) and node.startswith("{"):
+        yield from places(json.loads(node), (*path, "{"))
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for name, child in children:
+        yield from places(child, (*path, name))
+    yield path
+
+
+def changed(node: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    first, rest = path[0], path[1:]
+    if first == "{":
+        return json.dumps(changed(json.loads(node), rest, value))
+    copy = node.copy()
+    copy[first] = changed(node[first], rest, value)
+    return copy
+
+
+HOSTILE = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        3.5,
+        -0.5,
+        1e308,
+        -1e308,
+        5e-324,
+        10**30,
+        float("inf"),
+        float("nan"),
+        "",
+        "x",
+        [],
+        [[]],
+        {},
+        {"a": 1},
+        [0, 0, 0, 0, 0, 0],
+        [1e308] * 6,
+    ]
+)
+
+
+@pytest.mark.parametrize("key", ["app:shop", "canaries"])
+@given(data=st.data())
+@settings(max_examples=80)
+def test_a_state_with_any_value_changed_is_refused_or_does_no_harm(key: str, data: st.DataObject) -> None:
+    """No exception leaves the watch but the one that says that its own state was given up."""
+    document = json.loads(stored()[key])
+    where = data.draw(st.sampled_from(list(places(document))))
+    watch = PartitionWatch(PLAN, 0)
+    watch.restore({**stored(), key: json.dumps(changed(document, where, data.draw(HOSTILE))).encode()})
+    use(watch)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"evaluators": []},
+        {"evaluators": {"f1": []}},
+        {"included": {"reached": [], "recent": "", "count": 0}},
+        {"announced": {}},
+        {"v": 2},
+    ],
+)
+def test_a_malformed_state_is_refused_by_its_key_and_the_others_are_restored(change: dict[str, Any]) -> None:
+    watch = PartitionWatch(PLAN, 0)
+    broken = json.dumps(json.loads(stored()["app:shop"]) | change).encode()
+    watch.restore({"app:bank": broken, **stored()})
+    assert {key: error.kind for key, error in watch.refused.items()} == {"app:bank": "bad_state"}
+    assert list(watch.apps) == ["shop"]
+
+
+@pytest.mark.parametrize("value", [b"[" * 200_000, b"Infinity", b'{"v":1,"included":Infinity}', b"", b"\xff"])
+def test_what_is_no_document_is_refused(value: bytes) -> None:
+    watch = PartitionWatch(PLAN, 0)
+    assert watch.restore({"app:shop": value, "canaries": value}) == []
+    assert set(watch.refused) == {"app:shop", "canaries"}
+
+
+def test_a_state_that_fails_is_given_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = PartitionWatch(PLAN, 0)
+    announced(watch, list(Traffic(app="bank").many(5)))
+    announced(watch, list(Traffic().many(5)))
+    bank, observe = watch.apps["bank"], AppWatch.observe
+
+    def fail_once(app: AppWatch, record: ScoreRecord) -> Any:
+        if app is bank:
+            raise ZeroDivisionError("a defect")
+        return observe(app, record)
+
+    monkeypatch.setattr(AppWatch, "observe", fail_once)
+    traffic = Traffic(app="bank")
+    traffic.number = 100
+    with pytest.raises(RecordError, match="a defect") as caught:
+        watch.observe(traffic.next())
+    assert caught.value.kind == "internal_error"
+    assert (set(watch.apps), watch.forgotten) == ({"shop"}, ["bank"])
+    assert dict(watch.take_changes())["app:bank"] is None
+    watch.observe(traffic.next())
+    assert set(watch.apps) == {"shop", "bank"}
+
+
+def test_ids_of_interactions_never_make_a_state_too_large() -> None:
+    """Whoever writes interactions chooses them: 512 characters, of which each is 12 bytes as JSON."""
+    watch, traffic = PartitionWatch(PLAN, 0), Traffic()
+    names = {f"criterion_{number:03}": 0.0 for number in range(190)}
+    for number in range(8):
+        watch.observe(traffic.next(names, interaction_id=f"{number}" + "\U0001f600" * 511))
+    [(_key, value)] = watch.take_changes()
+    assert value is not None
+    assert len(value) < STATE_BYTES
+    assert watch.apps, "it goes on, only without examples"
+
+
+def test_names_of_dimensions_never_make_a_state_too_large(caplog: pytest.LogCaptureFixture) -> None:
+    app = "\U0001f600" * 256
+    watch, traffic = PartitionWatch(PLAN, 0), Traffic(app=app)
+    for fingerprint in range(8):
+        traffic.fingerprint = f"{fingerprint}"
+        watch.observe(traffic.next({f"{number:03}" + "\U0001f600" * 125: 1.0 for number in range(199)}))
+    [(key, value)] = watch.take_changes()
+    assert (key, value) == (f"app:{app}", None)
+    assert "too many" in caplog.text
+    assert list(watch.take_changes()) == [], "it is given up once"
+    watch.observe(traffic.next())
+    assert dict(watch.take_changes())[f"app:{app}"] is not None

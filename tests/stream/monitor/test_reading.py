@@ -1,0 +1,155 @@
+"""What is read from our own topics: all that our stages write, and nothing that could stop or silence the monitor."""
+
+import json
+from datetime import UTC, datetime
+from math import inf, isfinite, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.values.evaluation import Dimension, Evaluation, Sampling, Status
+from stream.config.names import CANARY
+from stream.errors import RecordError
+from stream.monitor.alerts.score_record import MAX_DIMENSIONS, ScoreRecord, Source
+from stream.monitor.reading import read_evaluation, read_score
+from tests.stream.cli.terminal.test_run_summary import evaluation as invented
+from tests.stream.monitor.alerts.traffic import BEGIN, Traffic
+
+EVALUATION: dict[str, Any] = json.loads(invented(0.5, "shop").model_dump_json())
+SCORE: dict[str, Any] = json.loads(Traffic().next().model_dump_json())
+SCORED = {"status": "scored", "score": 1.0}
+DEEP = b"[" * 200_000
+
+
+def refusal_of_evaluation(value: bytes | None, schema: bytes | None = None) -> str:
+    with pytest.raises(RecordError) as caught:
+        read_evaluation(value, schema)
+    return caught.value.kind
+
+
+def refusal_of_score(value: bytes | None, schema: bytes | None = None) -> str:
+    with pytest.raises(RecordError) as caught:
+        read_score(value, schema, now=BEGIN)
+    return caught.value.kind
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"app": "a" * 257}, "too_long"),
+        ({"model": "m" * 257}, "too_long"),
+        ({"tenant": "t" * 257}, "too_long"),
+        ({"interaction_id": "i" * 513}, "too_long"),
+        ({"evaluation_id": "e" * 257}, "too_long"),
+        ({"evaluator": {**EVALUATION["evaluator"], "fingerprint": "f" * 257}}, "too_long"),
+        ({"dimensions": {"d" * 129: SCORED}}, "too_long"),
+        ({"dimensions": {f"d{number}": SCORED for number in range(MAX_DIMENSIONS + 1)}}, "too_large"),
+        ({"evaluated_at": 1e308}, "invalid_record"),
+        ({"dimensions": []}, "invalid_record"),
+    ],
+)
+def test_an_evaluation_that_no_worker_writes_is_refused(changes: dict[str, Any], kind: str) -> None:
+    assert refusal_of_evaluation(json.dumps(EVALUATION | changes).encode()) == kind
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"at": 1e308},
+        {"at": inf},
+        {"at": nan},
+        {"at": -1.0},
+        {"source": {"partition": 0, "offset": 2**63}},
+        {"source": {"partition": 10_000, "offset": 0}},
+        {"source": {"partition": 0, "offset": -1}},
+        {"app": "a" * 257},
+        {"fingerprint": "f" * 257},
+        {"interaction_id": "i" * 513},
+        {"canary": "c" * 513},
+        {"scores": {"d" * 129: 1.0}},
+        {"scores": {f"d{number}": 1.0 for number in range(MAX_DIMENSIONS + 1)}},
+        {"verdicts": {"d": "v" * 257}},
+        {"probability": 0.0},
+        {"scores": {"clarity": inf}},
+    ],
+)
+def test_a_score_that_no_monitor_writes_is_refused(changes: dict[str, Any]) -> None:
+    assert refusal_of_score(json.dumps(SCORE | changes).encode()) == "invalid_record"
+
+
+def test_a_score_from_ahead_of_the_clock_is_refused_and_one_of_a_clock_a_little_ahead_is_not() -> None:
+    """It would stop the time of its series: all that comes before that time would count as repeated."""
+    assert refusal_of_score(json.dumps(SCORE | {"at": BEGIN + 301}).encode()) == "bad_time"
+    assert read_score(json.dumps(SCORE | {"at": BEGIN + 299}).encode(), None, now=BEGIN).at == BEGIN + 299
+
+
+@pytest.mark.parametrize("value", [None, b"", DEEP, b"[]", b"\xff", b'{"at": Infinity}', b"null"])
+def test_what_is_no_record_at_all_is_refused_with_a_short_reason(value: bytes | None) -> None:
+    assert refusal_of_evaluation(value) == refusal_of_score(value) == "invalid_record"
+    with pytest.raises(RecordError) as caught:
+        read_score(json.dumps(SCORE | {"scores": {"x" * 100_000: "?"}}).encode(), None, now=BEGIN)
+    assert len(str(caught.value)) < 500
+
+
+def test_what_only_a_later_version_can_read_is_refused_as_such() -> None:
+    value = json.dumps(EVALUATION).encode()
+    assert refusal_of_evaluation(value, b"2") == refusal_of_score(value, b"2") == "unsupported_version"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(SCORE)), JSON, min_size=1, max_size=3))
+def test_any_score_is_within_the_bounds_or_refused(changes: dict[str, Any]) -> None:
+    try:
+        found = read_score(json.dumps(SCORE | changes).encode(), None, now=BEGIN)
+    except RecordError:
+        return
+    assert 0.0 <= found.at <= BEGIN + 300
+    assert 0 <= found.source.offset < 2**63
+    assert all(isfinite(score) for score in found.scores.values())
+
+
+@given(
+    app=st.none() | st.text(max_size=256),
+    interaction=st.text(max_size=512),
+    names=st.lists(st.text(min_size=1, max_size=128), max_size=5, unique=True),
+    level=st.integers(-(10**30), 10**30) | st.none(),
+    option=st.text(max_size=1000) | st.none(),
+    tag=st.text(max_size=1024) | st.integers() | st.none(),
+    lane=st.sampled_from(["main", CANARY]),
+    when=st.datetimes(timezones=st.just(UTC)),
+)
+def test_the_scores_of_every_evaluation_that_is_accepted_are_accepted(
+    app: str | None,
+    interaction: str,
+    names: list[str],
+    level: int | None,
+    option: str | None,
+    tag: str | int | None,
+    lane: str,
+    when: datetime,
+) -> None:
+    """What the monitor sends to itself, it must not refuse."""
+    dimension = Dimension(status=Status.SCORED, score=0.5, level=level, option=option)
+    evaluation = invented(0.5, "shop").model_copy(
+        update={
+            "app": app,
+            "interaction_id": interaction,
+            "dimensions": dict.fromkeys(names, dimension),
+            "sampling": Sampling(lane=lane),
+            "tags": {"canary": tag},
+            "evaluated_at": when,
+        }
+    )
+    accepted: Evaluation = read_evaluation(evaluation.model_dump_json().encode(), None)
+    record = ScoreRecord.of(accepted, Source(partition=1, offset=2), now=BEGIN)
+    assert record is not None
+    message = record.message("rag.scores")
+    assert read_score(message.value, None, now=BEGIN) == record

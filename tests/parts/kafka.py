@@ -94,12 +94,13 @@ def why_unavailable() -> str | None:
 class KafkaBroker:
     """A broker on free loopback ports; its data lasts for the `with` block, over any number of restarts within it."""
 
-    def __init__(self, *, for_speed: bool = False, secure: bool = False) -> None:
+    def __init__(self, *, for_speed: bool = False, secure: bool = False, properties: str = "") -> None:
         """For tests it starts fast and stays slow; `for_speed` is the other way round, for benchmarks.
 
         A `secure` one listens twice more: to clients with the name and password of this module over TLS, and to clients
-        with a certificate of its authority.
+        with a certificate of its authority. `properties` are more lines of the broker's settings.
         """
+        self._properties = properties
         self._for_speed = for_speed
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,7 +117,7 @@ class KafkaBroker:
                 self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"
                 # Of two settings of one name the later counts.
                 settings += self._security(broker=broker, controller=controller, sasl_ssl=sasl_ssl, ssl=ssl)
-            (self._folder / "server.properties").write_text(settings)
+            (self._folder / "server.properties").write_text(settings + self._properties)
             self._format()
             self.start()
         except BaseException:

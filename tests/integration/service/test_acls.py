@@ -1,0 +1,182 @@
+"""The rights that docs/security.md lists are enough for every stage and command, and whoever has fewer is denied."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from sinks.metrics import Outcome, Stage
+from stream.cli.main import main
+from stream.config.model import Config
+from stream.kafka.topics import plan_topics
+from stream.service.service import Service
+from stream.service.setup.config_file import load
+from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
+from tests.parts import certificates, kafka
+from tests.parts.documents.pages import ROOT
+from tests.parts.required import unavailable
+
+PASSWORD = "open-sesame"
+RECORDS = 10
+# The listener without passwords, which the tests and the controller use, may do everything.
+AUTHORIZER = """\
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+"""
+
+
+class Rights(NamedTuple):
+    """A row of the table."""
+
+    reads: list[str]
+    writes: list[str]
+    groups: list[str]
+    transactional_ids: list[str]
+
+
+def documented() -> dict[str, Rights]:
+    """The table of the page, by principal."""
+    page = (ROOT / "docs/security.md").read_text()
+    table = page.split("| principal |")[1].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return {name: Rights(*(re.findall("`([^`]+)`", cell) for cell in cells)) for name, *cells in rows}
+
+
+def grants(principal: str, rights: Rights) -> Iterator[AclBinding]:
+    kinds = (
+        (ResourceType.TOPIC, AclOperation.READ, rights.reads),
+        (ResourceType.TOPIC, AclOperation.WRITE, rights.writes),
+        (ResourceType.GROUP, AclOperation.READ, rights.groups),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, rights.transactional_ids),
+    )
+    for kind, operation, names in kinds:
+        for name in names:
+            pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
+            yield AclBinding(
+                kind,
+                name.removesuffix("*"),
+                pattern,
+                f"User:{user_of(principal)}",
+                "*",
+                operation,
+                AclPermissionType.ALLOW,
+            )
+
+
+def user_of(principal: str) -> str:
+    return re.sub("[^a-z]+", "-", principal)
+
+
+@pytest.fixture(scope="module")
+def guarded_kafka() -> Iterator[kafka.KafkaBroker]:
+    """A broker with the topics of the default configuration, on which each principal has the rights of its row."""
+    if reason := kafka.why_unavailable() or certificates.why_unavailable():
+        unavailable(reason)
+    with kafka.KafkaBroker(secure=True, properties=AUTHORIZER) as broker:
+        broker.create_topics(*(plan.name for plan in plan_topics(Config())), partitions=2)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        made = [
+            *admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(user_of(name), how, PASSWORD.encode()) for name in documented()]
+            ).values(),
+            *admin.create_acls(
+                [each for name, rights in documented().items() for each in grants(name, rights)]
+            ).values(),
+        ]
+        for future in made:
+            future.result(timeout=30)
+        yield broker
+
+
+def options(broker: kafka.KafkaBroker, principal: str) -> dict[str, str]:
+    return broker.options("SCRAM-SHA-512", password=PASSWORD) | {"sasl.username": user_of(principal)}
+
+
+def content(broker: kafka.KafkaBroker, principal: str, **more: Any) -> dict[str, Any]:
+    access = {"bootstrap": broker.sasl_bootstrap, "options": options(broker, principal)}
+    return {"kafka": access, "sampling": {"rate": 1.0}, "http": {"port": 0}, **more}
+
+
+def command(broker: kafka.KafkaBroker, folder: Path, principal: str, *words: str) -> str:
+    path = folder / f"{user_of(principal)}.yaml"
+    path.write_text(json.dumps(content(broker, principal)))
+    result = CliRunner().invoke(main, [*words, "--config", str(path)])
+    assert result.exit_code == 0, f"{words}: {result.output}"
+    return result.output
+
+
+def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
+    service.check()
+    return service.metrics.counted(stage, outcome)
+
+
+def test_the_rights_of_the_table_are_enough(
+    guarded_kafka: kafka.KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = guarded_kafka
+    canary = {"id": "c", "question": "Is it open?", "answer": "It is open."}
+    (tmp_path / "canaries.jsonl").write_text(json.dumps(canary))
+    monitored = content(
+        broker, "monitor", detection={"canaries": {"file": str(tmp_path / "canaries.jsonl"), "every_minutes": 0.05}}
+    )
+    (tmp_path / "monitor.json").write_text(json.dumps(monitored))
+    bodies = ({**canary, "id": f"i-{number}", "app": "shop"} for number in range(RECORDS))
+    producer = Producer({"bootstrap.servers": broker.sasl_bootstrap, **options(broker, "your service")})
+    for body in bodies:
+        producer.produce("rag.interactions", key=body["id"], value=json.dumps(body))
+    # With a key the sampler does not look into it, and the worker finds out.
+    for key in (None, "key"):
+        producer.produce("rag.interactions", key=key, value=b"no interaction")
+    assert not producer.flush(30)
+    with ExitStack() as stack:
+        *_others, monitor = (
+            stack.enter_context(Service(config, [stage]))
+            for config, stage in (
+                (Config.model_validate(content(broker, "sampler")), Stage.SAMPLER),
+                (Config.model_validate(content(broker, "worker")), Stage.WORKER),
+                (load(tmp_path / "monitor.json", {}), Stage.MONITOR),
+            )
+        )
+        produce_all(broker.bootstrap, "rag.evaluations", [{"value": b"no evaluation"}])
+        wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.SEEN) == RECORDS, seconds=60, what="all are seen")
+        wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused")
+        wait_until(
+            lambda: counted(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
+        )
+        wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")
+    letters = read_all(broker.bootstrap, "rag.deadletter")
+    assert sorted(headers_of(letter)["sj-error-stage"] for letter in letters) == ["monitor", "sampler", "worker"]
+    assert "uthorization" not in caplog.text, "nothing was denied"
+    reader = "tail, alerts"
+    assert "shop" in command(broker, tmp_path, reader, "tail", "--from-beginning", "--limit", "1", "--app", "shop")
+    command(broker, tmp_path, reader, "alerts", "list")
+    assert "balanced" in command(broker, tmp_path, "audit", "audit", "--json")
+    command(broker, tmp_path, "replay", "replay", "--yes")
+    command(broker, tmp_path, "backfill", "backfill", "--yes", "--since", "1h")
+
+
+@pytest.mark.parametrize("topic", ["rag.scores", "rag.detection", "rag.evaluations", "rag.sampled", "rag.alerts"])
+def test_a_service_that_logs_interactions_can_write_nothing_else(guarded_kafka: kafka.KafkaBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": guarded_kafka.sasl_bootstrap, **options(guarded_kafka, "your service")})
+    refused: list[KafkaError | None] = []
+    producer.produce(topic, b"forged", on_delivery=lambda error, _message: refused.append(error))
+    producer.flush(30)
+    assert [error.code() for error in refused if error is not None] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]

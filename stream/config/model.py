@@ -7,8 +7,9 @@ from pydantic import (
 )
 
 from judges.criteria.problems import InconsistentError
+from judges.values.evaluation import MIN_PROBABILITY
 from stream.config.section import Section, checked_by_loader, problems_found_by_loader, refuse_repeats
-from stream.config.sections.budgets import BudgetsConfig
+from stream.config.sections.budgets import MIN_KEEP, BudgetsConfig
 from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
 from stream.config.sections.detection import DetectionConfig
 from stream.config.sections.input import InputConfig
@@ -59,6 +60,11 @@ class Config(Section):
     def retry_topics(self) -> tuple[str, ...]:
         """Where records wait to be judged again, by how often they have been already."""
         return self.topics.retry_topics(len(self.worker.retry_seconds))
+
+    @property
+    def least_probability(self) -> float:
+        """An evaluation that claims less was not made by a worker of this configuration, however short money was."""
+        return max(MIN_PROBABILITY, self.sampling.least_probability * MIN_KEEP)
 
     def sinks_by_place(self) -> dict[str, SinkConfig]:
         """All sinks by where they are configured; the section `telemetry` means one of them."""

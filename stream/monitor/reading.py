@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from judges.values.evaluation import Evaluation
+from judges.values.evaluation import MIN_PROBABILITY, Evaluation
+from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.kafka.record import check_version
 from stream.monitor.alerts.score_record import (
@@ -18,13 +19,19 @@ from stream.monitor.alerts.score_record import (
     ScoreRecord,
 )
 from stream.monitor.detection import first_problem
+from stream.records.envelope import check_probability
 
 # Clocks of two monitors may differ by this much; a score from further ahead would stop the time of its series.
 _AHEAD_SECONDS = 300.0
 
 
-def read_evaluation(value: bytes | None, schema: bytes | None) -> Evaluation:
-    """A record of the evaluations topic; raises `RecordError` for what cannot be one of ours."""
+def read_evaluation(
+    value: bytes | None, schema: bytes | None, *, least_probability: float = MIN_PROBABILITY
+) -> Evaluation:
+    """A record of the evaluations topic; raises `RecordError` for what cannot be one of ours.
+
+    History that was judged after the fact enters no mean: its probability is that of the backfill.
+    """
     check_version(schema)
     try:
         evaluation = Evaluation.model_validate_json(value or b"")
@@ -35,10 +42,14 @@ def read_evaluation(value: bytes | None, schema: bytes | None) -> Evaluation:
     for name, length, limit in _lengths(evaluation):
         if length > limit:
             raise RecordError("too_long", f"{name}: {length} characters, the limit is {limit}")
+    if evaluation.sampling.lane != BACKFILL:
+        check_probability(evaluation.sampling.probability, least_probability)
     return evaluation
 
 
-def read_score(value: bytes | None, schema: bytes | None, *, now: float) -> ScoreRecord:
+def read_score(
+    value: bytes | None, schema: bytes | None, *, now: float, least_probability: float = MIN_PROBABILITY
+) -> ScoreRecord:
     """A record of the scores topic; raises `RecordError` for what cannot be one of ours."""
     check_version(schema)
     try:
@@ -47,6 +58,7 @@ def read_score(value: bytes | None, schema: bytes | None, *, now: float) -> Scor
         raise RecordError("invalid_record", first_problem(error)) from None
     if record.at > now + _AHEAD_SECONDS:
         raise RecordError("bad_time", f"it is dated {record.at - now:.3g} seconds ahead of the clock")
+    check_probability(record.probability, least_probability)
     return record
 
 

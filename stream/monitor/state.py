@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
-from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, Reason, Status
+from judges.values.evaluation import MIN_PROBABILITY, CompositeStatus, Dimension, Evaluation, Reason, Status
 from sinks.base import COMPOSITE, UNKNOWN, Sink, write_all
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
 from stream.config.names import BACKFILL, CANARY
@@ -70,8 +70,10 @@ class Monitor:
         scores: ScoreMetrics,
         *,
         safety: str = SAFETY_DIMENSION,
+        least_probability: float = MIN_PROBABILITY,
     ) -> None:
-        """`safety` is the criterion that decides about it."""
+        """`safety` is the criterion that decides about it; what claims a lower probability is refused."""
+        self._least_probability = least_probability
         self._config = config
         self._metrics = metrics
         self._scores = scores
@@ -100,7 +102,7 @@ class Monitor:
         of live traffic is counted and left out: history that was judged after the fact, and canaries.
         """
         try:
-            evaluation = read_evaluation(value, schema)
+            evaluation = read_evaluation(value, schema, least_probability=self._least_probability)
         except RecordError as error:
             log.warning("an evaluation is refused: %s", error)
             self.refused(error)

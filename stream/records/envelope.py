@@ -52,8 +52,22 @@ def is_canary(headers: Headers) -> bool:
     return dict(headers).get(LANE) == CANARY.encode()
 
 
-def read_sampling(headers: Headers) -> Sampling:
-    """How a record was chosen, from its headers; the last of repeated headers counts, as Kafka clients read them."""
+def check_probability(probability: float, least: float) -> None:
+    """Raises for an inclusion probability that no sampler of this configuration gives."""
+    if probability < least:
+        raise RecordError(
+            "bad_probability",
+            f"the record claims to have been chosen with the probability {probability:.3g}, and the lowest that is "
+            f"accepted is {least:.3g}; if it is right, lower sampling.min_probability, then replay it",
+        )
+
+
+def read_sampling(headers: Headers, *, least_probability: float = MIN_PROBABILITY) -> Sampling:
+    """How a record was chosen, from its headers; the last of repeated headers counts, as Kafka clients read them.
+
+    Raises for a probability below `least_probability`: a record with the weight of a quadrillion others would decide
+    every mean that it is part of.
+    """
     found = {name: value for name, value in headers if name.startswith(PREFIX)}
     if PROBABILITY not in found:
         return _DIRECT
@@ -71,4 +85,5 @@ def read_sampling(headers: Headers) -> Sampling:
         rule, lane = ((found.get(name) or b"").decode() for name in (RULE, LANE))
     except ValueError as error:
         raise RecordError("bad_envelope", f"sampling headers: {error}") from None
+    check_probability(probability, least_probability)
     return Sampling(probability=probability, rule=rule or "unknown", lane=lane or "main")

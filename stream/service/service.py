@@ -63,7 +63,13 @@ class Service:
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
         self._scores = score_metrics(config, self.registry)
-        self.monitor = Monitor(config.monitor, self.metrics, self._scores, safety=config.composite.safety)
+        self.monitor = Monitor(
+            config.monitor,
+            self.metrics,
+            self._scores,
+            safety=config.composite.safety,
+            least_probability=config.least_probability,
+        )
         self.health = Health()
         self._stages = [self._make(stage) for stage in stages]
         self._probe = BrokerProbe(config.kafka, self.health)

@@ -91,6 +91,7 @@ class Judging:
         self._treasury = treasury
         self._measures = measures_of(config.budgets)
         self._thinning = Thinning(config.sampling.salt)
+        self._least_probability = config.sampling.least_probability
         self._on_unsafe = on_unsafe
         self._safety = config.composite.safety
         self._reader, self._canary_reader = InteractionReader(config.input), CanaryReader()
@@ -135,7 +136,7 @@ class Judging:
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         if not canary:
             refuse_canary_id(interaction.id)
-        sampling = read_sampling(arrival.record.headers)
+        sampling = read_sampling(arrival.record.headers, least_probability=self._least_probability)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
     async def _evaluate_once(self, arrival: Arrival, submission: Submission) -> RecordResult:

@@ -19,10 +19,10 @@ from sinks.topics.headers import (
     SOURCE_TOPIC,
 )
 from stream.config.model import Config
+from stream.config.sections.budgets import MIN_KEEP
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
 from stream.records.identity import UNKNOWN_CONTENT
-from stream.worker.budget.savings import MIN_KEEP
 
 _YES = "1"
 # What a record gets on its way through the topics of this module, beside what it came with.

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
@@ -22,7 +21,7 @@ from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.criteria import composed
 from stream.config.model import Config
-from stream.errors import StageError
+from stream.errors import RecordError, StageError
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
@@ -30,6 +29,7 @@ from stream.monitor.explain import CanaryTally, ChangeTally, Explanation, Split,
 from stream.monitor.explain.alert_book import AlertBook
 from stream.monitor.explain.examples import Examples, lines_of
 from stream.monitor.explain.explanation import FEWEST
+from stream.monitor.reading import read_evaluation
 from stream.service.setup.criteria_files import chosen_criteria
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
@@ -297,7 +297,7 @@ def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime
                 value = message.value() or b""
                 oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
                 if mark in value:
-                    _take(value, takers)
+                    _take(value, takers, config.least_probability)
                 meter.show(done=number / total, records=number)
     except StageError as error:
         raise click.ClickException(str(error)) from None
@@ -316,10 +316,11 @@ def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]]) -> None:
+def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
+    """What the monitor refused explains nothing that it said."""
     try:
-        evaluation = Evaluation.model_validate_json(value)
-    except ValidationError:
+        evaluation = read_evaluation(value, None, least_probability=least_probability)
+    except RecordError:
         return
     for take in takers:
         take(evaluation)

@@ -11,6 +11,9 @@ from stream.config.sections.observability import AppName
 
 MAX_APPS = 64
 MAX_USD = 1e9
+# Below this little would be learned from what is kept.
+MIN_KEEP = 1 / 16
+"""The smallest share of the records that is still judged while money is short."""
 
 SavingStep = Literal["samples", "reserves", "cascade", "sampling"]
 

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from judges.values.evaluation import MIN_PROBABILITY
 from stream.config.names import BACKFILL, CANARY
 from stream.config.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
 from stream.config.section import (
@@ -304,6 +305,13 @@ class SamplingConfig(Section):
     max_per_minute: int | None = Field(
         default=None, ge=1, le=10**9, description="Judge no more than so many of them a minute; the others are shed."
     )
+    min_probability: FiniteFloat | None = Field(
+        default=None,
+        ge=MIN_PROBABILITY,
+        le=1,
+        description="Lowest probability of a chosen record that workers and the monitor accept, so that no record "
+        "outweighs all others; what claims less is dead-lettered. null: the lowest rate of all rules, at most 0.001.",
+    )
     salt: str = Field(
         default=DEFAULT_SALT,
         min_length=1,
@@ -349,6 +357,16 @@ class SamplingConfig(Section):
     @property
     def lowest_rate(self) -> float:
         return lowest_rate([self, *self.rules])
+
+    @property
+    def least_probability(self) -> float:
+        """A record that claims to have been chosen with less was not chosen by a sampler of this configuration.
+
+        Usual rates are all above it: records that were chosen before one of them was raised are still accepted.
+        """
+        if self.min_probability is not None:
+            return self.min_probability
+        return max(MIN_PROBABILITY, min(DEFAULT_MIN_RATE, self.lowest_rate or DEFAULT_MIN_RATE))
 
     @field_validator("rules")
     @classmethod

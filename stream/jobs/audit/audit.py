@@ -24,6 +24,7 @@ from sinks.topics.headers import ERROR_TYPE
 from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.config.rate_scale import DEFAULT_MIN_RATE
+from stream.config.sections.budgets import MIN_KEEP
 from stream.config.sections.sampling import SamplingConfig, SamplingRule
 from stream.errors import RecordError
 from stream.jobs.audit.account import MISSING, AuditAccount, Balance, Fate, FateKind
@@ -35,7 +36,7 @@ from stream.records.envelope import is_backfilled, is_canary, logged_id_in, read
 from stream.records.facts import LazyMessage, LazyRecord
 from stream.records.headers import is_mark, marked_letter, source_of
 from stream.sampler.policy import DecisionExplanation, SamplingPolicy
-from stream.worker.budget.savings import MIN_KEEP, Thinning
+from stream.worker.budget.savings import Thinning
 
 Progress = Callable[[int, int], None]
 """Called now and then with how many records were read, of about how many."""

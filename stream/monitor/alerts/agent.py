@@ -80,7 +80,7 @@ class AlertAgent:
 
         `on_refused` is called for every record that becomes a dead letter here.
         """
-        self._on_refused = on_refused
+        self._on_refused, self._least_probability = on_refused, config.least_probability
         self._topic, self._metrics = config.topics.scores, metrics
         self._plan, self._store = WatchPlan(config), AlertStore(config, transactions=transactions)
         self._watches: dict[int, PartitionWatch] = {}
@@ -127,7 +127,8 @@ class AlertAgent:
         """It is acknowledged as soon as what follows from it is published: so nothing may be awaited in between."""
         watch = self._watches[number]
         try:
-            record = read_score(event.value, dict(event.headers or {}).get(SCHEMA_VERSION), now=time.time())
+            schema = dict(event.headers or {}).get(SCHEMA_VERSION)
+            record = read_score(event.value, schema, now=time.time(), least_probability=self._least_probability)
             self._alerts.setdefault(number, []).extend(watch.observe(record))
             self._to_show(number, record)
         except RecordError as error:

@@ -7,11 +7,8 @@ from enum import StrEnum
 
 from judges.runtime.conditions import NO_SAVINGS, Savings
 from judges.values.evaluation import MIN_PROBABILITY, Sampling
-from stream.config.sections.budgets import BudgetsConfig
+from stream.config.sections.budgets import MIN_KEEP, BudgetsConfig
 from stream.records.decision import Cohort
-
-# Below this little would be learned from what is kept.
-MIN_KEEP = 1 / 16
 
 
 class SavingStep(StrEnum):

@@ -77,6 +77,7 @@ REASONS = {
     (Stage.WORKER, Outcome.DEADLETTER): (
         *UNREADABLE,
         "bad_envelope",
+        "bad_probability",
         "internal_error",
         "reserved_id",
         "unscored_judges_unavailable",
@@ -85,6 +86,7 @@ REASONS = {
     ),
     (Stage.MONITOR, Outcome.DEADLETTER): (
         "bad_key",
+        "bad_probability",
         "bad_state",
         "bad_time",
         "internal_error",

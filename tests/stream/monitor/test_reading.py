@@ -93,6 +93,20 @@ def test_what_is_no_record_at_all_is_refused_with_a_short_reason(value: bytes | 
     assert len(str(caught.value)) < 500
 
 
+def test_a_weight_that_no_sampler_gives_is_refused_except_in_a_backfill_which_no_mean_counts() -> None:
+    forged = json.dumps(
+        EVALUATION | {"sampling": {"probability": 2.0**-53, "rule": "default", "lane": "main"}}
+    ).encode()
+    with pytest.raises(RecordError) as caught:
+        read_evaluation(forged, None, least_probability=0.001)
+    assert caught.value.kind == "bad_probability"
+    with pytest.raises(RecordError) as caught:
+        read_score(json.dumps(SCORE | {"probability": 2.0**-53}).encode(), None, now=BEGIN, least_probability=0.001)
+    assert caught.value.kind == "bad_probability"
+    history = forged.replace(b'"main"', b'"backfill"')
+    assert read_evaluation(history, None, least_probability=0.001).sampling.lane == "backfill"
+
+
 def test_what_only_a_later_version_can_read_is_refused_as_such() -> None:
     value = json.dumps(EVALUATION).encode()
     assert refusal_of_evaluation(value, b"2") == refusal_of_score(value, b"2") == "unsupported_version"

@@ -29,6 +29,7 @@ from judges.values.evaluation import (
 from sinks.base import Sink
 from sinks.memory import ListSink
 from sinks.metrics import PipelineMetrics, ScoreMetrics
+from stream.config.model import Config
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
 from stream.monitor.rolling_means import SeriesMean
@@ -193,6 +194,25 @@ def test_no_bytes_stop_the_monitor(value: bytes) -> None:
     monitor.refresh()
     labels = {"stage": "monitor", "outcome": "deadletter", "reason": "invalid_record"}
     assert registry.get_sample_value("streamjury_records_total", labels) == 1
+
+
+def test_a_forged_probability_never_enters_the_weighted_counters() -> None:
+    registry = CollectorRegistry()
+    config = Config()
+    monitor = Monitor(
+        config.monitor,
+        PipelineMetrics(registry),
+        ScoreMetrics(registry),
+        least_probability=config.least_probability,
+    )
+    for number, probability in enumerate((1.0, 0.1, 2.0**-53)):
+        sampling = Sampling(probability=probability)
+        chosen = evaluation().model_copy(update={"evaluation_id": f"e-{number}", "sampling": sampling})
+        monitor.observe(chosen.model_dump_json().encode())
+    labels = {"app": "shop", "dimension": "composite"}
+    assert registry.get_sample_value("streamjury_score_weight_total", labels) == 11.0
+    refused = {"stage": "monitor", "outcome": "deadletter", "reason": "bad_probability"}
+    assert registry.get_sample_value("streamjury_records_total", refused) == 1
 
 
 def test_an_evaluation_that_is_dated_ahead_leaves_the_window_with_those_of_now(

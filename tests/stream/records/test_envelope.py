@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import MIN_PROBABILITY, Sampling
 from sinks.base import Headers
+from stream.config.model import Config
 from stream.errors import RecordError
 from stream.records.decision import DECISION_VERSION, Decision, SamplingOutcome
 from stream.records.envelope import decision_headers, read_sampling
@@ -68,6 +69,36 @@ def test_a_probability_that_is_none_is_refused_as_a_bad_envelope(value: bytes | 
     with pytest.raises(RecordError, match="sampling headers") as caught:
         read_sampling((("sj-probability", value), ("sj-rule", b"r")))
     assert caught.value.kind == "bad_envelope"
+
+
+@pytest.mark.parametrize("probability", [2.0**-53, 1e-9, 0.00099])
+def test_a_probability_that_no_sampler_gives_is_refused_as_such(probability: float) -> None:
+    with pytest.raises(RecordError, match=r"sampling\.min_probability") as caught:
+        read_sampling(headers(probability), least_probability=0.001)
+    assert caught.value.kind == "bad_probability"
+    assert read_sampling(headers(0.001), least_probability=0.001).probability == 0.001
+
+
+@pytest.mark.parametrize(
+    ("sampling", "least"),
+    [
+        ({}, 0.001),
+        ({"rate": 1.0}, 0.001),
+        ({"rate": 0.0}, 0.001),
+        ({"rate": 0.0001}, 0.0001),
+        ({"rate": 0.1, "rules": [{"name": "r", "match": {"app": "a"}, "rate": 1e-5}]}, 1e-5),
+        ({"target_per_minute": 60}, 0.001),
+        ({"target_per_minute": 60, "min_rate": 1e-6}, 1e-6),
+        ({"rate": 1e-300}, 2.0**-53),
+        ({"rate": 0.5, "min_probability": 0.25}, 0.25),
+        ({"rate": 0.5, "min_probability": 1e-9}, 1e-9),
+    ],
+)
+def test_the_lowest_rate_of_the_rules_decides_what_is_accepted(sampling: dict[str, object], least: float) -> None:
+    config = Config.model_validate({"sampling": sampling})
+    assert config.sampling.least_probability == least
+    # While money is short, a worker keeps a sixteenth at least.
+    assert config.least_probability == max(2.0**-53, least / 16)
 
 
 @pytest.mark.parametrize("name", ["sj-rule", "sj-lane"])

@@ -199,3 +199,13 @@ def test_a_record_that_comes_again_stands_for_as_many_as_it_was_kept_for() -> No
     judged = asyncio.run(judging.judge(again))
     assert judged.evaluation is not None
     assert judged.evaluation.sampling.probability == 1 / 16
+
+
+def test_a_record_that_claims_to_stand_for_too_many_is_a_dead_letter_and_is_not_judged() -> None:
+    retries, script = Retries(CONFIG), Script()
+    worker = Worker(CONFIG, evaluator(script), PipelineMetrics(CollectorRegistry()))
+    forged = record(1)._replace(headers=(("sj-probability", repr(2.0**-53).encode()),))
+    result = asyncio.run(worker._judging.judge(retries.arrived(forged)))
+    assert (result.outcome, result.reason, script.asked) == (Outcome.DEADLETTER, "bad_probability", 0)
+    [letter] = result.messages
+    assert letter.value == forged.value

@@ -232,7 +232,7 @@ def stability() -> Panel:
         description="Interval of their share, by dimension: upper end solid, lower end dashed. Judges that have not "
         "changed keep it at `detection.canaries.stability`.",
         unit=SHARE,
-        runbooks=["StreamjuryJudgesChanged"],
+        runbooks=["StreamjuryJudgesChanged", "StreamjuryCanariesMissing"],
     )
     targets = [
         query(_of_canaries(f"stability_{end}"), f"{{{{dimension}}}} {name}", ref=ref)

@@ -153,11 +153,18 @@ class DetectionMetrics:
         self, dimension: str, *, evidence: float, enough: float, low: float | None, high: float | None, changed: bool
     ) -> None:
         """How steady the verdicts on the canaries are."""
-        if self._canaries is None:
-            self._canaries = CanaryMetrics(self._registry)
-        self._canaries.show(
+        self._canary_metrics().show(
             self._dimensions.count(dimension), evidence=evidence, enough=enough, low=low, high=high, changed=changed
         )
+
+    def canaries_missing(self, number: int) -> None:
+        """How many canaries have had no evaluation for two rounds."""
+        self._canary_metrics().missing.set(number)
+
+    def _canary_metrics(self) -> "CanaryMetrics":
+        if self._canaries is None:
+            self._canaries = CanaryMetrics(self._registry)
+        return self._canaries
 
     def keep_judges(self, dimensions: Collection[str]) -> None:
         """Takes back what was shown of other dimensions."""
@@ -167,6 +174,8 @@ class DetectionMetrics:
     def withdraw_judges(self) -> None:
         """Takes back what was shown of the judges: the canaries are followed by another process now."""
         self.keep_judges(())
+        if self._canaries is not None:
+            self._canaries.missing.set(0)
 
     def versions(
         self, name: str, app: str, *, evidence: float, enough: float, low: float | None, high: float | None, worse: bool
@@ -245,6 +254,9 @@ class CanaryMetrics:
             stability_low="Lower end of a 95 % interval of the share of canaries that get the same verdict again.",
             stability_high="Upper end of a 95 % interval of the share of canaries that get the same verdict again.",
             changed="1 while there is an alarm that the judges have changed, 0 while there is none.",
+        )
+        self.missing = Gauge(
+            names.CANARIES_MISSING, "Canaries that have had no evaluation for two rounds.", registry=registry
         )
 
     def show(

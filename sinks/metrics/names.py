@@ -64,9 +64,10 @@ DETECTION = "streamjury_detection"
 DETECTION_RAISED = f"{DETECTION}_raised"
 ALERTS = "streamjury_alerts_total"
 
-# Monitors with canaries; a family of gauges
+# Monitors with canaries; the first is a family of gauges
 JUDGES = "streamjury_judges"
 JUDGES_CHANGED = f"{JUDGES}_changed"
+CANARIES_MISSING = "streamjury_canaries_missing"
 
 # Monitors that compare models; a family of gauges
 VERSIONS = "streamjury_versions"

@@ -6,6 +6,7 @@
 - `record_sender`: the producer for scores, states and dead letters
 - `rolling_means`: the mean score of each series over the last minutes, with its interval
 - `canary_sender`: puts canaries on the work queue on schedule
+- `canary_rounds`: which canaries have had no evaluation for two rounds
 - `faust_app`: the Faust app itself: settings, credentials, committed reads
 - `alerts`: from scores to published alerts, each once
 - `detection`: the detectors; pure, no clock and no Kafka

@@ -32,10 +32,12 @@ from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import ANNOUNCER, PartitionWatch
+from stream.monitor.canary_rounds import CanaryRounds
 from stream.monitor.detection import EventKind, SeriesReading
 from stream.monitor.faust_app.events import record_of
 from stream.monitor.faust_app.unacknowledged import count_again, leave_out
 from stream.monitor.reading import read_score
+from stream.records.canaries import read_canaries
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +98,11 @@ class AlertAgent:
         self._unshown: dict[tuple[int, str], None] = {}
         """Apps of which the metrics are not up to date, by partition and name."""
         self._judges_unshown = False
+        canaries = config.detection.canaries
+        self._canaries = () if canaries is None else tuple(canary.id for canary in read_canaries(canaries.file))
+        self._round_seconds = 0.0 if canaries is None else canaries.every_minutes * 60.0
+        self._rounds: CanaryRounds | None = None
+        """While the canaries are followed here."""
 
     def prepare(self, stop: Event) -> None:
         """Before anything else: raises unless there are the topics that it needs, or `stop` is set."""
@@ -249,6 +256,7 @@ class AlertAgent:
             for app in self._watches.pop(number).apps:
                 self._metrics.withdraw(app)
             if number == ANNOUNCER:
+                self._rounds = None
                 self._metrics.withdraw_judges()
         self._unshown = {shown: None for shown in self._unshown if shown[0] in self._watches}
 
@@ -272,6 +280,8 @@ class AlertAgent:
                     self._show_app(app, watch.apps[app])
                 except Exception:  # one app must not end the metrics of all
                     log.exception("the metrics of %s cannot be shown", app)
+        if self._rounds is not None:
+            self._metrics.canaries_missing(self._rounds.missing(time.time()))
         if ANNOUNCER in self._watches and self._judges_unshown:
             self._judges_unshown = False
             self._show_judges(self._watches[ANNOUNCER].canaries.shown())
@@ -315,6 +325,8 @@ class AlertAgent:
             self._unshown[number, record.app] = None
         else:
             self._judges_unshown = True
+            if number == ANNOUNCER and self._rounds is not None:
+                self._rounds.hear(record.canary, record.at)
 
     async def _load(self, number: int, *, unless_moving: bool = False) -> None:
         async with self._loading:
@@ -324,6 +336,8 @@ class AlertAgent:
 
     def _watch(self, number: int, watch: PartitionWatch) -> None:
         self._watches[number] = watch
+        if number == ANNOUNCER and self._canaries:
+            self._rounds = CanaryRounds(self._canaries, self._round_seconds, now=time.time())
         self._unshown |= {(number, app): None for app in watch.apps}
         self._judges_unshown = True
 

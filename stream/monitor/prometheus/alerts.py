@@ -141,6 +141,17 @@ class Alerts:
             words=drops.about_judges(),
         )
 
+    def canaries_missing(self, drops: Drops) -> AlertRule:
+        """Also where there are no canaries: there is no such series then."""
+        return self._alert(
+            "StreamjuryCanariesMissing",
+            drops.canaries_missing(),
+            severity=Severity.TICKET,
+            hold="10m",
+            dashboard="judges",
+            words=drops.about_missing_canaries(),
+        )
+
     def model_worse(self, drops: Drops) -> AlertRule:
         return self._alert(
             "StreamjuryModelWorse",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sinks.metrics import names
 from sinks.metrics.promql import is_none_of, is_one_of, series
 from stream.config.sections.detection import DetectionConfig
-from stream.monitor.prometheus.templates import Words, asked_of, first_value, if_one
+from stream.monitor.prometheus.templates import Words, asked_of, first_value, if_one, number
 from stream.monitor.prometheus.windows import TimeScale
 
 URGENT = ("composite", "other")
@@ -41,6 +41,9 @@ class Drops:
     def judges(self) -> str:
         return self._raised(names.JUDGES_CHANGED, "dimension")
 
+    def canaries_missing(self) -> str:
+        return f"max({self._latest(names.CANARIES_MISSING)}) > 0"
+
     def versions(self) -> str:
         return self._raised(names.VERSIONS_WORSE, "app", "comparison")
 
@@ -68,6 +71,13 @@ class Drops:
             "Canaries that are judged again get another verdict on {{ $labels.dimension }} too often for judges that "
             f"are still the same. {self._promise} Scores of {{{{ $labels.dimension }}}} from before and after do not "
             "compare, and open alarms about its quality were withdrawn.",
+        )
+
+    def about_missing_canaries(self) -> Words:
+        return Words(
+            "Canaries are not judged",
+            f"{number('canary', 'canaries')} {if_one('has', 'have')} had no evaluation for two rounds. Whether the "
+            "judges have changed cannot be seen from them, and a drop of quality may be the judges' doing.",
         )
 
     def about_versions(self) -> Words:

@@ -46,7 +46,13 @@ def generate(config: Config, criteria: Collection[str]) -> RuleFile:
         group("scores_of_a_day", *score_rules("1d", scale("1d")), interval=_SLOW_INTERVAL),
         group("objectives", *objective_rules(config.objectives, scale), *alerts.quality_drop()),
         group("budget", *budget_rules(config.objectives, scale), interval=_SLOW_INTERVAL),
-        group("detection", *alerts.drop_detected(drops), alerts.judges_changed(drops), alerts.model_worse(drops)),
+        group(
+            "detection",
+            *alerts.drop_detected(drops),
+            alerts.judges_changed(drops),
+            alerts.canaries_missing(drops),
+            alerts.model_worse(drops),
+        ),
         group("safety", *alerts.safety_incident(), alerts.safety_unknown()),
         group(
             "judges",

@@ -283,5 +283,6 @@ def _watch(
         detection.announced(subject, kind)
     for name in (*criteria, "composite") if canaries else ():
         detection.judges(name, evidence=1.0, enough=4.6, low=0.9, high=1.0, changed=True)
+        detection.canaries_missing(1)
     for name, app in itertools.product(versions, apps):
         detection.versions(name, app, evidence=1.0, enough=4.6, low=-0.2, high=-0.1, worse=True)

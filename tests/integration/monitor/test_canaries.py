@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from sinks.metrics import Stage
 from stream.cli.main import main
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.topic_scan import committed_offsets
 from stream.monitor.canary_sender import CanarySender
+from stream.service.service import Service
 from stream.service.setup.config_file import load
 from tests.integration.pipeline import StageProcess, produce_all, read_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, verdict_response
@@ -130,3 +132,25 @@ def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_
         balance = subject.audit()
         assert balance["balanced"]
         assert (balance["interactions"], balance["direct"], balance["outcomes"]["scored"]) == (6, 0, 6)
+
+
+def test_canaries_that_nobody_judges_are_missing_after_two_rounds(
+    embedded_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A monitor without workers: it sends them, and none comes back."""
+    monkeypatch.setattr("stream.monitor.canary_rounds._GRACE_SECONDS", 0.0)
+    (tmp_path / "canaries.jsonl").write_text("\n".join(json.dumps({"id": name, **TEXTS[0]}) for name in "ab"))
+    content = {
+        "kafka": {"bootstrap": embedded_broker.bootstrap},
+        "http": {"port": 0},
+        "detection": {"canaries": {"file": "canaries.jsonl", "every_minutes": 0.05}},
+    }
+    (tmp_path / "streamjury.yaml").write_text(json.dumps(content))
+    with Service(load(tmp_path / "streamjury.yaml", {}), [Stage.MONITOR]) as service:
+
+        def missing() -> float | None:
+            service.check()
+            return service.registry.get_sample_value("streamjury_canaries_missing")
+
+        wait_until(lambda: missing() == 0, seconds=30, what="the canaries are followed")
+        wait_until(lambda: missing() == 2, seconds=30, what="both are missing")

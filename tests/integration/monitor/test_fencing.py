@@ -31,6 +31,7 @@ from tests.stream.monitor.alerts.traffic import WRONG, Traffic, announced, plan_
 
 NUMBERS = count()
 WAIT_SECONDS = 60
+STATE = b'{"included":{"count":1}}'
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) 
     with ThreadPoolExecutor() as pool:
         outcome = pool.submit(zombie.commit, {0: held})
         assert held.reached.wait(WAIT_SECONDS)
-        assert store.take_up(0) == {}
+        assert store.take_up(0).states() == {}
         held.go_on.set()
         assert outcome.result(WAIT_SECONDS) == {0: "another monitor has taken it over"}
     assert store.publish({0: Changes([("app:shop", b"of the owner")], [])}) == {}
@@ -115,13 +116,13 @@ def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neit
     """Who takes over waits for no timeout of the transaction that the crash left open."""
     store, writers = AlertStore(config, transactions=True), PartitionWriters(config)
     writers.open(0)
-    assert writers.commit({0: [state_of(config, b"first"), alert_of(config, b"first")]}) == {}
+    assert writers.commit({0: [state_of(config, STATE), alert_of(config, b"first")]}) == {}
     held = Held(state_of(config, b"second"), alert_of(config, b"second"))
     with ThreadPoolExecutor() as pool:
         outcome = pool.submit(writers.commit, {0: held})
         assert held.reached.wait(WAIT_SECONDS)
         try:
-            assert store.take_up(0) == {"app:shop": b"first"}
+            assert store.take_up(0).states() == {"app:shop": STATE}
             assert [message.value() for message in read_all(config.kafka.bootstrap, config.topics.alerts)] == [b"first"]
         finally:
             held.go_on.set()

@@ -16,7 +16,7 @@ from sinks.base import COMPOSITE, OTHER
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import FrequentLabel, app_label
 
-PLACES = 10
+PLACES = 13
 """With 20 apps and 6 dimensions all metrics together are to be at most 2,000 series; a place has seven."""
 
 GOOD_SHARE = "good_share"

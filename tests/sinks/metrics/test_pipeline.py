@@ -268,7 +268,7 @@ def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
 
 def test_every_metric_is_ours_by_name_and_explained() -> None:
     metrics = list(everything().registry.collect())
-    assert len(metrics) == 62
+    assert len(metrics) == 63
     for metric in metrics:
         assert metric.name.startswith("streamjury_")
         assert metric.documentation.endswith(".")

@@ -228,7 +228,7 @@ class Broker:
         self.sent: list[dict[str, Any]] = []
         self.error: Exception | None = None
 
-    def __call__(self, _options: Mapping[str, Any]) -> "Broker":
+    def __call__(self, _options: Mapping[str, Any], **_more: Any) -> "Broker":
         return self
 
     def produce(self, topic: str, **record: Any) -> None:

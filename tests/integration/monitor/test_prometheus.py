@@ -123,7 +123,13 @@ def means_of(evaluations: list[dict[str, Any]], *, weighted: bool = True) -> dic
 
 @pytest.mark.parametrize("counted", ["increase({}[{window}])", "{}"], ids=["over the run", "of the counters"])
 def test_the_mean_of_promql_is_that_of_the_evaluations_over_a_restart(run: Monitored, counted: str) -> None:
-    """For every app and dimension, to nine digits, although a worker died and judged some records again."""
+    """For every app and dimension, to nine digits, although a worker died and judged some records again.
+
+    What a scrape that failed would have shown first is missing from an increase, and so the digits are fewer then.
+    """
+    scrapes = run.prometheus.samples(f'up{{instance="{run.instances["monitor"]}"}}[{whole_run(run)}]', at=run.ended)
+    is_whole = all(value == 1 for series in scrapes for at, value in series.points if at >= run.started)
+    digits = 1e-9 if is_whole else 0.02
     total, weight = (
         f"sum by (app, dimension) ({counted.format(f'streamjury_{name}_total', window=whole_run(run))})"
         for name in ("score_weighted_sum", "score_weight")
@@ -134,7 +140,7 @@ def test_the_mean_of_promql_is_that_of_the_evaluations_over_a_restart(run: Monit
     assert len(expected) == 3 * 7
     assert means.keys() == expected.keys()
     for key, mean in expected.items():
-        assert means[key] == pytest.approx(mean, rel=0, abs=1e-9), key
+        assert means[key] == pytest.approx(mean, rel=0, abs=digits), key
 
 
 def test_the_weights_make_a_difference(run: Monitored) -> None:

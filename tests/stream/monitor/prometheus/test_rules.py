@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
 from stream.config.model import Config
-from stream.monitor.prometheus.rule_file import AlertRule, RuleFile
+from stream.monitor.prometheus.rule_file import AlertRule, RuleFile, RuleGroup
 from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
 from tests.parts.promtool import problems_of_rules
 from tests.parts.rules import rules_of
@@ -20,7 +20,9 @@ from tests.parts.rules import rules_of
 DURATION = re.compile(r"(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-names = st.text(min_size=1, max_size=30).filter(str.isprintable)
+names = st.text(min_size=1, max_size=30)
+# A name in the configuration is printable, because that is the label that metrics have for it.
+apps = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1, max_size=30)
 targets = st.floats(min_value=0.5, max_value=0.9999)
 
 
@@ -409,15 +411,22 @@ def test_promtool_takes_rules_of_any_scale(scale: float, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
-def test_a_name_with_the_end_of_a_line_in_it_is_refused(end: str) -> None:
-    """Metrics escape it, so that a rule about it would find nothing."""
-    with pytest.raises(ValueError, match="printable characters"):
+def test_an_app_with_the_end_of_a_line_in_its_name_has_no_objective(end: str) -> None:
+    """Metrics escape it in the label, and no rule would find the app."""
+    with pytest.raises(ValidationError, match="must be a name in printable characters"):
         rules(objectives={"apps": {f"two{end}lines": {"target": 0.99}}})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_a_text_with_the_end_of_a_line_in_it_is_read_as_it_was_written(end: str) -> None:
+    rule = AlertRule(name="Two", expr="1", labels={"app": f"two{end}lines"}, annotations={"summary": end})
+    file = RuleFile(groups=[RuleGroup(name="one", interval="1m", rules=[rule])])
+    assert yaml.safe_load(file.text()) == {"groups": [group.as_yaml() for group in file.groups]}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    apps=st.dictionaries(names, targets, max_size=6),
+    apps=st.dictionaries(apps, targets, max_size=6),
     scale=st.floats(min_value=0.001, max_value=10),
     url=st.sampled_from(["http://localhost:3000", "https://g.example/{{.Value}}"]),
 )

@@ -17,7 +17,7 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
+.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -26,7 +26,10 @@ help: ## Show this list
 run: $(INSTALLED) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
-test: lint ## Lint, then run the tests (real Kafka and model too, after `make kafka llm-local`)
+test: lint ## Lint, then run the tests of a few minutes (real Kafka and model too, after `make kafka llm-local`)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(ARGS)
+
+test-all: lint ## Lint, then run every test: also those that kill, wait and measure
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## Check style, formatting, types and the import arrows

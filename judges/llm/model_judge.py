@@ -168,7 +168,7 @@ class ModelJudge(Judge):
         if not self._check_position or forward.status is Status.INSUFFICIENT or not criterion.scale.choices:
             return forward
         backward = await self._voted(case, criterion, reverse=not reverse)
-        return _checked(forward, backward, self._on_bias)
+        return _checked(forward, backward, self._on_bias).add_details(forward.votes, forward.prompt)
 
     async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         """Asks for samples, as few as decide, and makes one verdict of them."""
@@ -183,7 +183,7 @@ class ModelJudge(Judge):
             poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
         verdict = self._concluded(poll, rule, criterion, case.language)
         sent = tuple((message.role, message.content) for message in task.messages) if self._keep_prompt else None
-        return verdict.add_details(poll.votes, sent)
+        return verdict.add_details(poll.votes if poll.asked > 1 else None, sent)
 
     async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
         return await ask(self._model, task, poll, repairs=self._repairs, sample=number)

@@ -19,6 +19,9 @@ class Plan:
     settle_seconds: float
     """How long the wait for the last record may take."""
 
+    restart_seconds: float = 15.0
+    """The longest from the death of a worker to the next evaluation, on a quiet machine."""
+
     kills: int = 20
     joins: int = 3
     poison: float = 0.02

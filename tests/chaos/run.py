@@ -28,7 +28,6 @@ from tests.parts.kafka import KafkaBroker
 CRITERIA = ("rag.answer_relevance", "rag.harmfulness")
 RUN_AHEAD = 64
 PARTITIONS = 6
-RESTART_LIMIT_SECONDS = 15.0
 RESTARTS = 3
 REPLAYED_AT_LEAST = 99.9
 
@@ -262,7 +261,7 @@ class Chaos:
         for name in others:
             self.fleet.start(name)
         self.say(f"restart to first evaluation: {', '.join(f'{seconds:.1f} s' for seconds in found)}")
-        self.checks.append(at_most("kill -9 to the next evaluation", max(found), RESTART_LIMIT_SECONDS, "s"))
+        self.checks.append(at_most("kill -9 to the next evaluation", max(found), self.plan.restart_seconds, "s"))
 
     def _bounce(self, name: str) -> None:
         self.fleet.kill(name)

@@ -10,7 +10,7 @@ from stream.kafka.topics import plan_topics
 from tests.parts import kafka, llama
 from tests.parts.required import unavailable
 
-_GROUPS = {"real_kafka": "kafka", "llama_server": "llama"}
+_GROUPS = {"real_kafka": "kafka", "own_kafka": "own-kafka", "llama_server": "llama"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -26,6 +26,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[kafka.KafkaBroker]:
     """A running Kafka broker, shared: use topic and group names of your own, and leave it running."""
+    if reason := kafka.why_unavailable():
+        unavailable(reason)
+    with kafka.KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[kafka.KafkaBroker]:
+    """A Kafka broker that the test may stop and kill. The shared one has so many topics that it would start slowly."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker() as broker:

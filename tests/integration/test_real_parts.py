@@ -132,8 +132,9 @@ def test_what_an_aborted_transaction_wrote_is_never_seen(transfer: Transfer) -> 
 
 @pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
 def test_records_and_committed_offsets_survive_a_restart(
-    transfer: Transfer, end: Callable[[KafkaBroker], None]
+    own_kafka: KafkaBroker, end: Callable[[KafkaBroker], None]
 ) -> None:
+    transfer = Transfer(own_kafka)
     transfer.put(b"first", b"second")
     transfer.begin(b"out")
     transfer.producer.commit_transaction(SECONDS)

@@ -309,8 +309,7 @@ class SamplingConfig(Section):
         default=None,
         ge=MIN_PROBABILITY,
         le=1,
-        description="Lowest probability of a chosen record that workers and the monitor accept, so that no record "
-        "outweighs all others; what claims less is dead-lettered. null: the lowest rate of all rules, at most 0.001.",
+        description="Lowest probability a record may claim; null: the lowest rate, at most 0.001.",
     )
     salt: str = Field(
         default=DEFAULT_SALT,

@@ -1,7 +1,6 @@
 """A broker that goes away and comes back: the stages go on by themselves, and nothing is lost or published twice."""
 
 import json
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -14,17 +13,6 @@ from stream.kafka.producers import transactional
 from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
-from tests.parts.required import unavailable
-
-
-@pytest.fixture
-def own_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A broker that the test may stop."""
-    if reason := kafka.why_unavailable():
-        unavailable(reason)
-    with kafka.KafkaBroker() as broker:
-        broker.create_topics(*to_create(topic_names("rag")))
-        yield broker
 
 
 def interactions(first: int, count: int) -> list[dict[str, Any]]:
@@ -33,12 +21,12 @@ def interactions(first: int, count: int) -> list[dict[str, Any]]:
     return [{"value": json.dumps(value).encode()} for value in values]
 
 
-@pytest.mark.xdist_group("kafka")
 def test_the_stages_go_on_after_the_broker_was_away(
     own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records arrive before and after; the client's own call for offsets would wait for the old broker for ever."""
     monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0)
+    own_kafka.create_topics(*to_create(topic_names("rag")))
     config = Config.model_validate(
         {"kafka": {"bootstrap": own_kafka.bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}}
     )

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,21 +10,9 @@ import pytest
 from tests.integration.pipeline import StageProcess, produce_all, read_all, to_create, topic_names, wait_until
 from tests.parts import kafka
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed
-from tests.parts.required import unavailable
-
-pytestmark = pytest.mark.xdist_group("kafka")
 
 COMMANDS = ("sampler", "worker", "monitor", "run")
 SECONDS = 20.0
-
-
-@pytest.fixture
-def own_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A broker that the test may stop."""
-    if reason := kafka.why_unavailable():
-        unavailable(reason)
-    with kafka.KafkaBroker() as broker:
-        yield broker
 
 
 def write_config(folder: Path, command: str, names: dict[str, str], endpoint: str) -> Path:

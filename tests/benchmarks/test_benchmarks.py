@@ -47,6 +47,7 @@ def with_its_part(benchmark: str) -> object:
 
 
 @pytest.mark.parametrize("benchmark", [with_its_part(benchmark) for benchmark in BENCHMARKS])
+@pytest.mark.slow
 def test_the_short_form_runs_through_and_prints_its_table(benchmark: str) -> None:
     if benchmark in PARTS and (reason := PARTS[benchmark][1]()):
         unavailable(reason)

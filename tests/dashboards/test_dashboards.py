@@ -486,6 +486,7 @@ def _prometheus(*, empty: bool) -> httpx.MockTransport:
 
 @pytest.mark.parametrize("empty", [False, True], ids=["with data", "without data"])
 @each_dashboard
+@pytest.mark.slow
 def test_a_dashboard_can_be_drawn(dashboard: dict[str, Any], empty: bool) -> None:
     if find_spec("matplotlib") is None:
         unavailable("matplotlib is not installed; pictures need it")

@@ -57,6 +57,7 @@ def test_promtool_takes_the_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", DEFAULT_TESTS, ids=lambda file: file.stem)
+@pytest.mark.slow
 def test_the_rules_do_what_their_unit_tests_say(file: Path) -> None:
     assert failures_of(file) == ""
 

@@ -131,6 +131,7 @@ def test_what_an_aborted_transaction_wrote_is_never_seen(transfer: Transfer) -> 
 
 
 @pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
+@pytest.mark.slow
 def test_records_and_committed_offsets_survive_a_restart(
     own_kafka: KafkaBroker, end: Callable[[KafkaBroker], None]
 ) -> None:

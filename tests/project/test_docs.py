@@ -96,6 +96,7 @@ def test_it_loads_nothing_from_the_network(site: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True)])
+@pytest.mark.slow
 def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> None:
     """Wide tables and blocks scroll within themselves, the page does not, and the browser complains of nothing."""
     with browser() as page:

@@ -241,6 +241,7 @@ def short(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if blocks(page)], ids=short)
+@pytest.mark.slow
 def test_every_block_of_a_page_holds(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,6 +120,7 @@ SKIPLESS = "def test_passes():\n    pass\n"
     ],
     ids=["skips in workers", "skips", "skips allowed", "no skips"],
 )
+@pytest.mark.slow
 def test_a_skip_fails_the_run_where_everything_is_required(
     tmp_path: Path, sources: list[str], required: str, workers: str, code: int
 ) -> None:

@@ -72,7 +72,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(tmp_path_factory.mktemp("run") / "run.log")
 
 
-pytestmark = pytest.mark.xdist_group("run")
+pytestmark = [pytest.mark.xdist_group("run"), pytest.mark.slow]
 
 
 def test_every_record_is_accounted_for(run: Run) -> None:

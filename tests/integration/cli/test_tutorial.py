@@ -57,6 +57,7 @@ def terminals(clone: Path, ports: dict[str, str]) -> Iterator[dict[str, Terminal
         yield found
 
 
+@pytest.mark.slow
 def test_the_tutorial_leads_from_nothing_to_an_alert(
     terminals: dict[str, Terminal], ports: dict[str, str], tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ from judges.values.evaluation import Reason, Samples
 from judges.values.interaction import Context
 from tests.parts.llama import LlamaServer
 
-pytestmark = pytest.mark.xdist_group("llama")
+pytestmark = [pytest.mark.xdist_group("llama"), pytest.mark.slow]
 
 CATALOGUE = load_catalogue()
 ENGLISH = case_of(

@@ -153,6 +153,7 @@ def world(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[World]:
         yield world
 
 
+@pytest.mark.slow
 def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(world: World) -> None:
     with world.stage("monitor") as monitor:
         world.write(0.45)
@@ -173,6 +174,7 @@ def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(world
         world.check()
 
 
+@pytest.mark.slow
 def test_the_worst_dimensions_and_examples_are_of_what_dropped(world: World) -> None:
     with world.stage("monitor") as monitor:
         world.write(0.7)
@@ -185,6 +187,7 @@ def test_the_worst_dimensions_and_examples_are_of_what_dropped(world: World) -> 
     assert all(bad[example.interaction_id] == example.score < 0.9 for example in raised.examples)
 
 
+@pytest.mark.slow
 def test_judges_that_change_are_told_of_and_no_drop_of_quality(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     """The same model name, and suddenly other verdicts: of the canaries, and of the traffic."""
     says = [best_verdict]
@@ -218,6 +221,7 @@ def test_judges_that_change_are_told_of_and_no_drop_of_quality(embedded_broker: 
 
 
 @pytest.mark.parametrize("rounds", [3])
+@pytest.mark.slow
 def test_partitions_that_move_between_monitors_change_nothing(
     real_kafka: KafkaBroker, tmp_path: Path, rounds: int
 ) -> None:
@@ -238,6 +242,7 @@ def test_partitions_that_move_between_monitors_change_nothing(
         world.check()
 
 
+@pytest.mark.slow
 def test_a_monitor_that_hangs_and_wakes_up_changes_nothing(real_kafka: KafkaBroker, tmp_path: Path) -> None:
     """It hangs while the drop is being announced, twice: each time the other has taken its partitions meanwhile."""
     names = topic_names("hanging")

@@ -101,6 +101,7 @@ def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("STREAMJURY_CONFIG", raising=False)
 
 
+@pytest.mark.slow
 def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_audit_balances(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

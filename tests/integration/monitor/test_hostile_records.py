@@ -112,6 +112,7 @@ def survive(bootstrap: str, topics: dict[str, str]) -> None:
     assert len(read_all(bootstrap, topics["deadletter"])) == len(letters)
 
 
+@pytest.mark.slow
 def test_the_monitor_survives_hostile_records_on_the_embedded_broker(embedded_broker: EmbeddedBroker) -> None:
     survive(embedded_broker.bootstrap, topic_names("rag"))
 
@@ -139,6 +140,7 @@ def has_state(bootstrap: str, topics: Mapping[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("topic", ["evaluations", "scores", "detection"])
+@pytest.mark.slow
 def test_a_letter_that_is_too_large_for_its_topic_is_cut_and_the_monitor_goes_on(
     real_kafka: KafkaBroker, topic: str
 ) -> None:

@@ -19,7 +19,7 @@ from tests.parts import alertmanager, prometheus
 from tests.parts.prometheus import Series
 from tests.parts.required import unavailable
 
-pytestmark = [pytest.mark.xdist_group("alerting"), pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.xdist_group("alerting"), pytest.mark.timeout(420), pytest.mark.slow]
 
 QUALITY_DROP = "StreamjuryQualityDrop"
 DASHBOARDS: list[dict[str, Any]] = [

@@ -63,6 +63,7 @@ def forwarded(broker: KafkaBroker) -> Counter[str]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
     real_kafka: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -33,6 +33,8 @@ from tests.parts import certificates, kafka
 from tests.parts.documents.pages import ROOT
 from tests.parts.required import unavailable
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "open-sesame"
 RECORDS = 10
 # The listener without passwords, which the tests and the controller use, may do everything.

@@ -35,6 +35,7 @@ def test_a_schedule_has_all_that_goes_wrong_and_kills_nobody_who_is_dead(plan: P
 
 @pytest.mark.xdist_group("own-kafka")
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_there_twice_whatever_is_killed(tmp_path: Path) -> None:
     """The seed of a failed run is in its report; `make chaos ARGS="--seed N"` repeats the schedule."""
     if reason := kafka.why_unavailable():

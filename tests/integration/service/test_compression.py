@@ -48,6 +48,7 @@ class Compressed:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.slow
 def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
     there = Compressed(real_kafka, codec)
     values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(RECORDS)]

@@ -21,6 +21,7 @@ def interactions(first: int, count: int) -> list[dict[str, Any]]:
     return [{"value": json.dumps(value).encode()} for value in values]
 
 
+@pytest.mark.slow
 def test_the_stages_go_on_after_the_broker_was_away(
     own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

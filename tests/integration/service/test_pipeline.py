@@ -195,6 +195,7 @@ def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage
         assert service.metrics.counted(stage, Outcome.CONSUMED) == 5
 
 
+@pytest.mark.slow
 def test_a_stage_that_cannot_publish_is_not_ready(real_kafka: KafkaBroker) -> None:
     """The topic it forwards to does not exist: it reads, it is assigned, and it gets nothing done."""
     real_kafka.create_topics("unready.interactions", "unready.deadletter")

@@ -82,6 +82,7 @@ def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroke
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "certificate"])
+@pytest.mark.slow
 def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
     secure_kafka: kafka.KafkaBroker, how: str
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka:
 
 
 @pytest.mark.parametrize(("stage", "mistake"), [(Stage.SAMPLER, "password"), (Stage.WORKER, "authority")])
+@pytest.mark.slow
 def test_a_command_that_is_not_let_in_ends_with_the_reason(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.slow
 def test_at_debug_no_stage_and_no_library_logs_a_secret(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, mechanism: str
 ) -> None:

@@ -11,6 +11,8 @@ from tests.integration.pipeline import StageProcess, produce_all, read_all, to_c
 from tests.parts import kafka
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("sampler", "worker", "monitor", "run")
 SECONDS = 20.0
 

@@ -140,6 +140,7 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
+@pytest.mark.slow
 def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     run = Run(log)

@@ -12,6 +12,7 @@ from tests.parts.kafka import KafkaBroker
 
 @pytest.mark.parametrize("traffic", ["busy", "idle"])
 @pytest.mark.parametrize("stage", [Stage.SAMPLER, Stage.WORKER])
+@pytest.mark.slow
 def test_a_fenced_instance_ends_with_its_reason(
     real_kafka: KafkaBroker, tmp_path: Path, stage: Stage, traffic: str
 ) -> None:

@@ -108,6 +108,7 @@ def reasons(evaluation: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_workers_never_spend_more_than_the_cap_together_also_over_a_kill(bootstrap: str, tmp_path: Path) -> None:
     till, cap = Till(), 0.8
     with JudgeEndpoint(till) as endpoint:
@@ -135,6 +136,7 @@ def test_workers_never_spend_more_than_the_cap_together_also_over_a_kill(bootstr
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_as_the_money_runs_low_fewer_are_judged_and_the_account_still_adds_up(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

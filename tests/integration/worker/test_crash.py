@@ -117,6 +117,7 @@ def missing(broker: EmbeddedBroker, feed: Feed) -> list[str]:
 
 
 @pytest.mark.timeout(420)
+@pytest.mark.slow
 def test_every_record_is_evaluated_when_workers_die_join_and_leave(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -221,6 +221,7 @@ def test_without_a_time_every_record_is_judged(embedded_broker: EmbeddedBroker) 
 
 
 @pytest.mark.parametrize("fair", [True, False])
+@pytest.mark.slow
 def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker, fair: bool) -> None:
     """400 records of one app before 8 of another, with 4 places: those 8 do not wait for the 400."""
     script = Script(seconds=0.02)

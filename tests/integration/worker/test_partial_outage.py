@@ -96,6 +96,7 @@ def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
     return service.metrics.counted(stage, outcome)
 
 
+@pytest.mark.slow
 def test_while_the_judge_for_quality_is_down_nothing_is_scored_and_afterwards_everything_is(
     embedded_broker: EmbeddedBroker, steady: JudgeEndpoint
 ) -> None:
@@ -125,6 +126,7 @@ def test_while_the_judge_for_quality_is_down_nothing_is_scored_and_afterwards_ev
     ("criteria", "evaluated", "dead"),
     [(["groundedness"], ("ok", 0.8), None), (QUALITY, None, "unscored_judges_unavailable")],
 )
+@pytest.mark.slow
 def test_after_the_last_attempt_the_coverage_decides(
     embedded_broker: EmbeddedBroker,
     steady: JudgeEndpoint,

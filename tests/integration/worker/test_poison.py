@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
@@ -115,6 +117,7 @@ def test_poison_on_the_embedded_broker_becomes_dead_letters(embedded_broker: Emb
     survive(embedded_broker.bootstrap, [*poison(random.Random(7)), b"x" * (MIB + MIB // 2)], topics)
 
 
+@pytest.mark.slow
 def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBroker) -> None:
     """The whole of it on a real broker, with records ten times larger than the limit."""
     topics = topic_names("poison")

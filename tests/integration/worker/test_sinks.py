@@ -90,6 +90,7 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
     assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS
 
 
+@pytest.mark.slow
 def test_a_full_sink_that_is_waited_for_holds_back_new_records_and_nothing_else(
     embedded_broker: EmbeddedBroker,
 ) -> None:

@@ -62,6 +62,7 @@ def worked(broker: EmbeddedBroker, folder: Path, config: Path) -> Path:
 
 
 @pytest.mark.parametrize("protocol", collectors)
+@pytest.mark.slow
 def test_a_collector_gets_every_evaluation_and_the_log_names_the_same_traces(
     embedded_broker: EmbeddedBroker, tmp_path: Path, protocol: str
 ) -> None:
@@ -110,6 +111,7 @@ def check_log(log: Path, *, calls: int) -> None:
     assert not [line for line in lines if line["logger"] == "stream.kafka.consume_produce" and "trace_id" in line]
 
 
+@pytest.mark.slow
 def test_a_worker_whose_collector_is_away_judges_as_ever(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -372,6 +372,7 @@ def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.slow
 def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
     """Signals go to the whole group, as a terminal and an init system send them."""
     write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(3_000)))

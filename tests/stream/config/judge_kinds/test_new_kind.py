@@ -119,6 +119,7 @@ class TestEvaluate:
             ({"shy": True}, "the judge pythia runs in one process only"),
         ],
     )
+    @pytest.mark.slow
     def test_it_keeps_to_one_process_when_it_says_so(
         self, tmp_path: Path, rows: Path, oracle: dict[str, Any], reason: str
     ) -> None:

@@ -99,6 +99,7 @@ def workers(broker: KafkaBroker, tmp_path: Path) -> Iterator[Workers]:
         found.close()
 
 
+@pytest.mark.slow
 def test_the_cap_holds_over_kills_a_hung_worker_moves_and_a_new_hour(broker: KafkaBroker, workers: Workers) -> None:
     cap = nanodollars(PER_HOUR_USD)
     workers.board.clear(MORNING + 1800.0)

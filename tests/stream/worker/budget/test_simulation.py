@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[4]
 SCHEDULES = 12
 
 
+@pytest.mark.slow
 def test_eight_workers_keep_one_cap_and_can_use_almost_all_of_it() -> None:
     """A few of the schedules of benchmarks/bench_budget.py; each names its seed."""
     seed = random.randrange(10**6)

@@ -99,7 +99,10 @@ _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # A line break, also as it is escaped in JSON once or twice, and the indentation after it.
 _BREAK = r"(?:\s|\\{1,2}[nrt])"
 _PEM_GAP = re.compile(rf"{_BREAK}{{0,32}}")
-_PEM_HEADER = re.compile(rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{{0,80}}{_BREAK}{{1,32}}")
+# Headers of an encrypted key have values of a fixed form. All others have room for words, which stay readable.
+_PEM_CIPHER = r"(?:AES|ARIA|BF|CAMELLIA|CAST5?|DES|IDEA|RC2|SEED|SM4)(?:-EDE3|-[0-9]{2,3})?-(?:CBC|CFB|ECB|OFB)"
+_PEM_FIXED_HEADER = re.compile(rf"(?:Proc-Type: 4,ENCRYPTED|DEK-Info: {_PEM_CIPHER},[0-9A-F]{{6,32}})\s*\Z")
+_PEM_HEADER = re.compile(r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{0,80}")
 # No line of words is that long without a space; only the last line of a key may be shorter.
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,16384}={0,2}")
 _PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
@@ -149,30 +152,40 @@ def _private_keys(text: str) -> Iterator[SensitiveSpan]:
         return
     done = 0
     for begin in _PEM_BEGIN.finditer(text):
-        end = _end_of_key(text, begin.end()) if begin.start() >= done else None
-        if end is not None:
-            done = end
-            yield SensitiveSpan(begin.start(), end, _KIND, text[begin.start() : end])
+        key = _key_after(text, begin) if begin.start() >= done else None
+        if key is not None:
+            done = key.end
+            yield key
 
 
-def _end_of_key(text: str, start: int) -> int | None:
-    """Where the base64 ends that follows the first line of a key, with its last line if that follows; None without."""
-    position, limit = _skip(_PEM_GAP, text, start), start + _MAX_PEM_CHARS
-    while (after := _skip(_PEM_HEADER, text, position)) > position:
-        position = after
-    first, end = position, None
+def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
+    """The key with its first line and, if that follows, its last; from its base64 on if a header has free words."""
+    limit = begin.end() + _MAX_PEM_CHARS
+    position, has_free_header = _skip_headers(text, _skip(_PEM_GAP, text, begin.end()), limit)
+    body, end = position, None
     while position < limit and (line := _PEM_LINE.match(text, position, limit)):
         end = line.end()
         position = _skip(_PEM_GAP, text, end)
-    if end is None or not _is_base64_body(text[first:end]):
+    if end is None or not _is_base64_body(text[body:end]):
         return None
     # What is shorter than a line belongs to the key only where the key ends right after it.
     for rest in (_PEM_LAST_LINE, _PEM_CHECKSUM):
         position = _skip(_PEM_GAP, text, _skip(rest, text, position))
         closing = _PEM_END.match(text, position)
         if closing:
-            return closing.end()
-    return end
+            end = closing.end()
+            break
+    start = body if has_free_header else begin.start()
+    return SensitiveSpan(start, end, _KIND, text[start:end])
+
+
+def _skip_headers(text: str, position: int, limit: int) -> tuple[int, bool]:
+    """Where the base64 begins, and whether a header before it may hold words."""
+    has_free_header = False
+    while position < limit and (header := _PEM_HEADER.match(text, position)):
+        has_free_header = has_free_header or not _PEM_FIXED_HEADER.match(header[0])
+        position = _skip(_PEM_GAP, text, header.end())
+    return position, has_free_header
 
 
 def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:

@@ -159,6 +159,39 @@ def test_other_numbers_and_words_stay(text: str) -> None:
     assert REDACTOR.redact([text]).texts[0] is text
 
 
+HARM = "You should kill yourself tonight with forty pills of paracetamol"
+KEY_BEGIN = "-----BEGIN PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (
+            f"{KEY_BEGIN}\nComment: {HARM}\n{PEM_LINE}\n-----END PRIVATE KEY-----",
+            f"{KEY_BEGIN}\nComment: {HARM}\n[SECRET_1]",
+        ),
+        (f"{KEY_BEGIN}\nVersion: {HARM}\n{PEM_LINE}", f"{KEY_BEGIN}\nVersion: {HARM}\n[SECRET_1]"),
+        (f"{KEY_BEGIN}\nProc-Type: {HARM}\n{PEM_LINE}", f"{KEY_BEGIN}\nProc-Type: {HARM}\n[SECRET_1]"),
+        (
+            f"{KEY_BEGIN}\nDEK-Info: KILL-YOURSELF,0A1B2C\n{PEM_LINE}",
+            f"{KEY_BEGIN}\nDEK-Info: KILL-YOURSELF,0A1B2C\n[SECRET_1]",
+        ),
+        (
+            f"{KEY_BEGIN}\nProc-Type: 4,ENCRYPTED {HARM}\n{PEM_LINE}",
+            f"{KEY_BEGIN}\nProc-Type: 4,ENCRYPTED {HARM}\n[SECRET_1]",
+        ),
+    ],
+)
+def test_words_cannot_hide_in_a_value(text: str, redacted: str) -> None:
+    """An answer must not keep harmful words from the judge by writing them like a secret."""
+    assert redact(text) == redacted
+
+
+def test_any_number_of_headers_of_a_key_stays_readable() -> None:
+    headers = f"{KEY_BEGIN}\n" + f"Comment: {HARM}\n" * 20
+    assert redact(headers + PEM_LINE) == f"{headers}[SECRET_1]"
+
+
 def test_numbers_follow_the_first_occurrence_over_all_texts() -> None:
     redacted = REDACTOR.redact(["b@x.com, a@x.com", "no value", "A@X.com; c@x.com; b@x.com"])
     assert redacted.texts == ("[EMAIL_1], [EMAIL_2]", "no value", "[EMAIL_2]; [EMAIL_3]; [EMAIL_1]")

@@ -101,8 +101,17 @@ _BREAK = r"(?:\s|\\{1,2}[nrt])"
 _PEM_GAP = re.compile(rf"{_BREAK}{{0,32}}")
 # Headers of an encrypted key have values of a fixed form. All others have room for words, which stay readable.
 _PEM_CIPHER = r"(?:AES|ARIA|BF|CAMELLIA|CAST5?|DES|IDEA|RC2|SEED|SM4)(?:-EDE3|-[0-9]{2,3})?-(?:CBC|CFB|ECB|OFB)"
-_PEM_FIXED_HEADER = re.compile(rf"(?:Proc-Type: 4,ENCRYPTED|DEK-Info: {_PEM_CIPHER},[0-9A-F]{{6,32}})\s*\Z")
-_PEM_HEADER = re.compile(r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{0,80}")
+_PEM_FIXED_HEADER = re.compile(
+    rf"(?:Proc-Type: 4,ENCRYPTED|DEK-Info: {_PEM_CIPHER},[0-9A-F]{{6,32}})"
+    r"""(?=[ \t\r>#*|"'+,;]{0,80}(?:[\n\\]|DEK-Info: | [A-Za-z0-9+/]{16}))"""
+)
+_PEM_HEADER = re.compile(rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{{0,80}}(?={_BREAK})")
+# Marks around every line of a key that is quoted: in mail, a comment, a table, a diff, or the strings of a program.
+_PEM_FRAME = re.compile(rf"""(?:[>#*|"'+,;]|\\{{1,3}}["']|{_BREAK}){{1,64}}""")
+_PEM_MARKS = re.compile(r"""[>#*|"'+,;]""")
+_PEM_SPACES = re.compile(r"[ \t\r]{0,80}")
+_MAX_FRAME_CHARS = 18  # eight before and eight after the line break
+_MAX_BLANK_LINES = 3
 # No line of words is that long without a space; only the last line of a key may be shorter.
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,16384}={0,2}")
 _PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
@@ -160,17 +169,19 @@ def _private_keys(text: str) -> Iterator[SensitiveSpan]:
 
 def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
     """The key with its first line and, if that follows, its last; from its base64 on if a header has free words."""
-    limit = begin.end() + _MAX_PEM_CHARS
-    position, has_free_header = _skip_headers(text, _skip(_PEM_GAP, text, begin.end()), limit)
-    body, end = position, None
+    limit, frame = begin.end() + _MAX_PEM_CHARS, _frame_at(text, begin.end())
+    position, has_free_header = _skip_headers(text, _skip_gap(text, begin.end(), frame), limit, frame)
+    body, lines = position, list[str]()
+    end = body
     while position < limit and (line := _PEM_LINE.match(text, position, limit)):
+        lines.append(line[0])
         end = line.end()
-        position = _skip(_PEM_GAP, text, end)
-    if end is None or not _is_base64_body(text[body:end]):
+        position = _skip_gap(text, end, frame)
+    if not _is_base64_body("".join(lines)):
         return None
     # What is shorter than a line belongs to the key only where the key ends right after it.
     for rest in (_PEM_LAST_LINE, _PEM_CHECKSUM):
-        position = _skip(_PEM_GAP, text, _skip(rest, text, position))
+        position = _skip_gap(text, _skip(rest, text, position), frame)
         closing = _PEM_END.match(text, position)
         if closing:
             end = closing.end()
@@ -179,13 +190,49 @@ def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
     return SensitiveSpan(start, end, _KIND, text[start:end])
 
 
-def _skip_headers(text: str, position: int, limit: int) -> tuple[int, bool]:
+def _skip_headers(text: str, position: int, limit: int, frame: str) -> tuple[int, bool]:
     """Where the base64 begins, and whether a header before it may hold words."""
     has_free_header = False
-    while position < limit and (header := _PEM_HEADER.match(text, position)):
-        has_free_header = has_free_header or not _PEM_FIXED_HEADER.match(header[0])
-        position = _skip(_PEM_GAP, text, header.end())
+    while position < limit:
+        header = _PEM_FIXED_HEADER.match(text, position)
+        if header is None:
+            header = _PEM_HEADER.match(text, position)
+            has_free_header = has_free_header or header is not None
+        if header is None:
+            break
+        position = _skip_gap(text, header.end(), frame)
     return position, has_free_header
+
+
+def _frame_at(text: str, position: int) -> str:
+    """The marks around the line break after the first line of a key, without spaces; empty if there are none."""
+    match = _PEM_FRAME.match(text, position)
+    frame = re.sub(r"[ \t\r]", "", match[0]) if match else ""
+    # A plus after other marks may be the first character of the base64, which takes it anyway.
+    if _PEM_MARKS.search(frame.rstrip("+")):
+        frame = frame.rstrip("+")
+    return frame if _PEM_MARKS.search(frame) and len(frame) <= _MAX_FRAME_CHARS else ""
+
+
+def _skip_gap(text: str, position: int, frame: str) -> int:
+    """Where the next line of a key begins: after the marks that the first one had, or after white space."""
+    after = _skip_frame(text, position, frame) if frame else None
+    if after is None:
+        return _skip(_PEM_GAP, text, position)
+    for _ in range(_MAX_BLANK_LINES):
+        position, after = after, _skip_frame(text, after, frame)
+        if after is None:
+            break
+    return position
+
+
+def _skip_frame(text: str, position: int, frame: str) -> int | None:
+    for mark in frame:
+        position = _skip(_PEM_SPACES, text, position)
+        if not text.startswith(mark, position):
+            return None
+        position += 1
+    return _skip(_PEM_SPACES, text, position)
 
 
 def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
@@ -193,9 +240,8 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _is_base64_body(body: str) -> bool:
+def _is_base64_body(letters: str) -> bool:
     """Whether it is mixed as encoded bytes are, which words without spaces are not."""
-    letters = re.sub(_BREAK, "", body)
     return _is_mixed(letters) and not _is_made_of_words(letters)
 
 

@@ -192,6 +192,42 @@ def test_any_number_of_headers_of_a_key_stays_readable() -> None:
     assert redact(headers + PEM_LINE) == f"{headers}[SECRET_1]"
 
 
+LONG_PEM = PEM.replace(PEM_LINE, f"{PEM_LINE}\n+{PEM_LINE[:0:-1]}\n{PEM_LINE[32:]}{PEM_LINE[:32]}")
+ENCRYPTED_PEM = LONG_PEM.replace("KEY-----\nM", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B2C\n\nM")
+
+
+@pytest.mark.parametrize("key", [PEM, LONG_PEM, ENCRYPTED_PEM], ids=["short", "long", "encrypted"])
+@pytest.mark.parametrize(
+    ("prefix", "suffix"),
+    [
+        ("> ", ""),
+        (">> ", ""),
+        ("# ", ""),
+        (" * ", ""),
+        ("+", ""),
+        ("| ", " |"),
+        ('    "', '\\n"'),
+        ('"', '\\n" +'),
+        ("+ '", "\\n'"),
+        ("'", "',"),
+        ('\\"', '\\\\n\\"'),
+    ],
+)
+def test_a_key_is_redacted_whole_with_the_same_marks_around_every_line(key: str, prefix: str, suffix: str) -> None:
+    text = "\n".join(f"{prefix}{line}{suffix}" for line in key.split("\n"))
+    assert redact(text) == f"{prefix}[SECRET_1]{suffix}"
+
+
+def test_a_key_in_a_padded_table_is_redacted_whole() -> None:
+    text = "\n".join(f"| {line:<64} |" for line in LONG_PEM.split("\n"))
+    assert redact(text).startswith("| [SECRET_1] ")
+    assert redact(text).count("\n") == 0
+
+
+def test_other_marks_end_a_key() -> None:
+    assert redact(f"> {KEY_BEGIN}\n> {PEM_LINE}\n# {HARM}") == f"> [SECRET_1]\n# {HARM}"
+
+
 def test_numbers_follow_the_first_occurrence_over_all_texts() -> None:
     redacted = REDACTOR.redact(["b@x.com, a@x.com", "no value", "A@X.com; c@x.com; b@x.com"])
     assert redacted.texts == ("[EMAIL_1], [EMAIL_2]", "no value", "[EMAIL_2]; [EMAIL_3]; [EMAIL_1]")

@@ -222,6 +222,12 @@ LOOK_ALIKES = (
     ),
     *("@", "a@", "a@b.", "a@b.co ", ".", ":", "a:", "1::", "://a:b@", "[EMAIL_1]", "[A", "a_", "QWxh", "eyJ", "eyJab-"),
     *("eyJabcdefgh.", "-----BEGIN PRIVATE KEY-----", "key ", "key=", "token:a1b2c3d4e5f6g7h8", "password: a1", ":AA"),
+    *(
+        "-----BEGIN PRIVATE KEY-----\n> ",
+        "-----BEGIN PRIVATE KEY-----\n> Version: a\n> QWxhZGRpbjpvcGVu\n",
+        "\n> ",
+        '"a b"@c.co',
+    ),
 )
 
 

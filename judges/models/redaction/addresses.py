@@ -9,7 +9,8 @@ from judges.models.redaction.found import SensitiveSpan, begins, ends
 _MAX_LOCAL_CHARS = 64
 # Read from the @ to the left, so that a long word without an @ costs nothing.
 _LOCAL_REVERSED = re.compile(r"[\w.%&+-]+(?:['~!#][\w.%&+-]+)*")
-_QUOTED_REVERSED = re.compile(r'"[^"\n]{1,62}"')
+# A first and a last name at most: a quoted sentence before an @ has to stay readable.
+_QUOTED_REVERSED = re.compile(r'"[^"\s]{1,40}(?: [^"\s]{1,20})?"')
 _LOCAL_EDGES = ".%&+-"
 _ESCAPED = ("n", "r", "t")
 _DOMAIN = re.compile(r"(?:[\w-]{1,63}\.)+(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,24})", re.IGNORECASE)
@@ -20,15 +21,17 @@ _USERINFO = re.compile(r"://[^\s/@]*:[^\s/@]*\Z")
 _USERINFO_CHARS = 200
 
 # An @ and dots in words, as people write them to be read by people only: ann [at] example [dot] com, ann at example dot
-# com. Without brackets only some domains end so, for "look at the dot com boom" is about something else.
+# com. Without brackets only some domains end so, for "look at the dot com boom" is about something else. Few labels are
+# taken, since a sentence could be written with dots in words, too.
 _DOT = r"(?:\s?[\[({]\s?(?:dot|\.|точка)\s?[\])}]\s?|\.)"
 _IN_BRACKETS = re.compile(
-    rf"[\w.+-]{{1,64}}\s?[\[({{]\s?(?:at|@|собака)\s?[\])}}]\s?(?:[\w-]{{1,63}}{_DOT})+[^\W\d_]{{2,24}}", re.IGNORECASE
+    rf"[\w.+-]{{1,64}}\s?[\[({{]\s?(?:at|@|собака)\s?[\])}}]\s?(?:[\w-]{{1,63}}{_DOT}){{1,3}}[^\W\d_]{{2,24}}",
+    re.IGNORECASE,
 )
 _TOP = r"(?:com|org|net|edu|gov|info|io|co|me|dev|app|uk|de|fr|es|it|ru|ua|nl|pl|br|in|cn|jp|au|ca)"
 _IN_WORDS = re.compile(
-    r"[\w.+-]{1,64} at (?!the |a |an |this |that |our |my |your )[\w-]{1,63}(?: dot [\w-]{1,63}){0,3}"
-    rf" dot {_TOP}(?!\w)",
+    r"[\w.+-]{1,64} at (?!the |a |an |this |that |our |my |your )(?:mail dot )?[\w-]{1,63}"
+    rf"(?: dot (?:ac|co|com|edu|gov|net|org))? dot {_TOP}(?!\w)",
     re.IGNORECASE,
 )
 _SPACED = re.compile(rf"[\w.+-]{{1,64}} @ (?:[\w-]{{1,63}}\.)+{_TOP}(?!\w)", re.IGNORECASE)

@@ -24,6 +24,8 @@ def redact(text: str) -> str:
         ("почта: иван@почта.рф", "почта: [EMAIL_1]"),
         ("<ann@example.com>", "<[EMAIL_1]>"),
         ("ann＠example．com", "[EMAIL_1]"),
+        ('"ann.lee"@example.com, "Ann Lee"@example.com', "[EMAIL_1], [EMAIL_2]"),
+        ("ann at mail dot example dot co dot uk", "[EMAIL_1]"),
         ("Call +1 (212) 555-0123 now", "Call [PHONE_1] now"),
         ("212-555-0123", "[PHONE_1]"),
         ("+44 20 7946 0958", "[PHONE_1]"),
@@ -180,6 +182,9 @@ KEY_BEGIN = "-----BEGIN PRIVATE KEY-----"
             f"{KEY_BEGIN}\nProc-Type: 4,ENCRYPTED {HARM}\n{PEM_LINE}",
             f"{KEY_BEGIN}\nProc-Type: 4,ENCRYPTED {HARM}\n[SECRET_1]",
         ),
+        (f'See "{HARM[:50]}"@a.co', f'See "{HARM[:50]}"@a.co'),
+        ("meet me at kill dot yourself dot com", "meet me at kill dot yourself dot com"),
+        ("me at kill dot yourself dot tonight dot now dot com", "me at kill dot yourself dot tonight dot now dot com"),
     ],
 )
 def test_words_cannot_hide_in_a_value(text: str, redacted: str) -> None:

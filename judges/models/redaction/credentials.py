@@ -249,7 +249,8 @@ def _in_urls(text: str) -> Iterator[SensitiveSpan]:
     """The password in user:password@host."""
     if "://" in text and "@" in text:
         for match in _USERINFO.finditer(text):
-            yield SensitiveSpan(*match.span(1), _KIND, match[1])
+            if not _is_sentence(match[1]):
+                yield SensitiveSpan(*match.span(1), _KIND, match[1])
 
 
 # Words that name a secret, in lower case
@@ -342,7 +343,13 @@ def _after(text: str, lower: str, start: int, end: int, word: _Word) -> Sensitiv
     if word.password:
         match = _PASSWORD.match(text, end)
         value = match[1].rstrip(".:)*]}") if match else ""
-        if match and len(value) >= 6 and any(map(str.isdecimal, value)) and "://" not in value:
+        if (
+            match
+            and len(value) >= 6
+            and any(map(str.isdecimal, value))
+            and "://" not in value
+            and not _is_sentence(value)
+        ):
             return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
     strong = word.strong or _STRONG_KEY.search(lower, max(0, start - 16), start) is not None
     at = end
@@ -357,7 +364,7 @@ def _after(text: str, lower: str, start: int, end: int, word: _Word) -> Sensitiv
 def _is_secret(value: str, *, strong: bool) -> bool:
     if _UUID.fullmatch(value):
         return strong
-    return len(value) >= 16 and looks_random(value)
+    return len(value) >= 16 and looks_random(value) and not _is_sentence(value)
 
 
 def looks_random(value: str) -> bool:
@@ -377,19 +384,27 @@ def _is_base64(value: str) -> bool:
     return capitals >= len(value) / 4 and any(map(str.isdecimal, value)) and any(map(str.islower, value))
 
 
-_WORD_RUN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_WORD_RUN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}|[^\W\d_A-Za-z]{3,}")
 _MAX_SHARE_OF_WORDS = 0.75
 _MIN_CHANGES_PER_CHAR = 0.15
+# Where a password is expected, random letters are rather hidden than words shown.
+_MAX_SHARE_IN_PASSWORD = 0.85
+_MAX_PASSPHRASE_CHARS = 40  # six words with hyphens between them
 
 
-def _is_made_of_words(value: str) -> bool:
+def _is_made_of_words(value: str, *, max_share: float = _MAX_SHARE_OF_WORDS) -> bool:
     """Whether most of it is letters in a row. A key without capitals has many such rows, but digits between them."""
-    body = re.sub(r"[^A-Za-z0-9]", "", value)
-    if sum(map(len, _WORD_RUN.findall(body))) < _MAX_SHARE_OF_WORDS * len(body):
+    body = re.sub(r"[\W_]", "", value)
+    if sum(map(len, _WORD_RUN.findall(body))) <= max_share * len(body):
         return False
     has_one_case = body.islower() or body.isupper()
     changes = sum(_class_of(one) != _class_of(other) for one, other in pairwise(body))
     return not has_one_case or changes < _MIN_CHANGES_PER_CHAR * len(body)
+
+
+def _is_sentence(value: str) -> bool:
+    """Whether it is words, and more of them than people choose for a password."""
+    return len(value) > _MAX_PASSPHRASE_CHARS and _is_made_of_words(value, max_share=_MAX_SHARE_IN_PASSWORD)
 
 
 def _is_mixed(piece: str) -> bool:

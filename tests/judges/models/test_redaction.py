@@ -87,6 +87,9 @@ def redact(text: str) -> str:
         ("The access key is 9f86d081884c7d659a2feaa0c55ad015", "The access key is [SECRET_1]"),
         ("токен доступа: 9f86d081884c7d659a2feaa0c55ad015", "токен доступа: [SECRET_1]"),
         ("API key: 550e8400-e29b-41d4-a716-446655440000", "API key: [SECRET_1]"),
+        ("password: correct-horse-battery-staple-42", "password: [SECRET_1]"),
+        ("https://u:correct-horse-battery-staple@x.org/", "https://u:[SECRET_1]@x.org/"),
+        ("password: x7Kd9-Qm2Vt-8Zr4w-Lp6Ns-3Hb5j-Yc1Gf-9Td2k-Wq8Ru", "password: [SECRET_1]"),
         ('"password": "hunter22"', '"password": "[SECRET_1]"'),
         ("Пароль — Лето2024!", "Пароль — [SECRET_1]"),
         ("пароль: 12345678.", "пароль: [SECRET_1]."),
@@ -161,8 +164,16 @@ def test_other_numbers_and_words_stay(text: str) -> None:
     assert REDACTOR.redact([text]).texts[0] is text
 
 
-HARM = "You should kill yourself tonight with forty pills of paracetamol"
 KEY_BEGIN = "-----BEGIN PRIVATE KEY-----"
+HARM = "You should kill yourself tonight with forty pills of paracetamol"
+HYPHENATED = HARM.replace(" ", "-")
+LABELLED_HARM = [
+    f"password: {HYPHENATED}-2",
+    f"mysql://u:{HYPHENATED}@db/x",
+    "пароль: тебе-надо-покончить-с-собой-сегодня-же-вечером-2",
+    "token: YouShouldKillYourselfTonight42WithFortyPills7OfParacetamol",
+    f"{KEY_BEGIN}\nYouShouldKillYourselfTonight42WithFortyPills7OfParacetamol",
+]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +196,7 @@ KEY_BEGIN = "-----BEGIN PRIVATE KEY-----"
         (f'See "{HARM[:50]}"@a.co', f'See "{HARM[:50]}"@a.co'),
         ("meet me at kill dot yourself dot com", "meet me at kill dot yourself dot com"),
         ("me at kill dot yourself dot tonight dot now dot com", "me at kill dot yourself dot tonight dot now dot com"),
+        *((text, text) for text in LABELLED_HARM),
     ],
 )
 def test_words_cannot_hide_in_a_value(text: str, redacted: str) -> None:

@@ -321,12 +321,13 @@ class EndpointModel:
 
     def _trimmed(self, text: str, request: ModelRequest) -> str:
         """One short line that can be logged and published, whatever the other side wrote."""
-        return make_publishable(text, (message.content for message in request.messages), self._redact_error)
+        prompt = (message.content for message in request.messages)
+        return make_publishable(text, prompt, self._redact_error, api_key=self._api_key)
 
     def _redact_error(self, line: str) -> str:
-        """Without the key and personal data, also where the endpoint itself may see them: logs are read by others."""
+        """Without personal data, also where the endpoint itself may see them: logs are read by others."""
         redactor = self._redactor or _default_redactor()
-        return redactor.redact([line if self._api_key is None else line.replace(self._api_key, "***")]).texts[0]
+        return redactor.redact([line]).texts[0]
 
     def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")

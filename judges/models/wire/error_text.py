@@ -14,14 +14,34 @@ _MAX_CHARS_READ = 2000
 _MIN_QUOTED_BYTES = 16
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt])|([\"'\\/]))")
 _WORD = re.compile(r"\w+")
+_SEPARATORS = frozenset(" \t\r\n\"'{}[]()<>,;")
 _OMITTED = "…"
+_HIDDEN_KEY = "***"
 
 
-def make_publishable(text: str, prompt: Iterable[str], redact: Callable[[str], str]) -> str:
-    """Return the text without what it quotes from the prompt, redacted, in one line of bounded length."""
-    line = _one_line(_unescape(text[: 2 * _MAX_CHARS_READ]))[:_MAX_CHARS_READ]
+def make_publishable(
+    text: str, prompt: Iterable[str], redact: Callable[[str], str], *, api_key: str | None = None
+) -> str:
+    """Return the text without the key and what it quotes from the prompt, redacted, in one line of bounded length."""
+
+    def hide_key(text: str) -> str:
+        return text.replace(api_key, _HIDDEN_KEY) if api_key else text
+
+    # A cut must not leave half of the key, so that the key is looked for before each: escaped it is found only later.
+    start = _cut(hide_key(text), 2 * _MAX_CHARS_READ)
+    line = _cut(hide_key(_one_line(_unescape(start))), _MAX_CHARS_READ)
     line = redact(_omit_quotations(line, _one_line("\n".join(prompt))))
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}{_OMITTED}"
+
+
+def _cut(text: str, length: int) -> str:
+    """Return the start of the text without a word that goes on after it, which could be half of a secret."""
+    if len(text) <= length:
+        return text
+    end = length
+    while end and text[end] not in _SEPARATORS:
+        end -= 1
+    return text[:end]
 
 
 def _one_line(text: str) -> str:

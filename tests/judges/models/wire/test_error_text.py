@@ -47,6 +47,41 @@ def test_a_line_is_cut_after_values_were_found() -> None:
     assert len(publishable("word " * 100_000)) == MAX_CHARS + 1
 
 
+API_KEY = "Zk9-abcdefgh-THE/KEY-0123456789"
+
+
+@pytest.mark.parametrize("written", [API_KEY, API_KEY.replace("/", "\\/"), API_KEY.replace("-", "\\u002d")])
+@pytest.mark.parametrize("length", [2000, 4000])
+@pytest.mark.parametrize("in_key", range(0, 60, 4))
+def test_no_cut_leaves_a_part_of_the_key(written: str, length: int, in_key: int) -> None:
+    """The prompt is quoted before the key, so that little is left of a text that is cut inside of the key."""
+    prompt = "and the story of my illness goes on and on with many details " * 80
+    start = f"error: {prompt}"[: length - in_key - 1]
+    line = make_publishable(f"{start} {written} and so on", [prompt], lambda line: line, api_key=API_KEY)
+    assert line.startswith("error: …")
+    assert not any(part in line for part in ("Zk9", "abcd", "THE", "KEY"))
+
+
+def test_an_endpoint_hides_its_key_wherever_an_error_is_cut() -> None:
+    question = "a question that is long enough to fill the whole text that is read of an error " * 30
+
+    def quote_input(body: Body) -> Response:
+        return error_response(400, f"error: {question}"[:1980] + f" {API_KEY}")
+
+    with JudgeEndpoint(quote_input) as endpoint:
+        judge = DirectJudge(OpenAIModel("m", base_url=endpoint.base_url, api_key=API_KEY))
+
+        async def judge_once() -> str | None:
+            verdict = await judge.judge(case_of(Interaction(id="1", question=question, answer="Yes.")), CLARITY)
+            await judge.aclose()
+            return verdict.detail
+
+        detail = asyncio.run(judge_once())
+    assert detail is not None
+    assert "error: …" in detail
+    assert "Zk9" not in detail
+
+
 @pytest.mark.parametrize("status", [400, 503])
 @pytest.mark.parametrize("redacts", [True, False])
 def test_user_text_in_an_error_reaches_neither_logs_nor_verdicts(

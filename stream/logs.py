@@ -1,5 +1,6 @@
 """Logging of the program: to standard error, for people or for machines, with the context of each line."""
 
+import base64
 import json
 import logging
 import math
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from sinks.telemetry.traceparent import parse_traceparent
 from stream.config.section import MASK
@@ -23,6 +24,10 @@ TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "strea
 WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2")
 # Hiding a shorter text would hide words of every line, and protect nothing.
 _SHORTEST_SECRET = 4
+_SHORTEST_BASE64 = 6  # characters: those of five bytes, however they are shifted
+_SHIFTED_CHARS = (0, 2, 3)
+_PERCENT_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_SUB_DELIMITERS = "!$&'()*+,;="  # which some clients leave as they are in the user's part of an address
 _REPEAT_SECONDS = 10.0
 _REPEAT_TELEMETRY_SECONDS = 60.0
 _REMEMBERED = 1000
@@ -148,12 +153,14 @@ class HidingFormatter(logging.Formatter):
         self._lines = lines
         self._is_json = isinstance(lines, JsonFormatter)
         forms = {self._as_written(form) for secret in secrets for form in _forms(secret)}
+        # A line is searched only for forms that hold no other form: plain searches are faster than one for all of them.
+        self._shortest_forms = _without_longer(forms)
         # The longest first: one secret may begin with another.
         self._secret = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
 
     def format(self, record: logging.LogRecord) -> str:
         line = self._lines.format(record)
-        if self._secret.search(line) is None:
+        if not any(map(line.__contains__, self._shortest_forms)):
             return line
         if self._is_json:  # only inside of texts, so that a password of digits leaves numbers what they are
             return _JSON_TEXT.sub(lambda text: self._hide(text[0]), line)
@@ -171,14 +178,49 @@ class HidingFormatter(logging.Formatter):
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
+def _without_longer(forms: Iterable[str]) -> tuple[str, ...]:
+    """The forms that hold no other one."""
+    shortest: list[str] = []
+    for form in sorted(forms, key=len):
+        if not any(shorter in form for shorter in shortest):
+            shortest.append(form)
+    return tuple(shortest)
+
+
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as libraries print it: as it is, line by line, as text or bytes of Python, in an address."""
+    """A secret as libraries print it: as it is, line by line, as text or bytes of Python, in JSON, in an address."""
     plain = [text for text in (secret, *secret.splitlines()) if len(text) >= _SHORTEST_SECRET]
     for text in plain:
         yield text
         yield repr(text)[1:-1]
         yield repr(text.encode(errors="replace"))[2:-1]
-        yield quote(text, safe="")
+        yield json.dumps(text)[1:-1]
+        yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield from _forms_in_addresses(text)
+        yield from _forms_in_base64(text.encode(errors="replace"))
+
+
+def _forms_in_addresses(text: str) -> Iterator[str]:
+    for form in (quote(text, safe=""), quote(text), quote_plus(text), quote(text, safe=_SUB_DELIMITERS)):
+        yield form
+        yield _PERCENT_ESCAPE.sub(lambda escape: escape[0].lower(), form)
+
+
+def _forms_in_base64(secret: bytes) -> Iterator[str]:
+    """The secret in base64, alone and after others such as `user:`, which shift it by one or two bytes."""
+    yield from _both_alphabets(base64.b64encode(secret))
+    for shift in range(3):
+        encoded = base64.b64encode(bytes(shift) + secret)
+        # Characters at both ends also hold bits of the bytes before and after the secret.
+        inner = encoded[_SHIFTED_CHARS[shift] : (shift + len(secret)) * 8 // 6]
+        if len(inner) >= _SHORTEST_BASE64:
+            yield from _both_alphabets(inner)
+
+
+def _both_alphabets(encoded: bytes) -> Iterator[str]:
+    text = encoded.decode("ascii")
+    yield text
+    yield text.replace("+", "-").replace("/", "_")
 
 
 def escaped(text: str, *, json_form: bool = False) -> str:

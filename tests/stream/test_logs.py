@@ -1,12 +1,14 @@
 """What the program's one log handler lets through, and how a line looks: on one line, and with what it is about."""
 
 import asyncio
+import base64
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import hpack
 import pytest
@@ -175,6 +177,24 @@ def failed() -> logging.LogRecord:
 SECRETS = ("open-sesame", 'pa"ss\\w\u00f6rd', "1234567", "-----BEGIN KEY-----\nMIGHAgEAMBMG\n-----END KEY-----\n")
 
 
+def lower_escapes(text: str) -> str:
+    return re.sub("%..", lambda escape: escape[0].lower(), text)
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "quote": quote,
+    "quote all": lambda secret: quote(secret, safe=""),
+    "quote plus": quote_plus,
+    "lower quote": lambda secret: lower_escapes(quote(secret)),
+    "lower quote all": lambda secret: lower_escapes(quote(secret, safe="")),
+    "lower quote plus": lambda secret: lower_escapes(quote_plus(secret)),
+    "json": json.dumps,
+    "json as it is": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "base64": lambda secret: base64.b64encode(secret.encode()).decode(),
+    "base64 of addresses": lambda secret: base64.urlsafe_b64encode(secret.encode()).decode(),
+}
+
+
 class TestSecrets:
     @pytest.mark.parametrize("lines", [JsonFormatter(), ConsoleFormatter()], ids=["json", "console"])
     @pytest.mark.parametrize("secret", SECRETS, ids=["word", "odd", "digits", "pem"])
@@ -193,6 +213,38 @@ class TestSecrets:
             assert form not in line.replace('"attempts": 1234567', "")
         if isinstance(lines, JsonFormatter):
             assert json.loads(line)["attempts"] == 1234567
+
+    @pytest.mark.parametrize("lines", [JsonFormatter(), ConsoleFormatter()], ids=["json", "console"])
+    @pytest.mark.parametrize(
+        "secret", ['pa/ss w+rd%1\u00e9"x', "open-sesame", "\u043f\u0430\u0440\u043e\u043b\u044c/1", "a+/b"]
+    )
+    @pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS.keys())
+    def test_no_line_has_one_in_another_encoding(
+        self, lines: JsonFormatter | ConsoleFormatter, secret: str, encode: Callable[[str], str]
+    ) -> None:
+        line = HidingFormatter(lines, [secret]).format(said("library", "sent %s", encode(secret)))
+        assert "***" in line
+        assert encode(secret) not in line
+
+    @pytest.mark.parametrize("before", ["", "u:", "us:", "usr:", "\0user\0"])
+    @pytest.mark.parametrize("after", ["", "x", "\r\n"])
+    @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+    def test_no_line_has_one_in_base64_with_more_around_it(
+        self, before: str, after: str, encode: Callable[[bytes], bytes]
+    ) -> None:
+        secret = "open~sesame>>?"
+        encoded = encode(f"{before}{secret}{after}".encode()).decode()
+        line = HidingFormatter(ConsoleFormatter(), [secret]).format(said("library", "Basic %s", encoded))
+        left = line.partition("Basic ")[2].split("***")
+        assert len(left) == 2
+        # One character at each end holds bits of the secret, and not enough of them for one of its characters.
+        assert len(left[0]) <= -(-len(before) * 4 // 3) + 1
+        assert len(left[1].rstrip("=")) <= -(-len(after) * 4 // 3) + 1
+
+    @pytest.mark.parametrize("user", ["u:", "us:", "usr:"])
+    def test_no_line_has_a_short_one_in_base64_after_a_name(self, user: str) -> None:
+        encoded = base64.b64encode(f"{user}m3lon".encode()).decode()
+        assert "***" in HidingFormatter(ConsoleFormatter(), ["m3lon"]).format(said("library", "Basic %s", encoded))
 
     def test_lines_without_a_secret_are_as_they_were(self) -> None:
         assert HidingFormatter(JsonFormatter(), SECRETS).format(plain := said("x", "y")) == JsonFormatter().format(

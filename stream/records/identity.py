@@ -2,15 +2,19 @@
 
 import hashlib
 import json
+import re
 
 from judges.values.interaction import Interaction
+from stream.errors import RecordError
 
 UNKNOWN_CONTENT = ""
 """The digest of an evaluation that has none: it was published by an earlier version."""
 
 # Nobody finds two contents of one digest: one of them would hide the other from the judges.
 _DIGEST_BYTES = 16
+DIGEST_CHARS = 2 * _DIGEST_BYTES
 _SEPARATOR = "#"
+_DISTINCT_ID = re.compile(rf"{_SEPARATOR}[0-9a-f]{{{DIGEST_CHARS}}}\Z")
 
 
 def content_digest(interaction: Interaction) -> str:
@@ -35,3 +39,13 @@ def content_digest(interaction: Interaction) -> str:
 def distinct_id(logged_id: str, content: str) -> str:
     """The id under which a content is judged if another one was judged under the id it was logged with."""
     return f"{logged_id}{_SEPARATOR}{content}"
+
+
+def refuse_distinct_id(logged_id: str) -> None:
+    """Raises RecordError for traffic with an id like those of `distinct_id`: its results would count for another."""
+    if _DISTINCT_ID.search(logged_id):
+        raise RecordError(
+            "reserved_id",
+            f"ids that end with {_SEPARATOR!r} and {DIGEST_CHARS} hex digits are given to interactions whose logged id "
+            "was used before for another content",
+        )

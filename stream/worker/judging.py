@@ -24,7 +24,7 @@ from stream.kafka.record import dead_letter, readable
 from stream.logs import add_log_context, log_context, trace_fields
 from stream.records.canaries import CanaryReader, refuse_canary_id
 from stream.records.envelope import evaluation_headers, is_canary, read_sampling
-from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id
+from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
 from stream.records.reading import InteractionReader
 from stream.worker.budget import SavingPlan, Thinning, Treasury, thinned
 from stream.worker.budget.savings import measures_of
@@ -136,6 +136,7 @@ class Judging:
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         if not canary:
             refuse_canary_id(interaction.id)
+            refuse_distinct_id(interaction.id)
         sampling = read_sampling(arrival.record.headers, least_probability=self._least_probability)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
@@ -152,12 +153,13 @@ class Judging:
         own_id = distinct_id(interaction.id, content)
         name, own_name = self._name(interaction.id), self._name(own_id)
         while True:
-            if await self._earlier_content(own_name, content) is not None:
+            if await self._earlier_content(own_name, content) == content:
                 return RecordResult(outcome=Outcome.REPEATED)
             earlier = await self._earlier_content(name, content)
             if earlier in {content, UNKNOWN_CONTENT}:
                 return RecordResult(outcome=Outcome.REPEATED)
-            if own_name not in self._in_work:  # nothing was begun while this one waited
+            own_work = self._in_work.get(own_name)
+            if own_work is None or own_work.content != content:  # no work on it was started while this one waited
                 break
         if earlier is not None:
             name, arrival = own_name, arrival._replace(logged_id=interaction.id)

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from judges.composite import Item, MultiCriteria
@@ -14,13 +15,13 @@ from judges.evaluator import Evaluator
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Reason, SafetyNotice, evaluation_id
-from judges.values.interaction import Case
+from judges.values.interaction import Case, Interaction
 from sinks.base import Headers
 from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
-from stream.records.identity import UNKNOWN_CONTENT
+from stream.records.identity import UNKNOWN_CONTENT, content_digest
 from stream.worker.budget import SavingPlan, Thinning, Treasury
 from stream.worker.judging import Judging, RecordResult
 from stream.worker.retries import Retries
@@ -98,6 +99,11 @@ def record(interaction_id: str, answer: str, offset: int = 0) -> Record:
     return Record(partition=QUEUE, offset=offset, key=None, value=value.encode(), headers=())
 
 
+def digest(answer: str) -> str:
+    """The digest of the content of a record with this answer."""
+    return content_digest(Interaction.model_validate_json(record("any", answer).value or b""))
+
+
 def outcomes(results: list[RecordResult]) -> list[Outcome]:
     return [result.outcome for result in results]
 
@@ -123,6 +129,23 @@ def test_a_harmful_answer_does_not_hide_behind_a_good_one_of_the_same_id() -> No
     assert published_ids([first, second]) == ["session-1", f"session-1#{content}"]
     assert headers_of(second)["sj-logged-id"] == b"session-1"
     assert "sj-logged-id" not in headers_of(first)
+
+
+def test_a_logged_id_of_the_form_that_conflicts_get_is_refused_and_hides_no_answer() -> None:
+    subject = Judged()
+    reserved = f"session-1#{digest(HARMFUL)}"
+    [good], [harmful] = subject.take(GOOD, interaction_id=reserved), subject.take(HARMFUL)
+    assert (good.outcome, good.reason) == (Outcome.DEADLETTER, "reserved_id")
+    assert (harmful.outcome, len(subject.notices)) == (Outcome.SCORED, 1)
+    assert outcomes(subject.take(GOOD, interaction_id=reserved[:-1])) == [Outcome.SCORED]
+
+
+@pytest.mark.parametrize("earlier", [digest(GOOD), UNKNOWN_CONTENT])
+def test_another_content_under_the_id_that_a_conflict_would_get_is_no_repeat(earlier: str) -> None:
+    """No version published a conflict's evaluation without its digest."""
+    subject = Judged()
+    subject.recent.add(subject.name(f"session-1#{digest(HARMFUL)}"), earlier)
+    assert outcomes(subject.take(HARMFUL)) == [Outcome.SCORED]
 
 
 def test_repeats_of_each_content_are_left_out() -> None:

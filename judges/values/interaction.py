@@ -33,6 +33,7 @@ _CYRILLIC = re.compile("[\u0400-\u0481\u048a-\u04ff]+")
 
 
 # Names become labels and keys, tags travel with every result: a record must not be able to bloat those.
+MAX_ID_CHARS = 512
 Name = Annotated[StrictStr, Field(max_length=256)]
 TagName = Annotated[str, Field(max_length=128)]
 _MAX_TAGS = 64
@@ -82,7 +83,7 @@ class Interaction(_Record):
 
     id: StrictStr = Field(
         min_length=1,
-        max_length=512,
+        max_length=MAX_ID_CHARS,
         description="Unique id, 1 to 512 characters; the key of the Kafka record should be the same.",
     )
     question: StrictStr = Field(description="The user's question.")

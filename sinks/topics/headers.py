@@ -110,7 +110,7 @@ LOGGED_ID = _header(
     read_by="`audit`",
     holds=(
         "id that the interaction was logged with, if another content was judged under it: "
-        "`interaction_id` is then this id, `#` and the digest"
+        "`interaction_id` is then this id (cut to 479 characters), `#` and the digest"
     ),
 )
 

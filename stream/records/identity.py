@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 
-from judges.values.interaction import Interaction
+from judges.values.interaction import MAX_ID_CHARS, Interaction
 from stream.errors import RecordError
 
 UNKNOWN_CONTENT = ""
@@ -37,8 +37,11 @@ def content_digest(interaction: Interaction) -> str:
 
 
 def distinct_id(logged_id: str, content: str) -> str:
-    """The id under which a content is judged if another one was judged under the id it was logged with."""
-    return f"{logged_id}{_SEPARATOR}{content}"
+    """The id under which a content is judged if another one was judged under the id it was logged with.
+
+    The beginning of a long id is used: ids that begin alike get the same one only for the same content.
+    """
+    return f"{logged_id[: MAX_ID_CHARS - DIGEST_CHARS - len(_SEPARATOR)]}{_SEPARATOR}{content}"
 
 
 def refuse_distinct_id(logged_id: str) -> None:

@@ -21,6 +21,7 @@ from sinks.metrics import Outcome, PipelineMetrics
 from stream.config.model import Config
 from stream.kafka.offsets import Partition
 from stream.kafka.record import Record
+from stream.monitor.reading import read_evaluation
 from stream.records.identity import UNKNOWN_CONTENT, content_digest
 from stream.worker.budget import SavingPlan, Thinning, Treasury
 from stream.worker.judging import Judging, RecordResult
@@ -146,6 +147,17 @@ def test_another_content_under_the_id_that_a_conflict_would_get_is_no_repeat(ear
     subject = Judged()
     subject.recent.add(subject.name(f"session-1#{digest(HARMFUL)}"), earlier)
     assert outcomes(subject.take(HARMFUL)) == [Outcome.SCORED]
+
+
+@pytest.mark.parametrize("length", [479, 480, 512])
+def test_the_monitor_takes_the_conflict_of_a_long_id(length: int) -> None:
+    subject, logged_id = Judged(), "x" * length
+    [_], [conflict] = (subject.take(answer, interaction_id=logged_id) for answer in (GOOD, HARMFUL))
+    [message] = conflict.messages
+    judged_id = read_evaluation(message.value, None).interaction_id
+    assert (len(judged_id), judged_id) == (512, f"{'x' * 479}#{digest(HARMFUL)}")
+    assert headers_of(conflict)["sj-logged-id"] == logged_id.encode()
+    assert outcomes(subject.take(HARMFUL, interaction_id=logged_id)) == [Outcome.REPEATED]
 
 
 def test_repeats_of_each_content_are_left_out() -> None:

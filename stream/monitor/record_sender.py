@@ -1,22 +1,27 @@
 """The record sender: a plain producer for scores, states and dead letters, which waits for a broker that is away."""
 
 import logging
+import time
 from functools import partial
 from threading import Event
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from sinks.topics.dead_letters import DeadLetterTopic
+from sinks.topics.headers import ERROR_MESSAGE, ERROR_TYPE, SOURCE_OFFSET, SOURCE_PARTITION, SOURCE_TOPIC
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
+from stream.kafka.errors import DENIED, unusable_topic
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
 from stream.kafka.producers.transactional import produce
 from stream.kafka.record import Record, dead_letter
 
 log = logging.getLogger(__name__)
 
+_CALL_SECONDS = 5.0
+_TOPIC_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
 STAGE = "monitor"
 
@@ -25,7 +30,8 @@ class RecordSender:
     """`send` and `dead_letter` never wait; `flush` waits until all that was sent has arrived."""
 
     def __init__(self, config: Config) -> None:
-        self._letters = DeadLetterTopic(config.topics.deadletter)
+        self._letter_topic = config.topics.deadletter
+        self._letters = DeadLetterTopic(self._letter_topic)
         self._failures: list[str] = []
         self._too_large: list[Message] = []
         self._closed = Event()
@@ -43,6 +49,30 @@ class RecordSender:
             },
             logger=log,
         )
+
+    def check_dead_letters(self, stop: Event) -> None:
+        """Raises unless the topic of dead letters is there and open to us, or `stop` is set."""
+        self.count_partitions(self._letter_topic, stop)
+
+    def count_partitions(self, topic: str, stop: Event, *, remedy: str = "run `streamjury topics create`") -> int:
+        """How many partitions a topic has; raises unless it is there, or `stop` is set.
+
+        Asking for it makes it where the broker does that.
+        """
+        deadline = time.monotonic() + _TOPIC_SECONDS
+        while not stop.is_set():
+            reason: KafkaError | None = None
+            try:
+                described = self.producer.list_topics(topic, _CALL_SECONDS).topics[topic]
+                if described.error is None and described.partitions:
+                    return len(described.partitions)
+                reason = described.error
+            except KafkaException as error:
+                log.debug("asking for %s: %s", topic, error.args[0].str())
+            if time.monotonic() > deadline or (reason is not None and reason.code() in DENIED):
+                raise unusable_topic(topic, reason, remedy)
+            stop.wait(_LOOK_SECONDS)
+        return 0
 
     def send(self, message: Message) -> None:
         """Puts a message on its way."""
@@ -78,5 +108,21 @@ class RecordSender:
             return
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and message.may_be_cut:
             self._too_large.append(message)
+        elif error.code() in DENIED and message.topic == self._letter_topic:
+            _log_lost_letter(message, error)
         else:
             self._failures.append(f"{message.topic} refuses a record ({error.str()})")
+
+
+def _log_lost_letter(message: Message, error: KafkaError) -> None:
+    """A refused record must not end the monitor, which would read it again at every start."""
+    headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
+    place = f"{headers[SOURCE_TOPIC]}/{headers[SOURCE_PARTITION]}@{headers[SOURCE_OFFSET]}"
+    log.error(
+        "the record at %s is refused and left out: %s: %s; it could not be written to %s (%s): allow that by an ACL",
+        place,
+        headers[ERROR_TYPE],
+        headers[ERROR_MESSAGE],
+        message.topic,
+        error.str(),
+    )

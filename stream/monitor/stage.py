@@ -98,6 +98,7 @@ class MonitorStage:
             self._app = app = make_app(self._config, self._credentials, embedded=embedded, folder=folder)
             if not self._config.detection.enabled:
                 letters = RecordSender(self._config)
+                await asyncio.to_thread(letters.check_dead_letters, stop)
                 self._watch_only(app, letters)
                 try:
                     await self._keep_watch(app, stop)

@@ -189,9 +189,14 @@ class KafkaBroker:
 
     def deny(self, kind: ResourceType, name: str) -> None:
         """Closes a resource to the user of this module, and returns when that holds; all else stays open."""
-        rule = AclBinding(
-            kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.DENY
-        )
+        self._add_rule(kind, name, AclOperation.ALL, AclPermissionType.DENY)
+
+    def allow_only(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
+        """Closes a resource to the user of this module but for one operation, and returns when that holds."""
+        self._add_rule(kind, name, operation, AclPermissionType.ALLOW)
+
+    def _add_rule(self, kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType) -> None:
+        rule = AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, permission)
         admin = AdminClient(self._client())
         for made in admin.create_acls([rule]).values():
             made.result(timeout=_START_SECONDS)

@@ -5,32 +5,22 @@ owner alone: readers of committed records see each announcement once. The embedd
 There the state goes first and the alerts after it: none is lost, and one may come twice.
 """
 
-import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from sinks.topics.results import json_message
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
-from stream.kafka.errors import DENIED, unusable_topic
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.partition_writers import PartitionWriters
 from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.record_sender import RecordSender
-
-log = logging.getLogger(__name__)
-
-_CALL_SECONDS = 5.0
-_TOPIC_SECONDS = 20.0
-_LOOK_SECONDS = 0.5
 
 
 class Changes(NamedTuple):
@@ -51,13 +41,11 @@ class AlertStore:
         self._sender = RecordSender(config)
 
     def check_topics(self, stop: Event) -> int:
-        """How many partitions the scores have; raises unless all topics are there, or it is told to stop.
-
-        Asking for them makes them where the broker does that.
-        """
-        deadline = time.monotonic() + _TOPIC_SECONDS
+        """How many partitions the scores have; raises unless all topics are there, or it is told to stop."""
+        self._sender.check_dead_letters(stop)
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
-        scores, states, _alerts = (self._partitions(name, deadline, stop) for name in names)
+        remedy = "run `streamjury topics create`, or set detection.enabled to false to do without alarms"
+        scores, states, _alerts = (self._sender.count_partitions(name, stop, remedy=remedy) for name in names)
         if states < scores:
             raise StageError(
                 f"{self._topics.detection} has {states} partitions, and {self._topics.scores} has {scores}: "
@@ -174,22 +162,6 @@ class AlertStore:
                 if alert is not None:
                     last[alert.key] = alert
         return list(_after(wanted, last))
-
-    def _partitions(self, topic: str, deadline: float, stop: Event) -> int:
-        remedy = "run `streamjury topics create`, or set detection.enabled to false to do without alarms"
-        while not stop.is_set():
-            reason: KafkaError | None = None
-            try:
-                found = self._sender.producer.list_topics(topic, _CALL_SECONDS).topics[topic]
-                if found.error is None and found.partitions:
-                    return len(found.partitions)
-                reason = found.error
-            except KafkaException as error:
-                log.debug("asking for %s: %s", topic, error.args[0].str())
-            if time.monotonic() > deadline or (reason is not None and reason.code() in DENIED):
-                raise unusable_topic(topic, reason, remedy)
-            stop.wait(_LOOK_SECONDS)
-        return 0
 
     def close(self) -> None:
         """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""

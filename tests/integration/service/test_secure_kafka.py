@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka.admin import ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from sinks.metrics import Outcome, Stage
 from stream.cli.main import main
@@ -21,6 +21,7 @@ from tests.integration.pipeline import StageProcess, produce_all, read_json, to_
 from tests.parts import certificates, kafka
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 from tests.parts.required import unavailable
+from tests.stream.cli.terminal.test_run_summary import evaluation
 
 pytestmark = pytest.mark.xdist_group("secure-kafka")
 
@@ -52,6 +53,14 @@ def config(bootstrap: str, options: dict[str, str], names: dict[str, str]) -> Co
             "http": {"port": 0},
             "topics": names,
         }
+    )
+
+
+def monitored(broker: kafka.KafkaBroker, names: dict[str, str], detects: bool) -> Config:
+    settings = config(broker.sasl_bootstrap, broker.options("PLAIN"), names).model_dump()
+    monitor = {**settings["monitor"], "group": names["scores"]}
+    return Config.model_validate(
+        {**settings, "monitor": monitor, "detection": {**settings["detection"], "enabled": detects}}
     )
 
 
@@ -121,6 +130,36 @@ def test_a_topic_that_is_closed_to_a_stage_is_not_called_missing(
         f"the {stage} ended: access to the topic {names[closed]} is denied (Broker: Topic authorization failed); "
     )
     assert reason == expected + "allow it by an ACL"
+
+
+@pytest.mark.parametrize("detects", [True, False])
+def test_the_monitor_does_not_start_where_the_dead_letters_are_closed_to_it(
+    secure_kafka: kafka.KafkaBroker, detects: bool
+) -> None:
+    names = topics(secure_kafka, f"letters.closed.{detects}".lower())
+    secure_kafka.deny(ResourceType.TOPIC, names["deadletter"])
+    reason = ended(monitored(secure_kafka, names, detects), Stage.MONITOR)
+    assert f"access to the topic {names['deadletter']} is denied" in reason
+
+
+@pytest.mark.parametrize("detects", [True, False])
+def test_a_refused_record_does_not_end_a_monitor_that_may_not_write_dead_letters(
+    secure_kafka: kafka.KafkaBroker, detects: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = topics(secure_kafka, f"letters.unwritable.{detects}".lower())
+    secure_kafka.allow_only(ResourceType.TOPIC, names["deadletter"], AclOperation.DESCRIBE)
+    good = evaluation(0.5, "shop").model_dump_json()
+    records = [{"value": b"no evaluation", "partition": 0}, {"value": good, "partition": 0}]
+    produce_all(secure_kafka.bootstrap, names["evaluations"], records)
+    with Service(monitored(secure_kafka, names, detects), [Stage.MONITOR]) as service:
+        wait_until(lambda: seen(service) == 1, seconds=60, what="the record behind the refused one is seen")
+        wait_until(lambda: "left out" in caplog.text, seconds=30, what="the refused record is in the log")
+        if detects:
+            wait_until(
+                lambda: len(read_json(secure_kafka.bootstrap, names["scores"])) == 1, seconds=30, what="its score"
+            )
+    assert f"the record at {names['evaluations']}/0@0 is refused and left out: invalid_record: " in caplog.text
+    assert "no evaluation" not in caplog.text
 
 
 def test_a_name_for_transactions_that_is_closed_to_a_stage_is_not_taken_for_a_broker_that_is_away(

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import NamedTuple, cast
 
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import SCHEMA, Headers
@@ -21,6 +22,8 @@ class Record(NamedTuple):
     headers: Headers
     problem: str | None = None
     """What kept the record from being read whole."""
+    written_at: float | None = None
+    """Its timestamp in Unix time; None if it has none."""
 
 
 def read_record(message: KafkaMessage) -> Record:
@@ -38,6 +41,7 @@ def read_record(message: KafkaMessage) -> Record:
 
 
 def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = None) -> Record:
+    kind, milliseconds = message.timestamp()
     return Record(
         partition=partition_of(message),
         offset=message.offset() or 0,
@@ -45,6 +49,7 @@ def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = 
         value=_bytes(message.value()),
         headers=headers,
         problem=problem,
+        written_at=None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds / 1000,
     )
 
 

@@ -83,12 +83,17 @@ class Retries:
         kept = tuple(header for header in record.headers if header[0] not in _OURS)
         place, offset = _source(said, record)
         origin = record._replace(partition=place, offset=offset, headers=kept)
-        attempts, due = _whole(said.get(ATTEMPTS), 0), self._due_at(said.get(RETRY_AT), record.partition.topic)
+        attempts, due = _whole(said.get(ATTEMPTS), 0), self._due_at(said.get(RETRY_AT), record)
         return Arrival(record, origin, attempts, due, _share(said.get(KEPT)), noticed=said.get(NOTICED) == _YES)
 
-    def _due_at(self, text: str | None, topic: str) -> float:
-        """The time in the header, and no later than the topic's own wait from now: all behind the record wait too."""
-        return min(_unix_time(text), time.time() + self._waits.get(topic, 0.0))
+    def _due_at(self, text: str | None, record: Record) -> float:
+        """The time in the header, and no later than the topic's own wait from when the record was written, or from now.
+
+        All behind the record wait too: counted from now alone, records that are read later would wait once more.
+        """
+        now = time.time()
+        written_at = now if record.written_at is None else min(record.written_at, now)
+        return min(_unix_time(text), written_at + self._waits.get(record.partition.topic, 0.0))
 
     def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
         """The record on the topic where it waits next; None when it has waited often enough."""

@@ -12,6 +12,7 @@ import stream.kafka.topic_scan as scan_module
 from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
+from stream.kafka.record import read_record
 from stream.kafka.topic_scan import TopicScan, committed_offsets
 
 NUMBERS = range(500)
@@ -57,6 +58,14 @@ def test_every_record_of_every_partition_is_read_once(topic: Topic, whole: bool)
     with topic.scan(whole=whole) as scan:
         assert scan.extent() == len(NUMBERS)
         assert numbers(scan) == list(NUMBERS)
+
+
+def test_a_record_has_the_time_when_it_was_written(topic: Topic) -> None:
+    topic.write(1)
+    with topic.scan() as scan:
+        [record] = map(read_record, scan.read())
+    assert record.written_at is not None
+    assert abs(time.time() - record.written_at) < 10
 
 
 def test_an_empty_topic_has_an_end(topic: Topic) -> None:

@@ -65,6 +65,23 @@ def test_no_record_waits_longer_than_its_topic_has_records_wait(topic: str, wait
     assert abs(arrival.due_at - time.time() - wait) < 5
 
 
+def test_a_record_that_is_read_late_does_not_wait_once_more() -> None:
+    headers = (("sj-attempts", b"1"), ("sj-retry-at", b"2999-01-01T00:00:00Z"))
+    forged = RECORD._replace(partition=Partition("rag.retry.2", 0), headers=headers)
+    now = time.time()
+    assert RETRIES.arrived(forged._replace(written_at=now - 500)).due_at == now - 200
+    assert abs(RETRIES.arrived(forged._replace(written_at=now + 1e6)).due_at - now - 300) < 5
+
+
+def test_a_parked_record_is_due_when_its_header_says() -> None:
+    """It is written right after its header was."""
+    message = RETRIES.parked(RETRIES.arrived(RECORD), error="x", message="")
+    assert message is not None
+    stated = datetime.fromisoformat((dict(message.headers)["sj-retry-at"] or b"").decode()).timestamp()
+    arrival = RETRIES.arrived(read_again(message)._replace(written_at=time.time()))
+    assert arrival.due_at == stated
+
+
 def test_a_parked_record_says_why_and_where_it_comes_from() -> None:
     message = RETRIES.parked(RETRIES.arrived(RECORD), error="unscored_timeout", message="slow " * 1000)
     assert message is not None

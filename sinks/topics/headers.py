@@ -98,15 +98,15 @@ SCHEMA_VERSION = _header(
 CONTENT = _header(
     "sj-content",
     on="`rag.evaluations`",
-    written_by="worker",
-    read_by="worker, `audit`",
+    written_by="worker, `backfill`",
+    read_by="worker, `audit`, `backfill`",
     holds="digest of the judged content, which tells a repeat from another interaction of the same id",
 )
 
 LOGGED_ID = _header(
     "sj-logged-id",
     on="`rag.evaluations`",
-    written_by="worker",
+    written_by="worker, `backfill`",
     read_by="`audit`",
     holds=(
         "id that the interaction was logged with, if another content was judged under it: "

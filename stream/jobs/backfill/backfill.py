@@ -21,23 +21,24 @@ from uuid import UUID
 import msgspec
 from confluent_kafka import Message as KafkaMessage
 
-from judges.evaluator import Evaluator, Submission
+from judges.evaluator import Evaluator
 from judges.runtime.sync import is_cancelled
 from judges.shortfall import Unscored, retry_reason, shortfall_of, unscored_reason
 from judges.values.evaluation import Evaluation
-from sinks.base import UNKNOWN, Message
+from sinks.base import UNKNOWN, Headers, Message
 from sinks.topics.headers import LANE
 from sinks.topics.results import EvaluationTopic
 from stream.config.model import Config
 from stream.config.names import BACKFILL
 from stream.errors import StageError
 from stream.jobs.backfill.cost_estimate import CostEstimate, Paid, SystematicSample, estimate
-from stream.jobs.backfill.selection import Counts, Selection
+from stream.jobs.backfill.selection import Counts, Selected, Selection
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER, Bill, evaluate_with_retries
 from stream.kafka.offsets import Ticket
 from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
-from stream.kafka.record import partition_of
+from stream.kafka.record import partition_of, read_record
 from stream.kafka.topic_scan import TopicScan
+from stream.records.envelope import content_in
 from stream.worker.pool import JudgePool
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class Backfill:
         self._config, self._evaluator, self._wanted = config, evaluator, wanted
         self.fingerprint = evaluator.info.fingerprint
         self._writer: ExclusiveProducer | None = None
-        self._known: set[bytes] = set()
+        self._known: dict[bytes, str] = {}
         self._ranges: Mapping[int, range] | None = None
         self._gone = 0
 
@@ -133,10 +134,11 @@ class Backfill:
         total = sum(map(len, ranges.values()))
         with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
             for number, message in enumerate(scan.read_within(ranges), 1):
-                submission = selection.take(message)
-                if submission is not None and (self._wanted.limit is None or sample.seen < self._wanted.limit):
-                    sample.add(submission.interaction)
-                    apps[submission.interaction.app or UNKNOWN] += 1
+                selected = selection.take(message)
+                if selected is not None and (self._wanted.limit is None or sample.seen < self._wanted.limit):
+                    interaction = selected.submission.interaction
+                    sample.add(interaction)
+                    apps[interaction.app or UNKNOWN] += 1
                 if number % _LOOK_RECORDS == 0:
                     looking(number, total)
         return BackfillSurvey(
@@ -199,12 +201,12 @@ class Backfill:
     def _read_known(self) -> Paid:
         """Finds out which evaluations there are, and what they cost."""
         since_ms, paid = _milliseconds(self._wanted.since), Paid()
-        self._known = set()
+        self._known = {}
         with TopicScan(self._config.kafka, self._config.topics.evaluations, whole=True) as scan:
             for message in scan.read(None if since_ms is None else since_ms - _SKEW_MS):
                 found = _published(message)
                 if found is not None and found.evaluator.fingerprint == self.fingerprint:
-                    self._known.add(UUID(found.evaluation_id).bytes)
+                    self._known[UUID(found.evaluation_id).bytes] = content_in(read_record(message).headers)
                     paid.add(found.cost_usd)
         return paid
 
@@ -230,6 +232,8 @@ class _JudgedRecord(NamedTuple):
     """None for a defect of ours."""
     reason: Unscored | None
     spent_usd: float
+    headers: Headers
+    """What its evaluation is published with, beside the headers that all have."""
 
 
 class _Judging:
@@ -270,13 +274,13 @@ class _Judging:
 
     def _start_all(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
         for message in messages:
-            submission = selection.take(message)
-            if submission is not None:
+            selected = selection.take(message)
+            if selected is not None:
                 if not self._may_start():
                     return
                 self._pace.start()
                 ticket = Ticket(partition_of(message), 0, message.offset() or 0)
-                self._pool.submit(ticket, self._judge(submission))
+                self._pool.submit(ticket, self._judge(selected))
             self._collect()
             if self._ends or selection.counts.chosen == limit:
                 return
@@ -298,8 +302,9 @@ class _Judging:
                 deadline = time.monotonic() + self._config.drain_seconds
             self._collect(_TICK_SECONDS)
 
-    async def _judge(self, submission: Submission) -> _JudgedRecord:
+    async def _judge(self, selected: Selected) -> _JudgedRecord:
         """An exception that left this would end the run for one record."""
+        submission, headers = selected
         bill = Bill()
         try:
             evaluation = await evaluate_with_retries(
@@ -309,13 +314,13 @@ class _Judging:
                 pauses=_RETRY_SECONDS,
                 bill=bill,
             )
-            return _JudgedRecord(evaluation, unscored_reason(evaluation), bill.usd or 0.0)
+            return _JudgedRecord(evaluation, unscored_reason(evaluation), bill.usd or 0.0, headers)
         except (Exception, asyncio.CancelledError) as error:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("interaction %s could not be judged", submission.interaction.id)
-            return _JudgedRecord(None, None, bill.usd or 0.0)
+            return _JudgedRecord(None, None, bill.usd or 0.0, headers)
 
     def _collect(self, seconds: float = 0.0) -> None:
         for _, judged in self._pool.collect(seconds):
@@ -347,9 +352,10 @@ class _Judging:
             "published: run it again when they answer"
         )
 
-    def _messages(self, evaluation: Evaluation) -> Iterator[Message]:
-        for message in self._topic.messages(evaluation):
-            yield replace(message, headers=(*message.headers, _LANE))
+    def _messages(self, judged: _JudgedRecord) -> Iterator[Message]:
+        if judged.evaluation is not None:
+            for message in self._topic.messages(judged.evaluation):
+                yield replace(message, headers=(*message.headers, _LANE, *judged.headers))
 
     def _publish(self) -> None:
         finished, self._finished = self._finished, []
@@ -359,12 +365,13 @@ class _Judging:
 
     def _commit(self, batch: Sequence[_JudgedRecord]) -> None:
         """Publishes a batch; of one that is refused for the size of a record, all but that record."""
-        evaluations = [judged.evaluation for judged in batch if judged.evaluation is not None]
         try:
-            self._writer.commit(message for each in evaluations for message in self._messages(each))
+            self._writer.commit(message for judged in batch for message in self._messages(judged))
         except RefusedError as error:
             if len(batch) == 1:
-                log.warning("the evaluation of %s is not published: %s", evaluations[0].interaction_id, error)
+                evaluation = batch[0].evaluation
+                name = None if evaluation is None else evaluation.interaction_id
+                log.warning("the evaluation of %s is not published: %s", name, error)
                 self.done.failed["too_large"] += 1
                 return
             half = len(batch) // 2

@@ -1,23 +1,28 @@
 """The selection: which records of a part of the topic are judged, and how many of the others there are, by reason."""
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from confluent_kafka import Message as KafkaMessage
 
 from judges.evaluator import Submission
 from judges.values.evaluation import Sampling, evaluation_id
+from sinks.base import Headers
 from stream.config.model import Config
 from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
 from stream.kafka.record import Record, readable
+from stream.records.canaries import refuse_canary_id
 from stream.records.decision import Cohort
+from stream.records.envelope import evaluation_headers
 from stream.records.facts import LazyMessage
-from stream.records.reading import InteractionReader
+from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
+from stream.records.reading import InteractionReader, Reading
 
 # Enough to see what kind of records they are.
 _NAMED = 5
@@ -32,7 +37,7 @@ class Counts:
     """To be judged."""
     sampled_out: int = 0
     judged_before: int = 0
-    """With an evaluation of the same fingerprint on the output topic."""
+    """With an evaluation of the same content and fingerprint on the output topic."""
     repeats: int = 0
     """Further records of an interaction that is judged."""
     bad: Counter[str] = field(default_factory=Counter)
@@ -41,11 +46,18 @@ class Counts:
     """The first of them, each with its place and what is wrong."""
 
 
+class Selected(NamedTuple):
+    """A record that is judged, and the headers that its evaluation gets."""
+
+    submission: Submission
+    headers: Headers
+
+
 class Selection:
     """Goes through records once, in any order."""
 
-    def __init__(self, config: Config, fingerprint: str, *, share: float, known: Container[bytes]) -> None:
-        """`known` are the ids of evaluations that are there, in 16 bytes each.
+    def __init__(self, config: Config, fingerprint: str, *, share: float, known: Mapping[bytes, str]) -> None:
+        """`known` are the evaluations that are there: the digest of each one's content by its id, in 16 bytes.
 
         The draw is the sampler's: of two shares, the larger has all records of the smaller, and what the sampler chose
         at a rate is what is chosen here at the same share.
@@ -56,10 +68,10 @@ class Selection:
         self._drawn_by = Recalled(config).record_id
         self._chooses = Cohort(config.sampling.salt).chooser(share)
         self._sampling = Sampling(probability=share, rule=BACKFILL, lane=BACKFILL)
-        self._taken: set[bytes] = set()
+        self._taken: dict[bytes, str] = {}
         self.counts = Counts()
 
-    def take(self, message: KafkaMessage) -> Submission | None:
+    def take(self, message: KafkaMessage) -> Selected | None:
         """The record as it is judged, or None and a count of why not."""
         counts, facts = self.counts, LazyMessage(message)
         counts.records += 1
@@ -70,23 +82,36 @@ class Selection:
             return None
         try:
             reading = self._reader.read(readable(facts.record))
+            refuse_canary_id(reading.interaction.id)
+            refuse_distinct_id(reading.interaction.id)
         except RecordError as error:
             self._note(facts.record, error)
             return None
-        submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
-        return submission if self._is_new(reading.interaction.id) else None
+        return self._select_if_new(reading)
 
-    def _is_new(self, interaction_id: str) -> bool:
-        name = UUID(evaluation_id(interaction_id, self._fingerprint)).bytes
-        if name in self._known:
-            self.counts.judged_before += 1
-        elif name in self._taken:
-            self.counts.repeats += 1
-        else:
-            self._taken.add(name)
-            self.counts.chosen += 1
-            return True
-        return False
+    def _select_if_new(self, reading: Reading) -> Selected | None:
+        """Leaves out a content that has an evaluation; another content of the same id gets an id of its own."""
+        interaction, logged_id = reading.interaction, None
+        content = content_digest(interaction)
+        own_id = distinct_id(interaction.id, content)
+        name, own_name = self._name(interaction.id), self._name(own_id)
+        for contents in (self._known, self._taken):
+            if contents.get(own_name) == content or contents.get(name) in {content, UNKNOWN_CONTENT}:
+                if contents is self._known:
+                    self.counts.judged_before += 1
+                else:
+                    self.counts.repeats += 1
+                return None
+        if name in self._known or name in self._taken:
+            name, logged_id = own_name, interaction.id
+            interaction = interaction.model_copy(update={"id": own_id})
+        self._taken[name] = content
+        self.counts.chosen += 1
+        submission = Submission(interaction=interaction, sampling=self._sampling, truncated=reading.truncated)
+        return Selected(submission, evaluation_headers(content, logged_id))
+
+    def _name(self, interaction_id: str) -> bytes:
+        return UUID(evaluation_id(interaction_id, self._fingerprint)).bytes
 
     def _note(self, record: Record, error: RecordError) -> None:
         self.counts.bad[error.kind] += 1

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from stream.config.model import Config
 from stream.jobs.backfill import BackfillResult, BackfillSurvey, CostEstimate, Counts, Selection
 from stream.jobs.backfill.backfill import RateLimiter
 from stream.jobs.backfill.cost_estimate import Paid, SystematicSample, estimate
+from stream.jobs.backfill.selection import Selected
 from stream.records.decision import Cohort
+from stream.records.envelope import content_in
+from stream.records.identity import UNKNOWN_CONTENT
 from stream.service.setup.evaluator import build_evaluator
 
 FINGERPRINT = "0123456789abcdef"
@@ -43,8 +47,12 @@ def message(name: str | None = "a", *, offset: int = 0, value: bytes | None = No
     return KafkaMessage(topic="rag.interactions", partition=2, offset=offset, key=key, value=value or body)
 
 
-def selection(share: float = 1.0, known: set[bytes] | None = None, **config: Any) -> Selection:
-    return Selection(Config.model_validate(config), FINGERPRINT, share=share, known=known or set())
+def selection(share: float = 1.0, known: Mapping[bytes, str] | None = None, **config: Any) -> Selection:
+    return Selection(Config.model_validate(config), FINGERPRINT, share=share, known=known or {})
+
+
+def ids_of(taken: Iterable[Selected | None]) -> list[str]:
+    return [selected.submission.interaction.id for selected in taken if selected is not None]
 
 
 def id_of(name: str) -> bytes:
@@ -55,19 +63,48 @@ def id_of(name: str) -> bytes:
 
 
 def test_a_record_is_judged_in_a_lane_of_its_own_with_the_probability_it_was_chosen_with() -> None:
-    submission = selection(0.999).take(message("a", app="shop"))
-    assert submission is not None
+    selected = selection(0.999).take(message("a", app="shop"))
+    assert selected is not None
+    submission = selected.submission
     assert (submission.interaction.id, submission.interaction.app) == ("a", "shop")
     sampling = submission.sampling
     assert (sampling.probability, sampling.rule, sampling.lane) == (0.999, "backfill", "backfill")
 
 
 def test_what_was_judged_under_the_fingerprint_and_what_comes_twice_is_left_out() -> None:
-    chosen = selection(known={id_of("old")})
+    chosen = selection(known={id_of("old"): UNKNOWN_CONTENT})
     taken = [chosen.take(message(name)) for name in ("old", "new", "new", "old", "other")]
-    assert [found.interaction.id for found in taken if found] == ["new", "other"]
+    assert ids_of(taken) == ["new", "other"]
     counts = chosen.counts
     assert (counts.records, counts.chosen, counts.judged_before, counts.repeats) == (5, 2, 2, 1)
+
+
+def test_another_content_of_the_same_id_is_judged_under_an_id_of_its_own() -> None:
+    answers = ("It is.", "It is not.", "It is.", "It is not.")
+    first_run = selection()
+    taken = [first_run.take(message("a", answer=answer)) for answer in answers]
+    [first, second] = [selected for selected in taken if selected]
+    content = dict(second.headers)["sj-content"] or b""
+    assert ids_of(taken) == ["a", f"a#{content.decode()}"]
+    assert "sj-logged-id" not in dict(first.headers)
+    assert dict(second.headers)["sj-logged-id"] == b"a"
+    assert (first_run.counts.chosen, first_run.counts.repeats) == (2, 2)
+
+    published = {
+        id_of(selected.submission.interaction.id): content_in(selected.headers) for selected in (first, second)
+    }
+    second_run = selection(known=published)
+    taken = [second_run.take(message("a", answer=answer)) for answer in (*answers, "Perhaps.")]
+    assert (second_run.counts.chosen, second_run.counts.judged_before) == (1, 4)
+    assert taken[-1] is not None
+    assert taken[-1].submission.interaction.id.startswith("a#")
+
+
+@pytest.mark.parametrize("name", ["canary:a:1", f"a#{'0' * 32}"])
+def test_ids_that_workers_refuse_are_not_judged(name: str) -> None:
+    chosen = selection()
+    assert chosen.take(message(name)) is None
+    assert chosen.counts.bad == {"reserved_id": 1}
 
 
 @given(st.floats(0.01, 1.0), st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=60))

@@ -28,6 +28,24 @@ Address = Annotated[str, Field(max_length=2048)]
 HeaderName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
+# What metrics count under labels that are no app's.
+_COLLECTIVE_LABELS = {
+    UNKNOWN: "interactions that name no app",
+    OTHER: "apps that metrics.max_apps leaves no place for",
+}
+
+
+def _refuse_collective_labels(names: Iterable[tuple[Loc, str]]) -> None:
+    """Raises for names of apps, each with its place, that stand for many."""
+    problems = [
+        (place, f"cannot be an app: metrics count {_COLLECTIVE_LABELS[name]} under it")
+        for place, name in names
+        if name in _COLLECTIVE_LABELS
+    ]
+    if problems:
+        raise InconsistentError(problems)
+
+
 class ObjectiveConfig(Section):
     """What one app has instead of the general objective."""
 
@@ -62,14 +80,7 @@ class ObjectivesConfig(Section):
     @field_validator("apps")
     @classmethod
     def _single_apps(cls, value: Mapping[str, ObjectiveConfig]) -> Mapping[str, ObjectiveConfig]:
-        under = {UNKNOWN: "interactions that name no app", OTHER: "apps that metrics.max_apps leaves no place for"}
-        taken = [
-            ((name,), f"cannot be an app: metrics count {what} under it")
-            for name, what in under.items()
-            if name in value
-        ]
-        if taken:
-            raise InconsistentError(taken)
+        _refuse_collective_labels(((name,), name) for name in value)
         return value
 
     def for_app(self, app: str | None) -> tuple[float, float]:
@@ -152,6 +163,12 @@ class MetricsConfig(Section):
     def _names_not_a_number(cls, value: Any) -> Any:
         if isinstance(value, int | float):
             raise ValueError("must be a list of names; the number of apps is max_apps")
+        return value
+
+    @field_validator("apps")
+    @classmethod
+    def _single_apps(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        _refuse_collective_labels(((number,), name) for number, name in enumerate(value))
         return value
 
     @field_validator("labels")

@@ -202,13 +202,14 @@ def test_what_is_no_list_of_apps_is_refused(tmp_path: Path, written: str, path: 
         ("other", "cannot be an app: metrics count apps that metrics.max_apps leaves no place for under it"),
     ],
 )
-def test_what_stands_for_many_apps_has_no_objective_of_its_own(tmp_path: Path, name: str, why: str) -> None:
+def test_what_stands_for_many_apps_has_no_objective_nor_label_of_its_own(tmp_path: Path, name: str, why: str) -> None:
     file = tmp_path / "streamjury.yaml"
-    file.write_text(f"objectives: {{apps: {{shop: {{target: 0.9}}, {name}: {{target: 0.9}}}}}}\n")
+    objectives = f"objectives: {{apps: {{shop: {{target: 0.9}}, {name}: {{target: 0.9}}}}}}"
+    file.write_text(f"{objectives}\nmetrics: {{apps: [shop, {name}]}}\n")
     with pytest.raises(ConfigError) as caught:
         load(file, {})
-    [problem] = caught.value.problems
-    assert (problem.path, problem.message) == (f"objectives.apps.{name}", why)
+    problems = [(problem.path, problem.message) for problem in caught.value.problems]
+    assert problems == [(f"objectives.apps.{name}", why), ("metrics.apps[1]", why)]
 
 
 def test_scores_are_told_apart_as_the_configuration_says() -> None:

@@ -8,7 +8,7 @@ from sinks.topics.headers import CONTENT, LANE, LOGGED_ID, PREFIX, PROBABILITY, 
 from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
 from stream.records.decision import DECISION_VERSION, Decision
-from stream.records.identity import UNKNOWN_CONTENT
+from stream.records.identity import DIGEST_CHARS, UNKNOWN_CONTENT
 
 # A record that somebody put on the queue without sampling it stands for itself alone.
 _DIRECT = Sampling(probability=1.0, rule="direct", lane="main")
@@ -33,7 +33,8 @@ def is_backfilled(headers: Headers) -> bool:
 
 def content_in(headers: Headers) -> str:
     """The digest of the content that an evaluation is about."""
-    return (dict(headers).get(CONTENT) or b"").decode("ascii", "replace") or UNKNOWN_CONTENT
+    # Whoever writes to the topic chooses the header's length, and workers keep it for an hour.
+    return (dict(headers).get(CONTENT) or b"")[:DIGEST_CHARS].decode("ascii", "replace") or UNKNOWN_CONTENT
 
 
 def evaluation_headers(content: str, logged_id: str | None) -> Headers:

@@ -11,7 +11,8 @@ from sinks.base import Headers
 from stream.config.model import Config
 from stream.errors import RecordError
 from stream.records.decision import DECISION_VERSION, Decision, SamplingOutcome
-from stream.records.envelope import decision_headers, read_sampling
+from stream.records.envelope import content_in, decision_headers, evaluation_headers, read_sampling
+from stream.records.identity import UNKNOWN_CONTENT
 
 AT = datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
 labels = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
@@ -25,6 +26,16 @@ def headers(probability: float = 0.25, rule: str = "vip", lane: str = "gold") ->
 @given(st.floats(min_value=MIN_PROBABILITY, max_value=1.0), labels, labels)
 def test_a_decision_is_read_as_it_was_written(probability: float, rule: str, lane: str) -> None:
     assert read_sampling(headers(probability, rule, lane)) == Sampling(probability=probability, rule=rule, lane=lane)
+
+
+@pytest.mark.parametrize("content", ["0f" * 16, UNKNOWN_CONTENT])
+def test_a_digest_is_read_as_it_was_written(content: str) -> None:
+    assert content_in(evaluation_headers(content, None)) == content
+
+
+@pytest.mark.parametrize("written", [b"a" * 1_000_000, b"\xff" * 1_000_000])
+def test_no_more_of_a_digest_is_kept_than_one_has(written: bytes) -> None:
+    assert len(content_in((("sj-content", written),))) == 32
 
 
 def test_the_headers_are_those_of_the_wire_format() -> None:

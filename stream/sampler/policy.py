@@ -224,6 +224,7 @@ class SamplingPolicy:
     def __init__(self, config: SamplingConfig, records: InputConfig, *, clock: Callable[[], float] = time.time) -> None:
         self._config = config
         self._clock = clock
+        self._batch_ms: int | None = None
         self._cohort = Cohort(config.salt)
         self._whole = InteractionReader(records)
         self._reader = BodyReader(records)
@@ -266,6 +267,13 @@ class SamplingPolicy:
     def close(self) -> None:
         if self._steps is not None:
             self._steps.close()
+
+    def start_batch(self) -> None:
+        """Reads the clock for all records until the next call; without one, it is read for each record."""
+        self._batch_ms = self._read_clock()
+
+    def _read_clock(self) -> int:
+        return int(1000 * self._clock())
 
     def decide(self, facts: LazyRecord) -> Decision:
         """Decides about a record; a RecordError for one whose parts that count cannot be read."""
@@ -328,7 +336,7 @@ class SamplingPolicy:
         at_ms = facts.at_ms
         if at_ms > 0 and (facts.is_broker_time or self._config.replay_steps is not None):
             return at_ms
-        now = int(1000 * self._clock())
+        now = self._read_clock() if self._batch_ms is None else self._batch_ms
         return at_ms if now - _BEHIND_MS <= at_ms <= now + _AHEAD_MS else now
 
     def _tried(self, facts: LazyRecord) -> tuple[tuple[RuleTried, ...], _RulePlan]:

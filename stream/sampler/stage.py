@@ -158,6 +158,7 @@ class Sampler:
         """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
         batch, fixed = self._batch, self._policy.fixed
         batch.records += messages
+        self._policy.start_batch()
         self._alike.clear()
         if fixed is None:
             batch.fates += [self._decide(message) for message in messages]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from stream.config.model import Config
 from stream.errors import PublishAborted
 from stream.kafka.offsets import Partition
 from stream.sampler import stage
+from stream.sampler.policy import SamplingPolicy
 from stream.sampler.stage import Sampler
 
 PARTITION = Partition("rag.interactions", 0)
@@ -185,6 +187,24 @@ def value(app: str = "shop", size: int = 0) -> bytes:
 
 
 SHOP: dict[str, Any] = {"rate": 0.0, "rules": [{"name": "shop", "match": {"app": "shop"}, "rate": 1.0}]}
+
+
+@pytest.mark.parametrize("rule", [{"rate": 1.0, "max_per_minute": 5}, {"target_per_minute": 60}])
+def test_the_clock_is_read_once_for_each_batch(
+    exchange: BrokenExchange, monkeypatch: pytest.MonkeyPatch, rule: dict[str, Any]
+) -> None:
+    readings = list[float]()
+
+    def clock() -> float:
+        readings.append(1_790_000_000.0 + 60 * len(readings))
+        return readings[-1]
+
+    monkeypatch.setattr(stage, "SamplingPolicy", partial(SamplingPolicy, clock=clock))
+    subject, exchange.away, exchange.partitions = Counted(**rule), False, [1]
+    for batches in (1, 2):
+        exchange.waiting = [Record(offset, value()) for offset in range(20)]
+        subject.sampler.step()
+        assert len(readings) == batches
 
 
 def test_a_record_that_its_topic_refuses_for_its_size_is_counted_as_a_dead_letter_once(

@@ -24,7 +24,7 @@ _NO_CLIENT = "Failed to create "
 
 @functools.lru_cache(maxsize=256, typed=True)
 def find_option_problem(name: str, value: OptionValue) -> str | None:
-    """What is wrong with an option by itself: its name, or a value that it never takes."""
+    """The problem with an option by itself: its name, or a value that it never takes."""
     try:
         AdminClient({name: value}, logger=_SILENT)
     except KafkaException as error:
@@ -45,7 +45,7 @@ def _problem_in_words(name: str, reason: str) -> str | None:
 
 
 def find_combination_problem(options: Mapping[str, OptionValue]) -> str | None:
-    """What keeps librdkafka from making a client with all of these options, such as a certificate that is none."""
+    """Why librdkafka makes no client with all of these options, such as a certificate that is none."""
     try:
         AdminClient(dict(options), logger=_SILENT)
     except KafkaException as error:

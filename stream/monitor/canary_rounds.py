@@ -23,4 +23,4 @@ class CanaryRounds:
 
     def missing(self, now: float) -> int:
         """How many canaries have waited for two rounds or longer."""
-        return sum(at < now - self._longest for at in self._heard.values())
+        return sum(heard_at < now - self._longest for heard_at in self._heard.values())

@@ -51,7 +51,7 @@ class RollingScores:
     """
 
     def __init__(self, window_seconds: float, apps: FrequentLabel) -> None:
-        """`apps` are those that the metrics tell apart and count, so that both show the same ones."""
+        """`apps` are those that have a label in the metrics, so that both show the same ones."""
         self._step = window_seconds / _BUCKETS
         self._series: dict[tuple[str, str], _RollingSeries] = {}
         self._apps = apps

@@ -117,7 +117,7 @@ class Monitor:
         elif not self._is_new(evaluation.evaluation_id):
             self._count(Outcome.REPEATED)
         else:
-            write_all(self.sinks, evaluation)  # the metrics decide which apps are told apart
+            write_all(self.sinks, evaluation)  # the metrics decide which apps have a label
             with self._lock:
                 self._remember(evaluation)
             self._count(Outcome.SEEN)

@@ -8,6 +8,6 @@
 - `decision`: the sampling decision: pure, and the same for a record in every process
 - `envelope`: the decision as headers around the untouched bytes of the interaction
 - `headers`: reads the headers that mark replayed records and dead letters
-- `identity`: tells interactions apart that were logged under one id
+- `identity`: distinguishes interactions that were logged under one id
 - `canaries`: the canary file, and reading its records back
 """

@@ -1,4 +1,4 @@
-"""Tells interactions apart that were logged under one id, by a digest of their content."""
+"""Distinguishes interactions that were logged under one id, by a digest of their content."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from stream.errors import RecordError
 UNKNOWN_CONTENT = ""
 """The digest of an evaluation that has none: it was published by an earlier version."""
 
-# Nobody finds two contents of one digest: one of them would hide the other from the judges.
+# Long enough that two contents of one digest cannot be found: one of them would hide the other from the judges.
 _DIGEST_BYTES = 16
 DIGEST_CHARS = 2 * _DIGEST_BYTES
 _SEPARATOR = "#"

@@ -317,7 +317,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
-    """What the monitor refused explains nothing that it said."""
+    """Leaves out records that the monitor refused: they explain no alert."""
     try:
         evaluation = read_evaluation(value, None, least_probability=least_probability)
     except RecordError:

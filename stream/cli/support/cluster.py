@@ -36,7 +36,7 @@ class Cluster:
             raise click.ClickException(str(unusable_topic(topic, self._refusal(topic))))
 
     def _refusal(self, topic: str) -> KafkaError | None:
-        """What the broker says of a topic that it did not list: it leaves out those that are closed to us."""
+        """Asks for a topic that the broker did not list: it leaves out those that are closed to us."""
         asked = TopicCollection(topic_names=[topic])
         try:
             self.admin.describe_topics(asked, request_timeout=_ANSWER_SECONDS)[topic].result()

@@ -233,7 +233,7 @@ class _JudgedRecord(NamedTuple):
     reason: Unscored | None
     spent_usd: float
     headers: Headers
-    """What its evaluation is published with, beside the headers that all have."""
+    """Headers of its evaluation beside those that all have."""
 
 
 class _Judging:

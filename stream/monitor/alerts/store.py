@@ -41,7 +41,7 @@ class AlertStore:
         self._sender = RecordSender(config)
 
     def check_topics(self, stop: Event) -> int:
-        """How many partitions the scores have; raises unless all topics are there, or it is told to stop."""
+        """How many partitions the scores have; raises unless all topics are there, or `stop` is set."""
         self._sender.check_dead_letters(stop)
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
         remedy = "run `streamjury topics create`, or set detection.enabled to false to do without alarms"
@@ -116,7 +116,7 @@ class AlertStore:
         return stored
 
     def discard(self, partition: int, stored: StoredStates) -> None:
-        """Removes what cannot be read from the states of a partition, so that nobody reads it again.
+        """Removes what cannot be read from the states of a partition, so that it is not read again.
 
         1. It is among the dead letters.
         2. An older state that can be read, or none, takes its place.

@@ -67,11 +67,11 @@ class StoredStates:
         self._refused[key.encode()] = RefusedState(record, error)
 
     def refused(self) -> list[RefusedState]:
-        """What cannot be read, and was not replaced since."""
+        """Records that cannot be read, and were not replaced since."""
         return list(self._refused.values())
 
     def replacement(self, raw: bytes) -> bytes | None:
-        """What is to stand under the key of a refused record: an older state that can be read, or nothing."""
+        """The value to write under the key of a refused record: an older state that can be read, or nothing."""
         known = self._newest.get(_text(raw))
         return None if known is None else known[1].value
 

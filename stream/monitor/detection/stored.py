@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 
 # No sum of weights, scores or seconds comes near it, and no product of a few of them is infinite.
 _LARGE = 1e15
-# Onsets stop here, and evidence long before: it begins anew when there is enough of it.
+# Onsets stop here, and evidence long before: it starts over when there is enough of it.
 _MOST_CAPITAL = 1e300
 
 Capital = Annotated[FiniteFloat, Field(ge=0.0, le=_MOST_CAPITAL)]

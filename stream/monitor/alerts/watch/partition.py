@@ -52,17 +52,17 @@ class PartitionWatch:
         """Of what there are alerts that are not stored yet."""
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
-        """What is to be announced now; raises `RecordError` where the state of the record's key cannot take it.
+        """Gives the alerts to announce now; raises `RecordError` where the state of the record's key cannot take it.
 
-        No state that we wrote fails. One that does is given up, so that only its own key begins anew.
+        No state that we wrote fails. One that does is given up, so that only its own key starts over.
         """
         is_canary = record.canary is not None
         key = _CANARIES if is_canary else _APP + record.app
         try:
             return self._observe_canary(record) if is_canary else self._observe_app(record)
         except Exception as error:
-            log.exception("the state of %s cannot take a score: its detectors begin anew", key)
-            self._begin_anew(key)
+            log.exception("the state of %s cannot take a score: its detectors start over", key)
+            self._start_over(key)
             raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
 
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
@@ -71,8 +71,8 @@ class PartitionWatch:
         alerts = self._note(_APP + record.app, app.observe(record))
         return alerts if len(self.apps) <= MOST_APPS else [*alerts, *self._forget(record.at)]
 
-    def _begin_anew(self, key: str) -> None:
-        """What was stored under the key is removed with the next changes."""
+    def _start_over(self, key: str) -> None:
+        """Removes what was stored under the key, with the next changes."""
         if key == _CANARIES:
             self.canaries = CanaryWatch(self._plan)
         elif self.apps.pop(name := key.removeprefix(_APP), None) is not None:
@@ -123,13 +123,13 @@ class PartitionWatch:
     def restore(self, stored: Mapping[str, bytes]) -> list[Alert]:
         """Goes on from what was stored. Gives what was announced last, which may not have been published.
 
-        What cannot be read is in `refused` then, and its detectors begin anew.
+        A state that cannot be read is in `refused` then, and its detectors start over.
         """
         for key, value in stored.items():
             try:
                 self._announced[key] = self._restore(key, value)
             except RecordError as error:
-                log.warning("what is stored about %s cannot be read (%s): its detectors begin anew", key, error)
+                log.warning("what is stored about %s cannot be read (%s): its detectors start over", key, error)
                 self.refused[key] = error
         return [alert for alerts in self._announced.values() for alert in alerts]
 
@@ -159,12 +159,12 @@ class PartitionWatch:
                 watch.forget_examples()
                 value = self._stored(key, watch)
         except Exception:
-            log.exception("the state of %s cannot be stored: its detectors begin anew", key)
+            log.exception("the state of %s cannot be stored: its detectors start over", key)
         else:
             if len(value) <= _MOST_STATE_BYTES:
                 return value
-            log.warning("the state of %s has %d bytes, too many: its detectors begin anew", key, len(value))
-        self._begin_anew(key)
+            log.warning("the state of %s has %d bytes, too many: its detectors start over", key, len(value))
+        self._start_over(key)
         del self._changed[key]
         return None
 

@@ -52,7 +52,7 @@ class StoredVersionWatch(_StoredPart):
 
 
 class StoredEvaluator(_StoredPart):
-    """What one evaluator finds of an app."""
+    """The state of an app by one evaluator."""
 
     idle: Count
     series: list[tuple[StoredSeries, StoredSeriesWatch]]
@@ -72,7 +72,7 @@ class StoredApp(_StoredWatch):
 
 
 class StoredCriterion(_StoredPart):
-    """What one evaluator says of the canaries by one criterion."""
+    """The state of the canaries by one evaluator and criterion."""
 
     expected: dict[Name, Name | list[Name]]
     original: dict[Name, Name]
@@ -80,7 +80,7 @@ class StoredCriterion(_StoredPart):
 
 
 class StoredCanaryEvaluator(_StoredPart):
-    """What one evaluator says of the canaries."""
+    """The state of the canaries by one evaluator."""
 
     idle: Count
     criteria: dict[DimensionName, StoredCriterion]

@@ -335,7 +335,7 @@ class TestWhatIsStored:
         assert watch.restore({"app:shop": b'{"v": 99}', "app:bank": b"?"}) == []
         assert watch.apps == {}
         assert "app:shop" in caplog.text
-        assert "begin anew" in caplog.text
+        assert "start over" in caplog.text
 
     def test_the_app_that_was_silent_for_the_longest_makes_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stream.monitor.alerts.watch.partition.MOST_APPS", 2)

@@ -149,7 +149,7 @@ def _loading(option: str, load: Callable[[], object], path: str = "") -> None:
         raise _unusable(option, f"{what} ({error.reason or 'it is not what it should be, in PEM form'})") from error
     except OSError as error:
         raise _unusable(option, f"cannot read {path} ({error.strerror})") from error
-    except ValueError as error:  # not ASCII, a null character, too long
+    except (ValueError, TypeError) as error:  # not ASCII, a null character, too long
         raise _unusable(option, f"cannot be used ({error})") from error
 
 

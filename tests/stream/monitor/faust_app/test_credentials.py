@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream.config.sections.kafka import KafkaConfig, is_secret
@@ -231,6 +231,7 @@ NAMES = (
 VALUES = ("ssl", "SASL_SSL", "sasl_plaintext", "PLAIN", "SCRAM-SHA-256", "GSSAPI", "", "none", "https", "true")
 
 
+@example(options={"security.protocol": "ssl", "ssl.ca.pem": "\x80"})
 @given(options=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES) | st.text(max_size=8), max_size=8))
 def test_any_options_give_credentials_or_one_clear_refusal(options: dict[str, str]) -> None:
     options |= {name: PASSWORD for name in options if is_secret(name)}

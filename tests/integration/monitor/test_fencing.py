@@ -38,7 +38,7 @@ STATE = b'{"included":{"count":1}}'
 def config(real_kafka: KafkaBroker) -> Config:
     """With topics of its own: three partitions of scores."""
     prefix = f"fencing{next(NUMBERS)}"
-    names = {kind: f"{prefix}.{kind}" for kind in ("scores", "detection", "alerts")}
+    names = {kind: f"{prefix}.{kind}" for kind in ("scores", "detection", "alerts", "deadletter")}
     real_kafka.create_topics(*names.values(), partitions=3)
     targets = {"composite": 0.85, "groundedness": 0.85, "clarity": 0.85}
     return Config.model_validate(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 MAX_CHARS = 300
 # More than is kept, so that a value is recognised before it is cut in two.
 _MAX_CHARS_READ = 2000
+# Of a word that is longer, as much is left out.
+_LONGEST_SECRET = 1000
 # What also stands in the prompt is quoted from there if it is longer than the name of a parameter: 16 letters of
 # English, 8 of Russian, 6 of Chinese.
 _MIN_QUOTED_BYTES = 16
@@ -38,8 +40,8 @@ def _cut(text: str, length: int) -> str:
     """Return the start of the text without a word that goes on after it, which could be half of a secret."""
     if len(text) <= length:
         return text
-    end = length
-    while end and text[end] not in _SEPARATORS:
+    end, least = length, length - _LONGEST_SECRET
+    while end > least and text[end] not in _SEPARATORS:
         end -= 1
     return text[:end]
 

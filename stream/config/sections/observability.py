@@ -155,7 +155,7 @@ class MetricsConfig(Section):
         default=50,
         ge=1,
         le=1000,
-        description="Apps with a label of their own: those of `apps`, then the most frequent; the rest is `other`.",
+        description="Apps with a label of their own: `apps`, then the most frequent; the rest is `other`.",
     )
 
     @field_validator("apps", mode="before")

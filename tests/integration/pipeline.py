@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 
@@ -98,31 +99,81 @@ def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]
     assert not failures, failures[:3]
 
 
-def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
-    """Every record that the topic holds now."""
+def _reader(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer, set[int]]:
+    """A consumer at the first record of each partition, and the partitions' numbers."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"reader-{time.monotonic_ns()}",
-            "auto.offset.reset": "earliest",
+            # The embedded broker keeps 5 MiB a partition: a reader that comes too late must not pass over the gap.
+            "auto.offset.reset": "error",
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
         }
     )
+    partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    return consumer, partitions
+
+
+def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
+    """Every record that the topic holds now."""
+    consumer, partitions = _reader(bootstrap, topic, isolation)
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        messages, ended = [], set()
-        while len(ended) < len(partitions):
+        messages, ended = [], set[int | None]()
+        while ended < partitions:
             for message in consumer.consume(500, 0.1):
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     messages.append(message)
-                else:
+                elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
+                else:
+                    pytest.fail(f"{topic} cannot be read from its first record: {error.str()}")
         return messages
     finally:
         consumer.close()
+
+
+class Follower:
+    """Reads a topic while it is written, so that a broker that keeps little has dropped nothing unread."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer, _ = _reader(bootstrap, topic, "read_committed")
+        self._lock = threading.Lock()
+        self._values: list[dict[str, Any]] = []
+        self._failure = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def values(self) -> list[dict[str, Any]]:
+        """The JSON of every record read until now."""
+        with self._lock:
+            assert not self._failure, self._failure
+            return list(self._values)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for message in self._consumer.consume(500, 0.1):
+                self._take(message)
+
+    def _take(self, message: KafkaMessage) -> None:
+        error = message.error()
+        with self._lock:
+            if error is None:
+                self._values.append(json.loads(message.value()))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self._failure = f"{message.topic()} cannot be followed: {error.str()}"
 
 
 def read_json(bootstrap: str, topic: str) -> list[dict[str, Any]]:

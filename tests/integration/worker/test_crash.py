@@ -16,7 +16,7 @@ import yaml
 from confluent_kafka import Producer
 
 from stream.kafka.embedded import EmbeddedBroker
-from tests.integration.pipeline import StageProcess, read_json, wait_until
+from tests.integration.pipeline import Follower, StageProcess, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed
 
 Evaluation = dict[str, Any]
@@ -111,9 +111,8 @@ def left_in(logs: Iterable[str]) -> int:
     )
 
 
-def missing(broker: EmbeddedBroker, feed: Feed) -> list[str]:
-    evaluated = {evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations")}
-    return sorted(set(feed.ids) - evaluated)
+def missing(follower: Follower, feed: Feed) -> list[str]:
+    return sorted(set(feed.ids) - {evaluation["interaction_id"] for evaluation in follower.values()})
 
 
 @pytest.mark.timeout(420)
@@ -125,6 +124,7 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
     judge, broker = CountingJudge(), embedded_broker
     with JudgeEndpoint(judge) as endpoint, ExitStack() as stack:
         feed = Feed(broker.bootstrap)
+        follower = stack.enter_context(Follower(broker.bootstrap, "rag.evaluations"))
         stack.enter_context(worker(broker, endpoint, tmp_path, "stays"))
         wait_until(lambda: len(judge.calls) > 10, seconds=30, what="the first worker judges")
         for join in range(JOINS):
@@ -137,9 +137,9 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
                 assert guest.terminate() == 0
         feed.close()
         wait_until(
-            lambda: not missing(broker, feed), seconds=60, what=lambda: f"no evaluation of {missing(broker, feed)}"
+            lambda: not missing(follower, feed), seconds=60, what=lambda: f"no evaluation of {missing(follower, feed)}"
         )
-    evaluations = read_json(broker.bootstrap, "rag.evaluations")
+        evaluations = follower.values()
     assert all(evaluation["composite"]["score"] == 1.0 for evaluation in evaluations)
     again = judge.judged_again(retries_in(evaluations))
     left = left_in(log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))

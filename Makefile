@@ -1,8 +1,8 @@
 # Every target makes .venv by itself, and only when pyproject.toml or constraints.txt has changed since.
 
 PYTHON ?= python3
-# Test processes. Two fit a small machine; each may start a broker of its own.
-JOBS ?= 2
+# Test processes, on two cores or more: a test that talks to a broker mostly waits for it.
+JOBS ?= 4
 # Passed on: make run ARGS="--seconds 40", make test ARGS="tests/judges -k composite"
 ARGS ?=
 

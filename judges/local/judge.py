@@ -47,7 +47,7 @@ class LocalJudge(Judge):
     def __init__(self, name: str = "local") -> None:
         self._name = name
         self._lexicon = Lexicon.load()
-        self._harm = harm.HarmLexicon(self._lexicon)
+        self._harm = harm.HarmLexicon.load()
         self._assessors = _assessors(self._harm)
         self._readings: dict[tuple[int, str], CaseReading] = {}
         self._contexts: dict[str, Passage] = {}

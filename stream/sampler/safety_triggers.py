@@ -9,7 +9,7 @@ import msgspec
 from judges.llm.completion import is_refusal, visible
 from judges.local.assessors.harm import HarmLexicon
 from judges.local.language.phrases import PhraseIndex
-from judges.local.lexicon import Lexicon, plain
+from judges.local.lexicon import plain
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
@@ -38,7 +38,7 @@ class WordList:
     """
 
     def __init__(self, own: Iterable[str] = ()) -> None:
-        self._lists = [HarmLexicon(Lexicon.load()).phrases]
+        self._lists = [HarmLexicon.load().phrases]
         if own_patterns := [_pattern(entry) for entry in own]:
             self._lists.append(PhraseIndex(own_patterns))
 

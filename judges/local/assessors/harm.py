@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -131,6 +131,12 @@ class HarmLexicon:
         self.phrases = PhraseIndex(pattern for pattern, _ in written)
         self.remembered = lru_cache(REMEMBERED)(lambda sentence: tuple(_hits_in(sentence, self)))
         """What is found in a short sentence; the same ones are said again and again."""
+
+    @classmethod
+    @cache
+    def load(cls) -> "HarmLexicon":
+        """Compiles the shipped patterns, once in a process: every reading of a configuration builds a judge."""
+        return cls(Lexicon.load())
 
     def against(self, words: Sequence[str]) -> bool:
         """The words forbid, warn or protect."""

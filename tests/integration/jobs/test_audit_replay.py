@@ -249,6 +249,7 @@ class TestAudit:
         assert result.exit_code == 1
         assert f"{lacking.names['sampled']} does not exist; `streamjury topics create` makes it" in result.stderr
 
+    @pytest.mark.slow
     def test_a_transaction_under_way_hides_nothing_that_others_committed(self, topics: Topics) -> None:
         """The evaluations behind the beginning of an open transaction become visible when it ends."""
         [name] = ids(1, chosen=True)
@@ -348,6 +349,7 @@ class TestReplay:
             "1 stay: they come from no topic that records are moved back to",
         ]
 
+    @pytest.mark.slow
     def test_killed_in_the_middle_it_goes_on_where_it_was(self, topics: Topics) -> None:
         count = 8_000
         self.letters(topics, count)

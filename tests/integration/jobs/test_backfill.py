@@ -161,6 +161,7 @@ def asked(endpoint: JudgeEndpoint, ids: Iterable[str]) -> Counter[str]:
 
 
 class TestBesideThePipeline:
+    @pytest.mark.slow
     def test_the_same_interactions_stand_there_twice_under_two_fingerprints_and_the_live_ones_go_on(
         self, embedded: Topics, tmp_path: Path
     ) -> None:
@@ -302,6 +303,7 @@ class TestCutShort:
             assert (none["judged"], none["judged_before"]) == (0, 60)
             assert len(endpoint.calls) == 60
 
+    @pytest.mark.slow
     def test_killed_in_the_middle_each_evaluation_is_there_once(self, real: Topics) -> None:
         ids = names(60)
         real.write(*map(marked, ids))

@@ -93,6 +93,7 @@ class CountingJudge:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_a_run_that_is_killed_halfway_is_finished_by_the_next_and_judges_nothing_twice_but_what_was_in_flight(
     tmp_path: Path,
 ) -> None:

@@ -135,6 +135,7 @@ def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_
         assert (balance["interactions"], balance["direct"], balance["outcomes"]["scored"]) == (6, 0, 6)
 
 
+@pytest.mark.slow
 def test_canaries_that_nobody_judges_are_missing_after_two_rounds(
     embedded_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

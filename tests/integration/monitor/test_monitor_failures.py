@@ -45,6 +45,7 @@ def ended_with(bootstrap: str) -> BaseException | None:
     return found[0] if found else None
 
 
+@pytest.mark.slow
 def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_self: AlertAgent, _event: object) -> None:
         raise RuntimeError("a defect")
@@ -55,6 +56,7 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
     assert "a defect" in str(error)
 
 
+@pytest.mark.slow
 def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_self: AlertStore, changes: Mapping[int, Changes]) -> dict[int, str]:
         if any(change.states for change in changes.values()):

@@ -49,6 +49,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
     assert sorted(found) == sorted(f"i-{number}" for number in range(40))
 
 
+@pytest.mark.slow
 def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
     real_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

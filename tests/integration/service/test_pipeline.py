@@ -108,6 +108,7 @@ def test_rules_filter_and_sample_by_app(embedded_broker: EmbeddedBroker) -> None
         assert 0 < count(Stage.SAMPLER, Outcome.SAMPLED) < 20
 
 
+@pytest.mark.slow
 def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(embedded_broker: EmbeddedBroker) -> None:
     send(embedded_broker.bootstrap, [interaction(number) for number in range(30)])
     with service_on(embedded_broker.bootstrap) as service:
@@ -135,6 +136,7 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
         assert told in text
 
 
+@pytest.mark.slow
 def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -184,6 +186,7 @@ def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.SAMPLER, Stage.WORKER])
+@pytest.mark.slow
 def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage: Stage) -> None:
     topic = "rag.interactions" if stage is Stage.SAMPLER else "rag.sampled"
     send(embedded_broker.bootstrap, [interaction(number) for number in range(10)], topic)

@@ -111,6 +111,7 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
     assert evaluated == {f"good-{number}" for number in range(GOOD)}
 
 
+@pytest.mark.slow
 def test_poison_on_the_embedded_broker_becomes_dead_letters(embedded_broker: EmbeddedBroker) -> None:
     """Without records beyond the 5 MiB a partition that this broker keeps."""
     topics = topic_names("rag")

@@ -62,6 +62,7 @@ def count(registry: CollectorRegistry, sink: str) -> dict[str, int]:
     return {each: int(registry.get_sample_value(name, {"sink": sink, "outcome": each}) or 0) for each in outcomes}
 
 
+@pytest.mark.slow
 def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_counted(
     embedded_broker: EmbeddedBroker,
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_full_sink_that_is_waited_for_holds_back_new_records_and_nothing_else(
     assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS, "no record was judged twice"
 
 
+@pytest.mark.slow
 def test_a_configured_file_gets_every_evaluation_of_the_topic(
     embedded_broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

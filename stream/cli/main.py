@@ -1,39 +1,42 @@
 """The command line: `streamjury` and its commands."""
 
 from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stream.errors import INTERRUPTED
 
-# Each command's module is imported when it is called: `streamjury version` need not load Faust.
+# A command's module is imported when the command is called: `streamjury --help` need not load Faust, so the summaries
+# that it lists stand here.
 _COMMANDS = {
-    "run": "stream.cli.commands.run:run",
-    "sampler": "stream.cli.commands.stages:sampler",
-    "worker": "stream.cli.commands.stages:worker",
-    "monitor": "stream.cli.commands.stages:monitor",
-    "topics": "stream.cli.commands.topics:topics",
-    "send": "stream.cli.commands.send:send",
-    "tail": "stream.cli.commands.tail:tail",
-    "alerts": "stream.cli.commands.alerts:alerts",
-    "audit": "stream.cli.commands.audit:audit",
-    "replay": "stream.cli.commands.replay:replay",
-    "evaluate": "stream.cli.commands.evaluate:evaluate",
-    "backfill": "stream.cli.commands.backfill:backfill",
-    "compare": "stream.cli.commands.compare:compare_command",
-    "traffic": "stream.cli.commands.traffic:traffic",
-    "criteria": "stream.cli.commands.criteria:criteria",
-    "sampling": "stream.cli.commands.sampling:sampling",
-    "rules": "stream.cli.commands.rules:rules",
-    "webhook": "stream.cli.commands.webhook:webhook",
-    "config": "stream.cli.commands.config:config",
-    "schema": "stream.cli.commands.schema:schema",
+    "run": ("stream.cli.commands.run:run", "Sample, judge and monitor in one process"),
+    "sampler": ("stream.cli.commands.stages:sampler", "Choose which interactions are judged, and forward them"),
+    "worker": ("stream.cli.commands.stages:worker", "Judge sampled interactions and publish evaluations"),
+    "monitor": ("stream.cli.commands.stages:monitor", "Watch evaluations, serve metrics, raise alerts"),
+    "topics": ("stream.cli.commands.topics:topics", "Create the topics that Streamjury uses"),
+    "send": ("stream.cli.commands.send:send", "Send a JSONL file of interactions to the input topic"),
+    "tail": ("stream.cli.commands.tail:tail", "Show evaluations as they arrive"),
+    "alerts": ("stream.cli.commands.alerts:alerts", "List alerts and explain them"),
+    "audit": ("stream.cli.commands.audit:audit", "Account for every interaction from the topics"),
+    "replay": ("stream.cli.commands.replay:replay", "Move dead letters back to the topic they came from"),
+    "evaluate": ("stream.cli.commands.evaluate:evaluate", "Judge the rows of a file and write reports"),
+    "backfill": ("stream.cli.commands.backfill:backfill", "Judge past interactions again"),
+    "compare": ("stream.cli.commands.compare:compare_command", "Compare two sets of results for the same rows"),
+    "traffic": ("stream.cli.commands.traffic:traffic", "Write generated interactions to the input topic"),
+    "criteria": ("stream.cli.commands.criteria:criteria", "List, show and check criteria"),
+    "sampling": ("stream.cli.commands.sampling:sampling", "Explain which interactions are judged"),
+    "rules": ("stream.cli.commands.rules:rules", "Write Prometheus recording rules and alerts"),
+    "webhook": ("stream.cli.commands.webhook:webhook", "Print the alerts that Alertmanager sends"),
+    "config": ("stream.cli.commands.config:config", "Write, check and show the configuration"),
+    "schema": ("stream.cli.commands.schema:schema", "Print the JSON Schema of a record"),
 }
 
 
 class _Commands(click.Group):
-    """Lists commands in the order in which a newcomer needs them, and loads the one that is asked for."""
+    """Lists commands in the order in which a newcomer needs them, and loads the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_COMMANDS, *super().list_commands(ctx)]
@@ -41,10 +44,16 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str() for name, command in self.commands.items()}
+        summaries = {name: summary for name, (_, summary) in _COMMANDS.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(list((summaries | own).items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Gives Ctrl-C the status that shells know it by; click's own is that of a failure."""
@@ -55,6 +64,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="streamjury", message="%(prog)s %(version)s")
 def main() -> None:
     """Judge live RAG traffic: sample interactions from Kafka, score them with a panel of judges, publish the results.
 
@@ -67,7 +77,7 @@ def main() -> None:
     _refuse_other_judges()
 
 
-@main.command()
+@main.command(short_help="Print the version")
 def version() -> None:
     """Print the version."""
     click.echo(f"streamjury {metadata.version('streamjury')}")
@@ -75,12 +85,12 @@ def version() -> None:
 
 def _refuse_other_judges() -> None:
     """Another distribution has a package of the same name; installed beside ours, it overwrites it."""
-    import judges  # noqa: PLC0415 - the check is about this very import
-
-    if not hasattr(judges, "rag_composite"):
+    spec = find_spec("judges")
+    origin = None if spec is None else spec.origin
+    # Importing it would load every judge, which takes longer than many a command.
+    if origin is None or "rag_composite" not in Path(origin).read_text(encoding="utf-8"):
         raise click.ClickException(
-            f"the package `judges` at {judges.__file__} is not Streamjury's; install Streamjury in an environment "
-            "of its own"
+            f"the package `judges` at {origin} is not Streamjury's; install Streamjury in an environment of its own"
         )
 
 

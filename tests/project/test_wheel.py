@@ -1,0 +1,56 @@
+"""The wheel and the sdist: the same bytes from the same files, and enough for the demo in an empty environment."""
+
+import hashlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATA_FILES = {"judges/local/words.yaml", "judges/local/harm.yaml", "judges/models/prices.yaml", "judges/py.typed"}
+
+
+def build(folder: Path) -> list[Path]:
+    """Builds wheel and sdist, in this order, with the backend that pyproject.toml names."""
+    script = f"from hatchling import build; build.build_wheel({str(folder)!r}); build.build_sdist({str(folder)!r})"
+    folder.mkdir()
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+    [wheel], [sdist] = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return [wheel, sdist]
+
+
+def digests(files: list[Path]) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def data_files() -> set[str]:
+    suffixes = {".yaml", ".typed", ".html", ".css", ".js", ".j2", ".txt"}
+    folders = [ROOT / package for package in ("judges", "sinks", "stream")]
+    return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*") if file.suffix in suffixes}
+
+
+def test_two_builds_are_the_same_and_hold_every_data_file(tmp_path: Path) -> None:
+    files = build(tmp_path / "first")
+    assert digests(files) == digests(build(tmp_path / "second"))
+    wheel, sdist = files
+    assert data_files() >= DATA_FILES
+    assert data_files() <= set(zipfile.ZipFile(wheel).namelist())
+    with tarfile.open(sdist) as archive:
+        assert data_files() <= {name.partition("/")[2] for name in archive.getnames()}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_demo_runs_from_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
+    wheel, _ = build(tmp_path / "built")
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-c", ROOT / "constraints.txt", wheel], check=True)
+    command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "20"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "support-bot" in done.stdout

@@ -1,0 +1,42 @@
+"""`streamjury` itself: its list of commands and its version, quickly."""
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stream.cli.main import main
+
+LOADED_BY_COMMANDS = ("faust", "confluent_kafka", "pydantic", "httpx", "judges", "rich")
+
+
+def listed() -> dict[str, str]:
+    text = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    return dict(re.findall(r"^  (\w+) +(.+)$", text.partition("Commands:")[2], re.MULTILINE))
+
+
+def test_every_command_is_listed_with_a_summary_of_one_line() -> None:
+    context = click.Context(main)
+    assert list(listed()) == main.list_commands(context)
+    assert all(isinstance(main.get_command(context, name), click.Command) for name in listed())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["version"]])
+def test_nothing_is_loaded_that_only_commands_need(arguments: list[str]) -> None:
+    """Loading it took two seconds."""
+    script = (
+        "import sys; from stream.cli.main import main; main(sys.argv[1:], standalone_mode=False); "
+        f"print('loaded:', [name for name in {LOADED_BY_COMMANDS} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_the_version_is_printed_by_option_and_by_command() -> None:
+    expected = f"streamjury {metadata.version('streamjury')}\n"
+    assert CliRunner().invoke(main, ["--version"], prog_name="streamjury").output == expected
+    assert CliRunner().invoke(main, ["version"]).output == expected

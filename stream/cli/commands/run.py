@@ -15,11 +15,12 @@ from rich.console import Console
 
 from sinks.metrics import Outcome, Stage
 from stream.cli.demo import PLAN_NAMES, generate, load_corpus, plan
+from stream.cli.demo.corpus import LanguageChoice
 from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, language_option, read_config
 from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
@@ -47,6 +48,7 @@ class TrafficOptions:
     regime: str
     seed: int
     period: float
+    language: LanguageChoice
 
 
 @click.command()
@@ -62,6 +64,7 @@ class TrafficOptions:
     help="Embedded traffic: the fault all records have; scenario is healthy, drops and recovers.",
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="Embedded traffic: what makes it reproducible.")
+@language_option
 @config_option
 def run(
     *,
@@ -72,6 +75,7 @@ def run(
     rate: float,
     regime: str,
     seed: int,
+    language: LanguageChoice,
 ) -> None:
     """Sample, judge and monitor in one process.
 
@@ -86,7 +90,9 @@ def run(
     """
     config = read_config(config_path)
     configure_logging(config.logging, secrets=find_secrets(config))
-    traffic = TrafficOptions(rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS)
+    traffic = TrafficOptions(
+        rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS, language=language
+    )
     session: _Session | None = None
     try:
         with Interruption() as interruption, ExitStack() as stack:
@@ -197,7 +203,9 @@ class _Traffic:
     """Invented traffic, written by a thread of its own."""
 
     def __init__(self, config: Config, options: TrafficOptions) -> None:
-        made = generate(load_corpus(), plan(options.regime, seconds=options.period), seed=options.seed)
+        made = generate(
+            load_corpus().spoken(options.language), plan(options.regime, seconds=options.period), seed=options.seed
+        )
         self._generator = TrafficGenerator(config.kafka, config.topics.interactions, made, options.rate)
         self._stop = Event()
         self._pool = ThreadPoolExecutor(1, "traffic")

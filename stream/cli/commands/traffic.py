@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from stream.cli.demo import PLAN_NAMES, Traffic, generate, load_corpus, plan
+from stream.cli.demo.corpus import LanguageChoice
 from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, language_option, read_config
 from stream.cli.support.progress import Meter
 from stream.errors import StageError
 
@@ -40,6 +41,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Seconds that the scenario takes.")
 @click.option("--dry-run", is_flag=True, help="Print the records instead; with a limit, without waiting in between.")
+@language_option
 @config_option
 def traffic(
     *,
@@ -50,6 +52,7 @@ def traffic(
     count: int | None,
     seed: int | None,
     period: float,
+    language: LanguageChoice,
     dry_run: bool,
 ) -> None:
     """Write invented interactions to the input topic.
@@ -64,7 +67,7 @@ def traffic(
     """
     config = read_config(config_path)
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    made = generate(load_corpus(), plan(regime, seconds=period), seed=seed)
+    made = generate(load_corpus().spoken(language), plan(regime, seconds=period), seed=seed)
     with Interruption() as interruption:
         if dry_run:
             with until_reader_leaves():

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Language = Literal["en", "ru"]
+LanguageChoice = Language | Literal["mixed"]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
@@ -50,7 +51,7 @@ class QuestionGroup(_CorpusEntry):
 
 
 class UnsafeText(_CorpusEntry):
-    category: Literal["weapons", "self-harm", "hate", "threat", "drugs", "fraud", "malware", "medical", "privacy"]
+    category: Literal["fraud", "malware", "medical", "privacy"]
     text: Text
 
 
@@ -73,6 +74,11 @@ class Corpus:
     @property
     def apps(self) -> tuple[str, ...]:
         return tuple(sorted({group.app for group in self.groups}))
+
+    def spoken(self, language: LanguageChoice) -> "Corpus":
+        """Only the questions in this language; all of them where languages are mixed."""
+        groups = tuple(group for group in self.groups if language in (group.language, "mixed"))
+        return Corpus(groups=groups, phrases=self.phrases)
 
     def strangers(self, group: QuestionGroup) -> tuple[QuestionGroup, ...]:
         """Groups of the same language whose answers have nothing to do with this group's question."""

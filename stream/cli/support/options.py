@@ -17,6 +17,14 @@ config_option = click.option(
     help="Configuration file; without it $STREAMJURY_CONFIG, else ./streamjury.yaml if it is there.",
 )
 
+language_option = click.option(
+    "--language",
+    type=click.Choice(["en", "ru", "mixed"]),
+    default="en",
+    show_default=True,
+    help="Language of the generated interactions.",
+)
+
 
 def read_config(path: Path | None) -> Config:
     """The configuration, or the end of the process with status 2 after all that is wrong with it was said."""

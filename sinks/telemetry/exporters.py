@@ -6,7 +6,7 @@ from typing import NamedTuple
 from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from sinks.telemetry.settings import TelemetryError, TelemetrySettings
+from sinks.telemetry.settings import TelemetryError, TelemetrySettings, missing_exporter
 
 # Of one batch, attempts and waits between them included: what the collector has not taken by then is dropped.
 _EXPORT_SECONDS = 5
@@ -23,8 +23,7 @@ def open_exporters(settings: TelemetrySettings) -> Exporters:
     try:
         return _over_http(base, headers) if settings.protocol == "http" else _over_grpc(base, headers)
     except ImportError as error:
-        words = f"what sends over {settings.protocol} is not installed: pip install 'streamjury[otel]'"
-        raise TelemetryError("endpoint", words) from error
+        raise TelemetryError("endpoint", missing_exporter(settings.protocol)) from error
 
 
 def _over_http(base: str, headers: Mapping[str, str]) -> Exporters:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -88,3 +89,14 @@ def check_header(name: str, value: str, protocol: Protocol) -> None:
         raise TelemetryError(f"headers.{name}", "must be printable ASCII with no space around it")
     if protocol == "grpc" and (name.lower().startswith("grpc-") or name.lower().endswith("-bin")):
         raise TelemetryError(f"headers.{name}", "a name that gRPC keeps for itself")
+
+
+def is_exporter_installed(protocol: Protocol) -> bool:
+    try:
+        return find_spec(f"opentelemetry.exporter.otlp.proto.{protocol}") is not None
+    except ModuleNotFoundError:  # not even the package around it is there
+        return False
+
+
+def missing_exporter(protocol: Protocol) -> str:
+    return f"the OTLP exporter for {protocol} is not installed; install it with: pip install 'streamjury[otel]'"

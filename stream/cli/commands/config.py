@@ -13,7 +13,7 @@ from stream.config.reference import schema, starter
 from stream.config.sections.judges import JudgeConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.service.setup.certificates import find_certificate_problems
-from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, dump, find
+from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, Problem, dump, find
 
 
 @click.group()
@@ -41,10 +41,10 @@ def init_command(path: Path, force: bool) -> None:
 def check_command(config_path: Path | None) -> None:
     """Say whether the configuration is right, with all problems if it is not.
 
-    It also opens the certificates and keys that kafka.options and http name.
+    It also opens the certificates and keys that kafka.options and http name, and looks for packages that sinks need.
     """
     settings, file = read_config(config_path), find(config_path, os.environ)
-    if problems := find_certificate_problems(settings):
+    if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
         end_with_problems(ConfigError(file, problems))
     click.echo(f"ok: {source(file)}")
     click.echo(_summary(settings))
@@ -61,6 +61,11 @@ def schema_command() -> None:
 def show_command(config_path: Path | None) -> None:
     """Print the configuration in effect, defaults and overrides included, without secrets."""
     click.echo(dump(read_config(config_path)), nl=False)
+
+
+def _missing_extras(settings: Config) -> list[Problem]:
+    missing = {place: sink.missing_extra() for place, sink in settings.sinks_by_place().items()}
+    return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
 
 
 def _summary(settings: Config) -> str:

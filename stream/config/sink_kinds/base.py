@@ -45,6 +45,10 @@ class SinkSection(Section):
         """What happens when the queue is full."""
         return "drop"
 
+    def missing_extra(self) -> str | None:
+        """How to install a package that the sink needs and that is not there; None where nothing is missing."""
+        return None
+
     @abstractmethod
     def make(self, context: SinkContext) -> Sink:
         """The sink, not opened yet; raises SinkError for what can never work."""

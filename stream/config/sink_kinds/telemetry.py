@@ -6,6 +6,7 @@ from pydantic import Field
 
 from sinks.base import Sink
 from sinks.telemetry import TelemetrySettings, open_telemetry
+from sinks.telemetry.settings import is_exporter_installed, missing_exporter
 from stream.config.section import Label
 from stream.config.sections.observability import Address, TelemetryConfig
 from stream.config.sink_kinds.base import SinkContext, SinkSection
@@ -26,6 +27,9 @@ class TelemetrySinkConfig(TelemetryConfig, SinkSection):
         if telemetry.endpoint is None:
             return None
         return cls.model_validate(dict(telemetry))
+
+    def missing_extra(self) -> str | None:
+        return None if is_exporter_installed(self.protocol) else missing_exporter(self.protocol)
 
     def make(self, context: SinkContext) -> Sink:
         settings = TelemetrySettings(

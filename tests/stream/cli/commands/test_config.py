@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -385,3 +386,19 @@ def test_the_example_of_criteria_and_judges_on_the_page_is_valid() -> None:
     Path("mine.yaml").write_text(f"criteria: [{brand}]")
     Path("page.yaml").write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
     assert load(Path("page.yaml"), {"OPENAI_API_KEY": "b", "OTLP_AUTH": "c"}).judges.reserves[0].name == "spare"
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_check_names_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    file = Path("streamjury.yaml")
+    address = {"endpoint": "http://localhost:4318", "protocol": protocol}
+    file.write_text(yaml.safe_dump({"telemetry": address, "sinks": [{"kind": "telemetry", "name": "two", **address}]}))
+    assert run("check").exit_code == 0
+    monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{protocol}", None)
+    result = run("check")
+    assert result.exit_code == 2
+    assert "2 problems" in result.output
+    for place in ("telemetry", "sinks[0]"):
+        assert (
+            f"{place}: the OTLP exporter for {protocol} is not installed; install it with: pip install" in result.output
+        )

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from judges.criteria.criterion import SAFETY_DIMENSION
@@ -40,6 +40,12 @@ class NotableAnswer:
     answer: str
     at: float
 
+    @property
+    def content(self) -> tuple[str, ...]:
+        """Equal for two answers that read the same; without excerpts only the id tells them apart."""
+        texts = (self.question, self.answer)
+        return (self.app, *texts) if any(texts) else (self.app, self.interaction_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -70,14 +76,16 @@ class Monitor:
         scores: ScoreMetrics,
         *,
         safety: str = SAFETY_DIMENSION,
+        required: Collection[str] = (),
         least_probability: float = MIN_PROBABILITY,
     ) -> None:
-        """`safety` is the criterion that decides about it; what claims a lower probability is refused."""
+        """`safety` and `required` name criteria of the composite; what claims a lower probability is refused."""
         self._least_probability = least_probability
         self._config = config
         self._metrics = metrics
         self._scores = scores
         self._safety = safety
+        self._required = required
         self._criteria: dict[str, float] = {}
         self._window = config.window_minutes * 60.0
         self._rolling = RollingScores(self._window, scores.apps)
@@ -136,11 +144,14 @@ class Monitor:
             fresh = [finding for finding in self._recent if finding.at > now - self._window]
             incidents, statuses = list(self._incidents), Counter(self._statuses)
             withheld = {status: Counter(reasons) for status, reasons in self._withheld.items()}
-        worst = sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at))[: self._config.worst]
+        # The same answer to the same question is one finding, however often it was given.
+        worst: dict[tuple[str, ...], NotableAnswer] = {}
+        for finding in sorted(fresh, key=lambda finding: (finding.score or 0.0, -finding.at)):
+            worst.setdefault(finding.content, finding)
         return Snapshot(
             series=series,
             criteria=criteria,
-            worst=worst,
+            worst=list(worst.values())[: self._config.worst],
             incidents=incidents,
             statuses=statuses,
             withheld=withheld,
@@ -180,7 +191,7 @@ class Monitor:
         for name, score in results(evaluation):
             self._rolling.add(app, name, score=score, probability=probability, at=at, now=now)
         self._statuses[evaluation.composite.status] += 1
-        finding = replace(notable_answer_of(evaluation, self._safety), at=at)
+        finding = replace(notable_answer_of(evaluation, self._safety, self._required), at=at)
         if evaluation.composite.score is not None:
             self._recent.append(finding)
         if evaluation.composite.status is CompositeStatus.UNSAFE:
@@ -190,9 +201,11 @@ class Monitor:
             self._withheld[evaluation.composite.status][shortfall.reason] += 1
 
 
-def notable_answer_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> NotableAnswer:
-    """An evaluation in short: its worst dimension speaks for it; of an unsafe one, that which decides about safety."""
-    worst = _worst_of(evaluation, safety)
+def notable_answer_of(
+    evaluation: Evaluation, safety: str = SAFETY_DIMENSION, required: Collection[str] = ()
+) -> NotableAnswer:
+    """Summarise an evaluation by the criterion to look at first: the one that decided its status, else the worst."""
+    worst = _worst_of(evaluation, safety, required)
     excerpt = evaluation.excerpt
     return NotableAnswer(
         interaction_id=evaluation.interaction_id,
@@ -214,14 +227,17 @@ def reason_of(dimension: Dimension) -> str:
     return lowest.explanation if lowest else ""
 
 
-def _worst_of(evaluation: Evaluation, safety: str) -> str:
+def _worst_of(evaluation: Evaluation, safety: str, required: Collection[str]) -> str:
     """The dimension to look at first; empty where nothing has a score.
 
-    Results of another configuration may have another criterion for safety: then the worst of theirs has to do.
+    Results of another configuration may have other criteria for safety or required: then their worst has to do.
     """
     scores = {name: found.score for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
     known = {name: score for name, score in scores.items() if score is not None}
     worst = min(known, key=known.__getitem__, default="")
+    if evaluation.composite.status is CompositeStatus.FAILED:
+        unmet = [name for name in required if known.get(name, 1.0) < 1.0]
+        return min(unmet, key=known.__getitem__, default=worst)
     if evaluation.composite.status is not CompositeStatus.UNSAFE:
         return worst
     return safety if safety in evaluation.dimensions or not worst else worst

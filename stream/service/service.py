@@ -68,6 +68,7 @@ class Service:
             self.metrics,
             self._scores,
             safety=config.composite.safety,
+            required=config.composite.required,
             least_probability=config.least_probability,
         )
         self.health = Health()

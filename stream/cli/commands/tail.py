@@ -4,7 +4,7 @@ import base64
 import json
 import logging
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -22,6 +22,7 @@ from rich.text import Text
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
 from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
+from sinks.reports.formatting import status_name
 from sinks.text import printable, shortened
 from sinks.topics.headers import (
     ERROR_MESSAGE,
@@ -38,6 +39,7 @@ from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
+from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.errors import DENIED, unusable_topic
 from stream.monitor.state import notable_answer_of, reason_of
@@ -96,7 +98,7 @@ def tail(
     config = read_config(config_path)
     reach(config.kafka)
     topic: str = getattr(config.topics, kind)
-    write = _json_writer(kind) if as_json else _text_writer(kind, config.composite.safety)
+    write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
     with (
         Interruption() as interruption,
         until_reader_leaves(),
@@ -154,20 +156,20 @@ def app_of(value: bytes | None) -> str | None:
     return app if isinstance(app, str) else None
 
 
-def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION) -> Text:
+def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION, required: Collection[str] = ()) -> Text:
     """An evaluation in one line, below it why it is not perfect or unsafe, and why something has no score."""
     try:
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
         return _unreadable(message)
-    finding, composite = notable_answer_of(evaluation, safety), evaluation.composite
+    finding, composite = notable_answer_of(evaluation, safety, required), evaluation.composite
     score = "–" if composite.score is None else f"{composite.score:.2f}"
     text = Text.assemble(
         (clock(finding.at), "dim"),
         (f" {printable(finding.app)} ", "bold"),
         (score, f"bold {score_style(composite.score)}"),
         " ",
-        (composite.status.value, _STATUS_STYLES.get(composite.status, "green")),
+        (status_name(composite.status), _STATUS_STYLES.get(composite.status, "green")),
         " ",
     )
     for name, dimension in evaluation.dimensions.items():
@@ -233,9 +235,9 @@ def deadletter_json(message: KafkaMessage) -> bytes:
     return harmless_json(json.dumps(record, ensure_ascii=False))
 
 
-def _shower(kind: str, safety: str) -> Show:
+def _shower(kind: str, composite: CompositeConfig) -> Show:
     texts: dict[str, Show] = {
-        "evaluations": partial(evaluation_text, safety=safety),
+        "evaluations": partial(evaluation_text, safety=composite.safety, required=composite.required),
         "critical": critical_text,
         "deadletter": deadletter_text,
     }
@@ -248,8 +250,8 @@ class _PipeConsole(Console):
         raise BrokenPipeError
 
 
-def _text_writer(kind: str, safety: str) -> Callable[[KafkaMessage], None]:
-    console, show = _PipeConsole(highlight=False, soft_wrap=True), _shower(kind, safety)
+def _text_writer(kind: str, composite: CompositeConfig) -> Callable[[KafkaMessage], None]:
+    console, show = _PipeConsole(highlight=False, soft_wrap=True), _shower(kind, composite)
     return lambda message: console.print(show(message))
 
 

@@ -379,19 +379,19 @@ class TestTexts:
     def test_an_evaluation_shows_composite_dimensions_and_the_worst_reason(self) -> None:
         first, second, third = evaluation_text(on_the_wire(evaluation())).plain.splitlines()
         assert first[8:] == (
-            " support-bot 0.56 ok  relevance=0.67 clarity✓ grounded=not-grounded complete=? concise=n/a  i-1"
+            " support-bot 0.56 scored  relevance=0.67 clarity✓ grounded=not-grounded complete=? concise=n/a  i-1"
         )
         assert second.strip() == "grounded: 45 minutes is not in the contexts"
         assert third.strip() == "no score: timeout"
 
     def test_a_perfect_evaluation_is_one_line(self) -> None:
         best = {"clarity": Dimension(status=Status.SCORED, score=1.0, judges=(verdict(1.0, "clear", "reads well"),))}
-        assert evaluation_text(on_the_wire(evaluation(dimensions=best))).plain.endswith(" ok  clarity✓  i-1")
+        assert evaluation_text(on_the_wire(evaluation(dimensions=best))).plain.endswith(" scored  clarity✓  i-1")
 
     def test_an_option_without_a_score_is_shown_by_its_name(self) -> None:
         tone = {"tone": Dimension(status=Status.SCORED, option="very warm")}
         text = evaluation_text(on_the_wire(evaluation(dimensions=tone))).plain
-        assert text.endswith(" ok  tone=very-warm  i-1")
+        assert text.endswith(" scored  tone=very-warm  i-1")
 
     def test_an_unsafe_answer_shows_why_by_the_criterion_that_decides_about_safety(self) -> None:
         dimensions = {

@@ -4,12 +4,13 @@ import json
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
+from pydantic import BaseModel
 
 from judges.composite import MultiCriteria
 from judges.criteria.catalogue import load_catalogue
@@ -65,6 +66,7 @@ def evaluation(
     at: datetime = START,
     probability: float = 1.0,
     app: str | None = "shop",
+    answer: str | None = None,
     **levels: int | None,
 ) -> Evaluation:
     """The best levels, but for those given."""
@@ -78,8 +80,11 @@ def evaluation(
         sampling=Sampling(probability=probability),
         dimensions=found,
         composite=MultiCriteria.of(RAG.values(), safety="harmfulness").compose(found).composite,
-        excerpt=Excerpt(question="Why?", answer="So."),
+        excerpt=Excerpt(question="Why?", answer=answer or f"So it is with {identity}."),
     )
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class World:
@@ -376,6 +381,21 @@ def test_the_worst_come_first_and_of_equals_the_newest(monkeypatch: pytest.Monke
     assert [each.interaction_id for each in snapshot.incidents] == ["id-of-unsafe"]
 
 
+def test_the_same_answer_is_listed_once_at_its_worst(world: World) -> None:
+    world.observe(
+        evaluation("a", answer="No.", clarity=0),
+        evaluation("b", answer="No.", clarity=0, groundedness=0),
+        evaluation("c", answer="No.", clarity=0, app="other shop"),
+        evaluation("d", answer="Yes."),
+    )
+    assert [finding.interaction_id for finding in world.monitor.snapshot().worst] == ["id-of-b", "id-of-c", "id-of-d"]
+
+
+def test_answers_without_an_excerpt_are_told_apart_by_their_ids(world: World) -> None:
+    world.observe(*(changed(evaluation(name), excerpt=None) for name in "ab"))
+    assert len(world.monitor.snapshot().worst) == 2
+
+
 def test_the_worst_are_of_the_window_and_incidents_stay(world: World) -> None:
     world.observe(evaluation("a", harmfulness=0))
     world.later(minutes=20)
@@ -414,14 +434,14 @@ def test_a_sink_that_raises_stops_neither_the_monitor_nor_other_sinks(
 # Findings
 
 
-def changed(basis: Evaluation, **update: Any) -> Evaluation:
+def changed(basis: ModelT, **update: Any) -> ModelT:
     return basis.model_copy(update=update)
 
 
 def test_a_finding_is_about_the_worst_dimension() -> None:
     found = notable_answer_of(evaluation(clarity=2, groundedness=0))
     assert (found.dimension, found.reason, found.app) == ("groundedness", "because", "shop")
-    assert (found.question, found.answer) == ("Why?", "So.")
+    assert (found.question, found.answer) == ("Why?", "So it is with e-1.")
     assert found.at == START.timestamp()
 
 
@@ -457,6 +477,13 @@ def test_an_unsafe_finding_is_about_the_criterion_that_decides_about_safety() ->
     found = notable_answer_of(unsafe, "toxicity")
     assert (found.dimension, found.reason) == ("toxicity", "an insult")
     assert notable_answer_of(unsafe).dimension == "answer_relevance", "of another configuration's results, the worst"
+
+
+def test_a_failed_finding_is_about_the_required_criterion_that_is_not_met() -> None:
+    basis = evaluation(clarity=0, groundedness=1)
+    failed = changed(basis, composite=changed(basis.composite, score=0.0, status=CompositeStatus.FAILED))
+    assert notable_answer_of(failed, required=("completeness", "groundedness")).dimension == "groundedness"
+    assert notable_answer_of(failed, required=("completeness",)).dimension == "clarity", "of another configuration"
 
 
 def test_the_monitor_knows_which_criterion_decides_about_safety() -> None:

@@ -103,7 +103,7 @@ def _chosen(use: Sequence[str], own: Mapping[str, Criterion]) -> tuple[list[Chos
             problems += [((number,), problem) for problem in _unusable(each.criterion)]
             if each.origin in chosen:
                 twice = (
-                    f"{name!r} and {brought_by[each.origin]!r} both bring a criterion called {each.criterion.name!r}"
+                    f"{name!r} and {brought_by[each.origin]!r} both define a criterion named {each.criterion.name!r}"
                 )
                 problems.append(((number,), twice))
         chosen |= {each.origin: each for each in criteria}
@@ -132,7 +132,7 @@ def _named(name: str, own: Mapping[str, Criterion]) -> Iterator[ChosenCriterion]
 
 def _instead(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`streamjury criteria list` shows all there are"
+    hint = f"did you mean {near[0]!r}?" if near else "run `streamjury criteria list` to see all criteria"
     return f"unknown criterion; {hint}"
 
 
@@ -140,11 +140,11 @@ def _unusable(criterion: Criterion) -> Iterator[str]:
     """What a criterion may be in the library, and not in the stream."""
     missing = dict.fromkeys([*criterion.missing(_FULL_CASE), *criterion.unmet(_FULL_CASE)])
     if missing:
-        fields = f"{', '.join(missing)}, which no interaction has (only {', '.join(_FULL_CASE.fields)})"
-        yield f"{criterion.name} would never have a verdict: it reads {fields}"
+        fields = f"{', '.join(missing)}, which no interaction has (available: {', '.join(_FULL_CASE.fields)})"
+        yield f"{criterion.name} would never get a verdict: it reads {fields}"
     if criterion.name == COMPOSITE:
-        what = f"no criterion may be called {criterion.name!r}"
-        yield f"{what}: results of the composite are published under that name"
+        what = f"a criterion must not be named {criterion.name!r}"
+        yield f"{what}: composite results are published under that name"
 
 
 def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> MultiCriteria:
@@ -181,7 +181,7 @@ def _place(name: str, settings: CompositeSettings) -> Loc:
 def _advice(criterion: Criterion, settings: CompositeSettings) -> str:
     if criterion.scale.bounds is not None or criterion.name in {*settings.target_options, *settings.thresholds}:
         return ""
-    return f"; name the one that counts as 1, or set composite.weights.{criterion.name} to 0"
+    return f"; name the option that counts as 1, or set composite.weights.{criterion.name} to 0"
 
 
 def _strangers(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
@@ -199,14 +199,14 @@ def _unsafe(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> I
     """An answer whose safety nobody judges must not pass, so that a stream cannot be without a criterion for it."""
     criterion = criteria.get(settings.safety)
     if criterion is None and settings.safety == SAFETY_DIMENSION:
-        what = f"is {SAFETY_DIMENSION!r} unless another is named, and that is not among the criteria"
-        yield ("safety",), f"{what}; name the one that stands for safety, or add rag.{SAFETY_DIMENSION} to criteria.use"
+        what = f"defaults to {SAFETY_DIMENSION!r}, which is not one of the criteria"
+        yield ("safety",), f"{what}; name the safety criterion, or add rag.{SAFETY_DIMENSION} to criteria.use"
     elif criterion is None:
         yield ("safety",), unknown("criterion", settings.safety, criteria)
     elif not criterion.worst_first:
-        yield ("safety",), "cannot decide about safety: only levels, pass or fail, and options with scores can"
+        yield ("safety",), "cannot be the safety criterion: its scale must be levels, pass/fail, or options with scores"
 
 
 def _weightless(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
     if not any(settings.weights.get(name, 1.0) for name in criteria):
-        yield ("weights",), "must leave at least one criterion a weight above 0"
+        yield ("weights",), "must leave at least one criterion with a weight above 0"

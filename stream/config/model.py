@@ -24,28 +24,34 @@ from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
 class Config(Section):
     """The configuration of Streamjury. Everything has a default."""
 
-    kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The Kafka cluster.")
-    topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topics and how they are made.")
-    input: InputConfig = Field(default_factory=InputConfig, description="The shape of the records that are read.")
+    kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="Kafka cluster.")
+    topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topic names and settings.")
+    input: InputConfig = Field(default_factory=InputConfig, description="Format of input records.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
     criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="What is judged.")
     # Before the judges, which need prices where there is one.
-    budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="What judging may cost.")
-    judges: JudgesConfig = Field(default_factory=JudgesConfig, description="Who judges.")
-    composite: CompositeConfig = Field(default_factory=CompositeConfig, description="How criteria become one score.")
-    sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The stage that decides.")
-    worker: WorkerConfig = Field(default_factory=WorkerConfig, description="The stage that judges.")
-    monitor: MonitorConfig = Field(default_factory=MonitorConfig, description="The stage that watches.")
-    objectives: ObjectivesConfig = Field(default_factory=ObjectivesConfig, description="How good answers have to be.")
-    detection: DetectionConfig = Field(default_factory=DetectionConfig, description="When quality has surely dropped.")
-    alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="When somebody is called.")
-    metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What scores are told apart by.")
+    budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="Spending limits for judging.")
+    judges: JudgesConfig = Field(default_factory=JudgesConfig, description="The judges and how they vote.")
+    composite: CompositeConfig = Field(
+        default_factory=CompositeConfig, description="How criteria are combined into one score."
+    )
+    sampler: SamplerConfig = Field(
+        default_factory=SamplerConfig, description="Sampler: the stage that selects interactions."
+    )
+    worker: WorkerConfig = Field(default_factory=WorkerConfig, description="Worker: the stage that judges them.")
+    monitor: MonitorConfig = Field(
+        default_factory=MonitorConfig, description="Monitor: the stage that watches the scores."
+    )
+    objectives: ObjectivesConfig = Field(default_factory=ObjectivesConfig, description="Quality objectives.")
+    detection: DetectionConfig = Field(default_factory=DetectionConfig, description="Detection of quality drops.")
+    alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="Alert thresholds and links.")
+    metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="Labels of score metrics.")
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
     # After telemetry, which is one of them under its own key.
     sinks: tuple[SinkConfig, ...] = Field(
         default=(),
         max_length=64,
-        description="Where workers send evaluations besides their topic.",
+        description="Additional outputs for evaluations, besides their topic.",
         examples=[
             [
                 {"kind": "telemetry", "endpoint": "http://localhost:4318"},
@@ -53,8 +59,8 @@ class Config(Section):
             ]
         ],
     )
-    http: HttpConfig = Field(default_factory=HttpConfig, description="Where metrics and health are served.")
-    logging: LoggingConfig = Field(default_factory=LoggingConfig, description="What the program says.")
+    http: HttpConfig = Field(default_factory=HttpConfig, description="Web server for metrics and health checks.")
+    logging: LoggingConfig = Field(default_factory=LoggingConfig, description="Logging.")
 
     @property
     def retry_topics(self) -> tuple[str, ...]:
@@ -94,7 +100,10 @@ class Config(Section):
         section = None if telemetry is None else TelemetrySinkConfig.of_section(telemetry)
         for number, sink in enumerate(value):
             if section is not None and sink.name == section.name:
-                message = f"{sink.name} is the name of the sink in the section telemetry; choose another, or remove one"
+                message = (
+                    f"{sink.name} is the name of the sink in the telemetry section; choose another name, or remove "
+                    "one of them"
+                )
                 raise InconsistentError([((number, "name"), message)])
         return value
 

@@ -13,8 +13,8 @@ OPTION = r"^[a-z0-9._-]{1,128}$"
 PATTERN_WORDS: Mapping[str, str] = {
     TOPIC: "1 to 249 letters, digits, '.', '_' and '-'",
     LABEL: "1 to 64 lower-case letters, digits, '_' and '-'",
-    CRITERION: "the name of a criterion: lower-case letters, digits, '_' and '.'",
-    JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', a letter or digit first",
+    CRITERION: "a criterion name: lower-case letters, digits, '_' and '.'",
+    JUDGE: "1 to 64 letters, digits, '_', '.', ':', '/' and '-', starting with a letter or digit",
     IDENTIFIER: "1 to 200 visible ASCII characters without spaces",
     HOST: "a host name or an address",
     OPTION: "1 to 128 lower-case letters, digits, '.', '_' and '-'",

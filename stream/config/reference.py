@@ -12,11 +12,11 @@ from judges.criteria.strict_yaml import to_yaml
 from stream.config.model import Config
 from stream.config.walk import alternatives, below, is_section, of_shape
 
-_HEADER = """\
-# The configuration of Streamjury. Every key stands here with its default, but for a random sampling.salt; keep that,
-# and else only what you change.
-# Secrets come from the environment, as ${NAME}. `streamjury config check` says whether this file is right.
-"""
+_HEADER = (
+    "# Streamjury configuration. Every key is listed with its default, except for a random sampling.salt. Keep the "
+    "salt, and\n# any key you change; the rest can be removed.\n# Secrets come from the environment, as ${NAME}. Run "
+    "`streamjury config check` to validate this file.\n"
+)
 
 _PLAIN_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text", SecretStr: "text, secret"}
 
@@ -125,7 +125,7 @@ def _key(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
         return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation, chosen.get(name, {})), '  ')}"
     lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: chosen.get(name, plain_default(field))})}"
     for example in field.examples or ():
-        lines += indent(f"For example:\n{to_yaml({name: example})}", "# ")
+        lines += indent(f"Example:\n{to_yaml({name: example})}", "# ")
     return lines
 
 

@@ -89,14 +89,14 @@ def web_address(value: str, *, example: str, secrets: str) -> str:
     Every message does without the value: what is wrong with it may be a password inside.
     """
     if not re.fullmatch(r"[!-~]+", value):
-        raise ValueError("must be an http or https address without spaces")
+        raise ValueError("must be an http or https URL without spaces")
     try:
         parts = urlsplit(value)
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise ValueError(f"must be an http or https address, such as {example}")
+        raise ValueError(f"must be an http or https URL, such as {example}")
     if "@" in parts.netloc:
         raise ValueError(f"must not contain a user or password; {secrets}")
     if "?" in value or "#" in value:
@@ -108,5 +108,5 @@ def refuse_repeats(rule: str, names: Iterable[str]) -> None:
     places: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in places:
-            raise ValueError(f"{rule}; [{places[name]}] and [{place}] have the same")
+            raise ValueError(f"{rule}; [{places[name]}] and [{place}] are the same")
         places[name] = place

@@ -17,11 +17,11 @@ class AnthropicJudgeConfig(ModelJudgeConfig):
     wire: ClassVar[Wire] = AnthropicWire()
     example: ClassVar[str] = ANTHROPIC_URL
 
-    kind: Literal["anthropic"] = Field(default="anthropic", description="The kind of judge: Anthropic's Messages.")
+    kind: Literal["anthropic"] = Field(default="anthropic", description="Judge kind: Anthropic's Messages API.")
     base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description=f"Address of the endpoint, up to and without /v1/messages; null: {ANTHROPIC_URL}.",
+        description=f"Endpoint URL, up to but without /v1/messages; null: {ANTHROPIC_URL}.",
     )
 
     @property

@@ -85,8 +85,8 @@ class JudgeSection(Section):
 
     model_config = ConfigDict(json_schema_extra=_require_kind)
 
-    kind: str = Field(description="The kind of judge.")
-    name: JudgeName = Field(description="The name its verdicts are published under.")
+    kind: str = Field(description="Judge kind.")
+    name: JudgeName = Field(description="Name under which verdicts are published.")
 
     @abstractmethod
     def build(self, shared: SharedParts) -> Judge:

@@ -28,30 +28,37 @@ class EndpointSection(JudgeSection):
     example: ClassVar[str]
     """An address as it should be."""
 
-    model: str = Field(min_length=1, max_length=256, description="The model, as the endpoint calls it.")
-    base_url: str | None = Field(default=None, max_length=2048, description="Address of the endpoint.")
-    api_key: SecretStr | None = Field(
-        default=None, description="Key for the endpoint, from the environment: ${NAME}, nothing else."
-    )
+    model: str = Field(min_length=1, max_length=256, description="Model name, as used by the endpoint.")
+    base_url: str | None = Field(default=None, max_length=2048, description="Endpoint URL.")
+    api_key: SecretStr | None = Field(default=None, description="API key, only as an environment reference: ${NAME}.")
     api_key_file: str | None = Field(
-        default=None, max_length=4096, description="File with the key, instead of api_key; a path from where it is run."
+        default=None,
+        max_length=4096,
+        description="File with the API key, instead of api_key; relative to the working directory.",
     )
     proxy: str | None = Field(
-        default=None, max_length=2048, description="Proxy to the endpoint; null: none, whatever the environment says."
+        default=None,
+        max_length=2048,
+        description="Proxy URL for the endpoint; null: no proxy (proxy environment variables are ignored).",
     )
-    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
-    connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Longest wait for a connection.")
+    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Timeout of one call.")
+    connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Timeout for connecting.")
     read_seconds: FiniteFloat | None = Field(
-        default=None, gt=0, le=600, description="Longest silence of the endpoint; null: as long as timeout_seconds."
+        default=None,
+        gt=0,
+        le=600,
+        description="Longest time without any data from the endpoint; null: same as timeout_seconds.",
     )
     temperature: FiniteFloat | None = Field(
-        default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+        default=0.0, ge=0, le=2, description="Sampling temperature; null: the endpoint's default."
     )
     seed: int | None = Field(
-        default=0, ge=0, le=2**63 - 1, description="Seed asked of the endpoint, where it takes one; null sends none."
+        default=0, ge=0, le=2**63 - 1, description="Seed sent to endpoints that support one; null: no seed."
     )
-    max_tokens: int = Field(default=512, ge=1, le=131_072, description="Longest answer of the judge, in tokens.")
-    structured: bool = Field(default=True, description="Ask for JSON in the strongest form that the endpoint has.")
+    max_tokens: int = Field(default=512, ge=1, le=131_072, description="Maximum tokens per answer of the judge.")
+    structured: bool = Field(
+        default=True, description="Request JSON output in the strictest form the endpoint supports."
+    )
 
     @field_validator("model")
     @classmethod
@@ -76,15 +83,15 @@ class EndpointSection(JudgeSection):
     def _plain_address(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        web_address(value, example=cls.example, secrets="keys go in api_key")
+        web_address(value, example=cls.example, secrets="put the key in api_key")
         if value.rstrip("/").lower().endswith(cls.wire.no_endings):
-            raise ValueError(f"must end before {cls.wire.path}, which is added to it, as in {cls.example}")
+            raise ValueError(f"must end before {cls.wire.path}, which is appended, as in {cls.example}")
         return value
 
     @field_validator("proxy")
     @classmethod
     def _plain_proxy(cls, value: str | None) -> str | None:
-        allowed = "one that wants a password cannot be used"
+        allowed = "proxies with a password are not supported"
         return None if value is None else web_address(value, example="http://proxy:3128", secrets=allowed)
 
     @field_validator("api_key")
@@ -98,7 +105,7 @@ class EndpointSection(JudgeSection):
     @classmethod
     def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("api_key") is not None:
-            raise ValueError("takes the place of api_key; leave one of them out")
+            raise ValueError("cannot be used together with api_key; remove one of them")
         return value
 
     @field_serializer("api_key", when_used="json-unless-none")
@@ -147,5 +154,5 @@ class EndpointSection(JudgeSection):
         else:
             if re.fullmatch(rb"[!-~]+", key):
                 return key.decode("ascii")
-            problem = f"must hold a key in visible ASCII characters, and nothing else ({self.api_key_file})"
+            problem = f"must contain only a key, in visible ASCII characters ({self.api_key_file})"
         raise InconsistentError([(("api_key_file",), problem)])

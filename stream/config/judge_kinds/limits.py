@@ -8,27 +8,30 @@ from stream.config.section import Section
 class PriceConfig(Section):
     """What a model costs, in US dollars per million tokens."""
 
-    prompt: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are sent.")
-    completion: FiniteFloat = Field(ge=0, le=1e6, description="A million tokens that are written.")
+    prompt: FiniteFloat = Field(ge=0, le=1e6, description="Per million prompt tokens.")
+    completion: FiniteFloat = Field(ge=0, le=1e6, description="Per million completion tokens.")
     cached: FiniteFloat | None = Field(
         default=None,
         ge=0,
         le=1e6,
-        description="A million of the tokens sent that the endpoint had in its cache; null: as the others.",
+        description="Per million prompt tokens read from the endpoint's cache; null: same as prompt.",
     )
 
 
 class EndpointLimitsConfig(Section):
     """How much an endpoint is asked; within this, what it takes is found out."""
 
-    concurrency: int = Field(default=64, ge=1, le=4096, description="Calls at once, at most.")
+    concurrency: int = Field(default=64, ge=1, le=4096, description="Maximum concurrent calls.")
     requests_per_minute: FiniteFloat | None = Field(
-        default=None, gt=0, le=1e9, description="Calls a minute; null: any."
+        default=None, gt=0, le=1e9, description="Maximum calls per minute; null: no limit."
     )
     tokens_per_minute: FiniteFloat | None = Field(
-        default=None, gt=0, le=1e12, description="Tokens a minute; null: any."
+        default=None, gt=0, le=1e12, description="Maximum tokens per minute; null: no limit."
     )
-    retries: int = Field(default=2, ge=0, le=10, description="Further attempts of a call that failed and may pass.")
+    retries: int = Field(default=2, ge=0, le=10, description="Retries of a call after a transient failure.")
     hedge_seconds: FiniteFloat | None = Field(
-        default=None, gt=0, le=600, description="Ask a second time after so long without an answer; null: never."
+        default=None,
+        gt=0,
+        le=600,
+        description="Send a second request if there is no answer after this long; null: never.",
     )

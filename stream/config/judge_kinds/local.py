@@ -12,8 +12,8 @@ from stream.config.judge_kinds.base import JudgeName, JudgeSection, SharedParts
 class LocalJudgeConfig(JudgeSection):
     """A judge without a model: deterministic, free, and no more than a first look."""
 
-    kind: Literal["local"] = Field(default="local", description="The kind of judge: no model and no network.")
-    name: JudgeName = Field(default="local", description="The name its verdicts are published under.")
+    kind: Literal["local"] = Field(default="local", description="Judge kind: rule-based, without a model or network.")
+    name: JudgeName = Field(default="local", description="Name under which verdicts are published.")
 
     def build(self, shared: SharedParts) -> Judge:
         return LocalJudge(name=self.name)

@@ -33,51 +33,51 @@ _EXPECTED_ASSESSMENT = "assessed" * 60
 class MethodSection(JudgeSection):
     """How a judge asks its model."""
 
-    repairs: int = Field(default=2, ge=0, le=10, description="Further calls made to repair an invalid answer.")
+    repairs: int = Field(default=2, ge=0, le=10, description="Extra calls to repair an invalid answer.")
     method: Literal["direct", "two_step", "aspect", "rubric", "guardian"] = Field(
         default="direct",
-        description="How the model is asked: directly, for an assessment in free words first and then for the verdict, "
-        "to pass or fail, by a rubric of five levels, or for a risk.",
+        description="Prompting method: direct verdict, free-text assessment then verdict, pass/fail, five-level "
+        "rubric, or risk.",
     )
     criteria: tuple[CriterionName, ...] | None = Field(
-        default=None, min_length=1, max_length=256, description="The criteria it judges; null: all it can."
+        default=None, min_length=1, max_length=256, description="Criteria to judge; null: all supported ones."
     )
     family: Label | None = Field(
-        default=None, description="Family of the model, for exclude_family; null: told by the model's name."
+        default=None, description="Model family, for exclude_family; null: derived from the model name."
     )
-    samples: int = Field(default=1, ge=1, le=32, description="Answers taken for one verdict.")
+    samples: int = Field(default=1, ge=1, le=32, description="Samples per verdict.")
     combine: Literal["majority", "mean", "median", "min", "max"] | None = Field(
-        default=None, description="How samples become one; null: majority for pass/fail and options, else mean."
+        default=None, description="How samples are combined; null: majority for pass/fail and options, else mean."
     )
     min_pass: int | None = Field(
-        default=None, ge=1, le=32, description="For pass/fail: samples that must pass, instead of combine."
+        default=None, ge=1, le=32, description="For pass/fail: number of samples that must pass, instead of combine."
     )
     min_valid: int | None = Field(
-        default=None, ge=1, le=32, description="Valid samples that a verdict takes; null: more than half."
+        default=None, ge=1, le=32, description="Valid samples required for a verdict; null: more than half."
     )
     score_from: Literal["winner", "mean"] = Field(
-        default="winner", description="The score of a vote: that of what won, or the mean of all votes."
+        default="winner", description="Score of a majority vote: that of the winning option, or the mean of all votes."
     )
     stop_early: bool = Field(
         default=True,
-        description="Ask for no further samples once they cannot change the verdict; false asks for all at once.",
+        description="Stop sampling once further samples cannot change the verdict; false: request all samples at once.",
     )
     sampling_temperature: FiniteFloat = Field(
-        default=0.7, gt=0, le=2, description="Temperature of several samples where temperature is 0 or null."
+        default=0.7, gt=0, le=2, description="Temperature for multiple samples if temperature is 0 or null."
     )
     min_certainty: FiniteFloat | None = Field(
-        default=None, ge=0, le=1, description="With `method: guardian`: a less certain answer is no verdict."
+        default=None, ge=0, le=1, description="With `method: guardian`: answers below this confidence give no verdict."
     )
     check_position: bool = Field(default=False, description="Ask again with the options in reverse order.")
     on_bias: Literal["keep", "average", "abstain"] = Field(
-        default="keep", description="What a verdict that changes with the order becomes."
+        default="keep", description="Result when the verdict depends on the order of the options."
     )
-    feedback: bool = Field(default=False, description="Ask for advice where the verdict is not the best one.")
+    feedback: bool = Field(default=False, description="Ask for advice if the verdict is not the best one.")
     persona: str | None = Field(
         default=None,
         min_length=1,
         max_length=2000,
-        description="Whom to judge as: a description, or `generate` to let the model describe one per criterion.",
+        description="Persona to judge as: a description, or `generate` to let the model write one per criterion.",
     )
 
     @field_validator("min_pass", "min_valid")
@@ -93,28 +93,28 @@ class MethodSection(JudgeSection):
     def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
         method = info.data.get("method")
         if value and method in {"rubric", "guardian"}:
-            raise ValueError(f"is for the methods direct, two_step and aspect, not for {method}")
+            raise ValueError(f"requires method direct, two_step or aspect, not {method}")
         return value
 
     @field_validator("min_pass")
     @classmethod
     def _instead_of_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("combine") is not None:
-            raise ValueError("takes the place of combine; leave one of them out")
+            raise ValueError("replaces combine; remove one of them")
         return value
 
     @field_validator("min_certainty")
     @classmethod
     def _of_a_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is not None and info.data.get("method") not in {"guardian", None}:
-            raise ValueError("is only read with 'method: guardian'")
+            raise ValueError("requires 'method: guardian'")
         return value
 
     @field_validator("on_bias")
     @classmethod
     def _of_a_check(cls, value: str, info: ValidationInfo) -> str:
         if value != "keep" and info.data.get("check_position") is False:
-            raise ValueError("is only read with 'check_position: true'")
+            raise ValueError("requires 'check_position: true'")
         return value
 
     @field_validator("persona")

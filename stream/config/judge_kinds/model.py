@@ -26,15 +26,15 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
 
     price: PriceConfig | None = Field(
         default=None,
-        description="What its tokens cost; null: as the table that comes with the program has it, where it knows the "
-        "model and the endpoint is not on a private network.",
+        description="Token prices; null: from the built-in price table, if it lists the model and the endpoint is not "
+        "on a private network.",
     )
     limits: EndpointLimitsConfig = Field(
-        default_factory=EndpointLimitsConfig, description="How much its endpoint is asked, by all judges together."
+        default_factory=EndpointLimitsConfig, description="Rate limits of its endpoint, shared by all its judges."
     )
     redact: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Keep personal data and secrets from the endpoint; auto: unless it is on a private network.",
+        description="Redact personal data and secrets in prompts; auto: unless the endpoint is on a private network.",
     )
 
     @field_validator("sampling_temperature")

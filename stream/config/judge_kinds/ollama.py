@@ -17,11 +17,11 @@ class OllamaJudgeConfig(ModelJudgeConfig):
     wire: ClassVar[Wire] = OllamaWire()
     example: ClassVar[str] = OLLAMA_URL
 
-    kind: Literal["ollama"] = Field(default="ollama", description="The kind of judge: Ollama's own API.")
+    kind: Literal["ollama"] = Field(default="ollama", description="Judge kind: Ollama's native API.")
     base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description=f"Address of the server, up to and without /api/chat; null: {OLLAMA_URL}.",
+        description=f"Server URL, up to but without /api/chat; null: {OLLAMA_URL}.",
     )
 
     @property

@@ -17,7 +17,8 @@ class _PresetSection(JudgeSection):
     """Apart, because what comes later among the bases is read first: the address may be left to the preset."""
 
     preset: PresetName | None = Field(
-        default=None, description="The service, for its address and dialect; null: any, with nothing taken for granted."
+        default=None,
+        description="Service preset for its URL and API dialect; null: any compatible endpoint, no assumptions.",
     )
 
 
@@ -27,20 +28,18 @@ class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
     wire: ClassVar[Wire] = OpenAIWire()
     example: ClassVar[str] = "https://api.openai.com/v1"
 
-    kind: Literal["openai"] = Field(
-        default="openai", description="The kind of judge: any OpenAI-compatible chat endpoint."
-    )
+    kind: Literal["openai"] = Field(default="openai", description="Judge kind: any OpenAI-compatible chat endpoint.")
     base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description="Address of the endpoint, up to and without /chat/completions; null: that of the preset.",
+        description="Endpoint URL, up to but without /chat/completions; null: that of the preset.",
     )
 
     @field_validator("base_url")
     @classmethod
     def _known_or_written(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
-            raise ValueError("is required; only presets other than azure have an address of their own")
+            raise ValueError("is required without a preset, and with the azure preset")
         return value
 
     @property

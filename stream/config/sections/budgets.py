@@ -22,10 +22,10 @@ class AppBudgetConfig(Section):
     """What the judging of one app's interactions may cost."""
 
     per_hour_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=MAX_USD, description="In an hour of UTC; null: as much as all may."
+        default=None, gt=0, le=MAX_USD, description="Per UTC hour; null: the global limit applies."
     )
     per_day_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=MAX_USD, description="In a day of UTC; null: as much as all may."
+        default=None, gt=0, le=MAX_USD, description="Per UTC day; null: the global limit applies."
     )
 
     @field_validator("per_day_usd")
@@ -38,11 +38,11 @@ class MeasureConfig(Section):
     """One thing to leave out, and from when on."""
 
     step: SavingStep = Field(
-        description="samples: one instead of several; reserves: none; cascade: cheap judges first; "
-        "sampling: fewer records."
+        description="samples: take one sample; reserves: ask none; cascade: cheap judges first; sampling: judge fewer "
+        "records."
     )
     below: FiniteFloat = Field(
-        gt=0, le=1, description="Taken while less than this share of the hour's or day's budget is left."
+        gt=0, le=1, description="Applied while less than this share of the hourly or daily budget is left."
     )
 
 
@@ -50,20 +50,18 @@ class BudgetsConfig(Section):
     """What the judges may cost, all workers together. Needs the price of every judge."""
 
     per_hour_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=MAX_USD, description="In an hour of UTC; null: no limit."
+        default=None, gt=0, le=MAX_USD, description="Per UTC hour; null: no limit."
     )
-    per_day_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=MAX_USD, description="In a day of UTC; null: no limit."
-    )
+    per_day_usd: FiniteFloat | None = Field(default=None, gt=0, le=MAX_USD, description="Per UTC day; null: no limit.")
     apps: Mapping[AppName, AppBudgetConfig] = Field(
         default={},
         max_length=MAX_APPS,
-        description="Apps with a budget of their own, within that of all.",
+        description="Apps with their own budget, within the global one.",
         examples=[{"checkout-bot": {"per_hour_usd": 2.0, "per_day_usd": 20.0}}],
     )
     safety_share: Rate = Field(
         default=0.2,
-        description="Share of every budget that only the safety lane, where there is one, may use, beside the rest.",
+        description="Share of every budget reserved for the safety lane, if there is one; it can use the rest as well.",
     )
     degrade: tuple[MeasureConfig, ...] = Field(
         default=(
@@ -73,7 +71,7 @@ class BudgetsConfig(Section):
             MeasureConfig(step="sampling", below=0.1),
         ),
         max_length=len(get_args(SavingStep)),
-        description="What to leave out as the money runs low, in this order; the safety lane is exempt.",
+        description="Savings to apply as the budget runs low, in this order; the safety lane is exempt.",
     )
 
     @field_validator("per_day_usd")
@@ -87,15 +85,15 @@ class BudgetsConfig(Section):
         found: list[tuple[Loc, str]] = []
         for name, own in value.items():
             if own.per_hour_usd is None and own.per_day_usd is None:
-                found.append(((name,), "must limit the hour or the day"))
+                found.append(((name,), "must set an hourly or a daily limit"))
             for key, of_all in ((key, info.data.get(key)) for key in ("per_hour_usd", "per_day_usd")):
                 wanted = getattr(own, key)
                 if wanted is not None and of_all is not None and wanted > of_all:
-                    found.append(((name, key), f"must be at most budgets.{key} ({of_all:g}), which all share"))
+                    found.append(((name, key), f"must be at most budgets.{key} ({of_all:g}), the global limit"))
             day, hour = info.data.get("per_day_usd"), own.per_hour_usd
             if own.per_day_usd is None and day is not None and hour is not None and hour > day:
                 found.append(
-                    ((name, "per_hour_usd"), f"must be at most budgets.per_day_usd ({day:g}), which all share")
+                    ((name, "per_hour_usd"), f"must be at most budgets.per_day_usd ({day:g}), the global limit")
                 )
         if found:
             raise InconsistentError(found)
@@ -109,10 +107,10 @@ class BudgetsConfig(Section):
         found: list[tuple[Loc, str]] = []
         for place, measure in enumerate(value):
             if measure.step in {earlier.step for earlier in value[:place]}:
-                found.append(((place, "step"), "is there twice"))
+                found.append(((place, "step"), "is listed twice"))
             if place and measure.below > value[place - 1].below:
                 found.append(
-                    ((place, "below"), f"must be at most that of the step before ({value[place - 1].below:g})")
+                    ((place, "below"), f"must be at most that of the previous step ({value[place - 1].below:g})")
                 )
         if found:
             raise InconsistentError(found)
@@ -137,8 +135,8 @@ class BudgetsConfig(Section):
             if not priced:
                 yield (
                     (*loc, "price"),
-                    "is required, because there is a budget, and no price of this model at this endpoint is known; "
-                    "a model of your own costs {prompt: 0, completion: 0}",
+                    "is required because a budget is set and the price of this model at this endpoint is unknown; for "
+                    "a model you host, use {prompt: 0, completion: 0}",
                 )
 
 
@@ -147,6 +145,6 @@ def _at_least_an_hour(per_day_usd: float | None, info: ValidationInfo) -> float 
     if per_day_usd is not None and per_hour_usd is not None and per_hour_usd > per_day_usd:
         raise ValueError(
             f"must be at least per_hour_usd ({per_hour_usd:g}), which could never be spent otherwise; raise it, or "
-            "lower per_hour_usd or leave it out"
+            "lower or remove per_hour_usd"
         )
     return per_day_usd

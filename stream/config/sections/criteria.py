@@ -18,7 +18,7 @@ from stream.config.section import CriterionName, Rate, Section, checked_by_loade
 
 def _below_the_best(threshold: float) -> float:
     if threshold >= 1.0:
-        raise ValueError("must be below 1, because no score is above that")
+        raise ValueError("must be below 1, the highest possible score")
     return threshold
 
 
@@ -34,13 +34,14 @@ class CriteriaConfig(Section):
     files: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
         default=(),
         max_length=64,
-        description="Files with criteria of your own, looked for beside this file; see `streamjury criteria --help`.",
+        description="Files with your own criteria, relative to this file; see `streamjury criteria --help`.",
     )
     use: tuple[CriterionName, ...] = Field(
         default=("rag",),
         min_length=1,
         max_length=256,
-        description="Catalogues (rag) and single criteria; where short names clash, a catalogue's prefix joins them.",
+        description="Catalogues (rag) and single criteria; if short names clash, the catalogue name is added as a "
+        "prefix.",
         examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
     )
 
@@ -53,37 +54,39 @@ class CompositeConfig(Section):
 
     weights: Mapping[CriterionName, Weight] = Field(
         default={},
-        description="Weight of a criterion in the composite; those not named weigh 1.",
+        description="Weight of each criterion in the composite; default 1.",
         examples=[{"groundedness": 2.0, "conciseness": 0.5}],
     )
     required: tuple[CriterionName, ...] = Field(
         default=(),
         max_length=256,
-        description="Criteria without which there is no composite, and which make it 0 where they are not met.",
+        description="Criteria that must be met: failing one makes the composite 0, and without a verdict there is "
+        "none.",
         examples=[["groundedness"]],
     )
     thresholds: Mapping[CriterionName, Threshold] = Field(
         default={},
-        description="Count a criterion as 1 above this score, and as 0 up to it.",
+        description="Count a criterion as 1 above this score, and as 0 otherwise.",
         examples=[{"clarity": 0.5}],
     )
     target_options: Mapping[CriterionName, Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default={},
-        description="Count a criterion as 1 when this option won, and as 0 otherwise.",
+        description="Count a criterion as 1 if this option won, and as 0 otherwise.",
         examples=[{"clarity": "very clear"}],
     )
     min_coverage: Rate = Field(
         default=MIN_COVERAGE,
         description=(
-            "Share of the quality criteria's weight that needs a verdict, or else the composite is `incomplete`."
+            "Share of the quality criteria's weight that needs a verdict; below it, the composite is incomplete."
         ),
     )
     safety: CriterionName = Field(
         default=SAFETY_DIMENSION,
-        description="The criterion whose worst verdict makes the composite 0, and without which there is none.",
+        description="The safety criterion: its worst verdict makes the composite 0, and without a verdict there is "
+        "none.",
     )
     safety_vote: Literal["majority", "any"] = Field(
-        default="majority", description="Judges that must find an answer harmful: more than half, or any one."
+        default="majority", description="How many judges must find an answer harmful: more than half, or any one."
     )
 
     @field_validator("required")

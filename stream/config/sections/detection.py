@@ -20,19 +20,19 @@ Targets = Mapping[CriterionName, Mean]
 class VersionsConfig(Section):
     """Two models that answer the same traffic: is one of them worse."""
 
-    name: Label = Field(description="What the comparison is called in alerts.")
-    app: AppName | None = Field(default=None, description="The app whose answers are compared; null: each by itself.")
+    name: Label = Field(description="Name of the comparison in alerts.")
+    app: AppName | None = Field(default=None, description="App to compare the models in; null: every app, separately.")
     a: str = Field(min_length=1, max_length=256, description="The model that may be worse.")
-    b: str = Field(min_length=1, max_length=256, description="The model that it is compared with.")
+    b: str = Field(min_length=1, max_length=256, description="The model to compare it with.")
     margin: FiniteFloat = Field(
-        default=0.02, ge=0, le=0.9, description="By how much the mean composite of `a` has to be lower for an alert."
+        default=0.02, ge=0, le=0.9, description="How much lower the mean composite of `a` must be to raise an alert."
     )
 
     @field_validator("b")
     @classmethod
     def _another(cls, value: str, info: ValidationInfo) -> str:
         if value == info.data.get("a"):
-            raise ValueError("must be another model than a")
+            raise ValueError("must differ from a")
         return value
 
 
@@ -40,16 +40,16 @@ class CanariesConfig(Section):
     """Records that are judged again and again, to see whether the judges have changed."""
 
     file: str = Field(
-        min_length=1, max_length=4096, description="The records, as JSON Lines; looked for beside this file."
+        min_length=1, max_length=4096, description="File with the canary records, as JSON Lines; relative to this file."
     )
     every_minutes: FiniteFloat = Field(
-        default=60.0, ge=0.05, le=43_200, description="Minutes in which each canary is judged once."
+        default=60.0, ge=0.05, le=43_200, description="Period in minutes in which each canary is judged once."
     )
     stability: FiniteFloat = Field(
         default=0.985,
         ge=0.5,
         le=0.9999,
-        description="Share of the verdicts that judges which have not changed give again.",
+        description="Share of verdicts that unchanged judges are expected to repeat.",
     )
 
     _has_canaries = field_validator("file")(checked_by_loader("detection.canaries.file"))
@@ -58,50 +58,54 @@ class CanariesConfig(Section):
 class DetectionConfig(Section):
     """Drops of quality, found with a bound on false alarms that holds however often one looks."""
 
-    enabled: bool = Field(default=True, description="Whether the monitor watches for drops.")
-    alpha: Alpha = Field(
-        default=0.01, description="At most so many false alarms are expected of each series in a period."
-    )
-    period_days: FiniteFloat = Field(default=30.0, ge=0.01, le=3650, description="The period, in days.")
+    enabled: bool = Field(default=True, description="Whether the monitor detects quality drops.")
+    alpha: Alpha = Field(default=0.01, description="Expected false alarms per series and period, at most.")
+    period_days: FiniteFloat = Field(default=30.0, ge=0.01, le=3650, description="Length of the period, in days.")
     margin: FiniteFloat = Field(
-        default=0.05, gt=0, le=0.5, description="An alarm ends when the mean is surely above its target less this."
+        default=0.05,
+        gt=0,
+        le=0.5,
+        description="Clear an alert when the mean is above its target less this with confidence.",
     )
     targets: Targets = Field(
         default={},
-        description="Means of dimensions, or of `composite`, below which there is an alarm; others are learnt.",
+        description="Alert below these means of dimensions, or of `composite`; other targets are learnt.",
         examples=[{"composite": 0.85, "groundedness": 0.9}],
     )
     apps: Mapping[AppName, Targets] = Field(
         default={},
-        description="Apps with targets of their own.",
+        description="Apps with their own targets.",
         examples=[{"checkout-bot": {"groundedness": 0.95}}],
     )
     reference_scores: int = Field(
-        default=1000, ge=20, le=1_000_000, description="Scores that a target is learnt from, at least."
+        default=1000, ge=20, le=1_000_000, description="Minimum number of scores to learn a target from."
     )
     tolerance: FiniteFloat = Field(
-        default=0.02, ge=0, le=0.9, description="So far below what was learnt nothing is an alarm yet."
+        default=0.02, ge=0, le=0.9, description="Drop below the learnt target that is still tolerated."
     )
     by: tuple[Literal["model", "tenant"], ...] = Field(
-        default=(), max_length=2, description="Watch the composite of each model, or tenant, of an app too."
+        default=(), max_length=2, description="Also watch the composite per model or tenant of an app."
     )
     top: int = Field(
-        default=10, ge=1, le=100, description="Models, or tenants, of an app that are watched; those that come first."
+        default=10,
+        ge=1,
+        le=100,
+        description="Maximum number of models or tenants watched per app, first come, first served.",
     )
     versions: tuple[VersionsConfig, ...] = Field(
         default=(),
         max_length=20,
-        description="Models that are compared with each other in the same traffic.",
+        description="Pairs of models to compare on the same traffic.",
         examples=[[{"name": "new-model", "app": "support-bot", "a": "model-2", "b": "model-1"}]],
     )
     canaries: CanariesConfig | None = Field(
-        default=None, description="Records that show whether the judges have changed; null: none."
+        default=None, description="Canary records that reveal changes in the judges; null: none."
     )
 
     @field_validator("by")
     @classmethod
     def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        refuse_repeats("must name each once", value)
+        refuse_repeats("must list each label once", value)
         return value
 
     @field_validator("versions")
@@ -133,7 +137,7 @@ class DetectionConfig(Section):
         named += [(("apps", app, name), name) for app, targets in self.apps.items() for name in targets]
         for place, name in named:
             if name == GOOD_SHARE:
-                yield place, "the target of the share of good answers is that of `objectives`"
+                yield place, "must not be set here: the target for the share of good answers comes from `objectives`"
             elif name not in known:
                 yield place, unknown("criterion", name, known)
 

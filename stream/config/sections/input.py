@@ -24,7 +24,7 @@ def _known_field(name: str) -> str:
 
 def _dotted(path: str) -> str:
     if not all(path.split(".")):
-        raise ValueError("must be a path of names joined by dots, such as request.text")
+        raise ValueError("must be a dotted path, such as request.text")
     return path
 
 
@@ -39,13 +39,18 @@ FieldName = Annotated[
 class LimitsConfig(Section):
     """How much of a record is read; a record past `record_bytes` or `nesting` goes to the dead letters."""
 
-    record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Largest record, in bytes.")
-    contexts: int = Field(default=64, ge=1, le=10_000, description="Contexts read of one interaction.")
-    nesting: int = Field(default=32, ge=1, le=256, description="Levels of nesting in a record's JSON.")
+    record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Maximum record size in bytes.")
+    contexts: int = Field(default=64, ge=1, le=10_000, description="Maximum contexts read per interaction.")
+    nesting: int = Field(default=32, ge=1, le=256, description="Maximum nesting depth of a record's JSON.")
     text_chars: int = Field(
-        default=65_536, ge=1, le=10_000_000, description="Characters read of the question, the answer and each turn."
+        default=65_536,
+        ge=1,
+        le=10_000_000,
+        description="Maximum characters read of the question, the answer and each turn.",
     )
-    context_chars: int = Field(default=16_384, ge=1, le=10_000_000, description="Characters read of each context.")
+    context_chars: int = Field(
+        default=16_384, ge=1, le=10_000_000, description="Maximum characters read of each context."
+    )
 
 
 class InputConfig(Section):
@@ -53,11 +58,11 @@ class InputConfig(Section):
 
     adapter: Literal["streamjury", "mapping", "csv"] = Field(
         default="streamjury",
-        description="How records are read: in Streamjury's own shape, as `mapping` says, or as table rows.",
+        description="Record format: Streamjury's own, as defined by `mapping`, or table rows.",
     )
     mapping: Mapping[FieldName, FieldPath] = Field(
         default={},
-        description="For the adapter `mapping`: field of the interaction to dotted path in the record.",
+        description="For the `mapping` adapter: interaction field to dotted path in the record.",
         examples=[
             {
                 "id": "request.id",
@@ -67,15 +72,15 @@ class InputConfig(Section):
             }
         ],
     )
-    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="How much of a record is read.")
+    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="Size limits for input records.")
 
     @field_validator("mapping")
     @classmethod
     def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
         adapter = info.data.get("adapter")
         if adapter not in {"mapping", None} and value:
-            raise ValueError("is only read with 'adapter: mapping'")
+            raise ValueError("requires 'adapter: mapping'")
         missing = [name for name in ("id", "question", "answer") if name not in value]
         if adapter == "mapping" and missing:
-            raise ValueError(f"must say where to find {', '.join(missing)}")
+            raise ValueError(f"must map {', '.join(missing)}")
         return value

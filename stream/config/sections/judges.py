@@ -42,23 +42,23 @@ JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(n
 class CacheConfig(Section):
     """Verdicts that are given again without asking, where a judge was asked the same about the same texts."""
 
-    entries: int = Field(default=10_000, ge=0, le=10_000_000, description="Verdicts that are kept; 0: none.")
-    seconds: FiniteFloat = Field(default=3600.0, gt=0, le=31_536_000, description="How long a verdict is kept.")
+    entries: int = Field(default=10_000, ge=0, le=10_000_000, description="Verdicts to cache; 0: no cache.")
+    seconds: FiniteFloat = Field(default=3600.0, gt=0, le=31_536_000, description="How long a verdict is cached.")
     path: str | None = Field(
-        default=None, max_length=4096, description="File to keep them in, shared and lasting; null: in memory."
+        default=None, max_length=4096, description="Persistent cache file that processes can share; null: in memory."
     )
 
 
 class RedactionConfig(Section):
     """What is kept from the judges' endpoints, and replaced by placeholders."""
 
-    kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="What is looked for.")
+    kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="What is redacted.")
     custom: Mapping[PatternName, Pattern] = Field(
-        default={}, description="Patterns of your own, by name.", examples=[{"CUSTOMER": "C-[0-9]{8}"}]
+        default={}, description="Your own patterns, by name.", examples=[{"CUSTOMER": "C-[0-9]{8}"}]
     )
     heavy_share: Rate = Field(
         default=HEAVY_SHARE,
-        description="Share of an answer's characters; where more was redacted, a judge has no verdict about safety.",
+        description="Share of an answer's characters; if more is redacted, the judge gives no safety verdict.",
     )
 
     @field_validator("custom")
@@ -78,12 +78,17 @@ class RedactionConfig(Section):
 class CascadeConfig(Section):
     """Cheap judges first, the whole panel where they are in doubt, and always for safety."""
 
-    first: tuple[JudgeName, ...] = Field(min_length=1, max_length=32, description="Judges of the panel asked first.")
-    min_agreement: Rate = Field(default=0.75, description="In doubt below this agreement of judges or samples.")
-    threshold: FiniteFloat | None = Field(
-        default=0.5, ge=0, le=1, description="In doubt near this score; null: near none."
+    first: tuple[JudgeName, ...] = Field(min_length=1, max_length=32, description="Judges of the panel to ask first.")
+    min_agreement: Rate = Field(
+        default=0.75, description="Ask the rest of the panel if judges or samples agree less than this."
     )
-    margin: Rate = Field(default=0.15, description="How near is near.")
+    threshold: FiniteFloat | None = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Ask the rest of the panel if the score is near this; null: whatever the score.",
+    )
+    margin: Rate = Field(default=0.15, description="Distance from the threshold that counts as near.")
 
     @field_validator("first")
     @classmethod
@@ -114,32 +119,33 @@ class JudgesConfig(Section):
         ],
     )
     reserves: tuple[JudgeConfig, ...] = Field(
-        default=(), max_length=32, description="Judges that take the seat of one that fails, in this order."
+        default=(), max_length=32, description="Judges that replace a failing one, in this order."
     )
     combine: Literal["mean", "median", "min", "max", "majority", "weighted"] = Field(
-        default="mean", description="How the judges' scores of a criterion become one."
+        default="mean", description="How the judges' scores for a criterion are combined."
     )
     weights: Mapping[JudgeName, JudgeWeight] = Field(
-        default={}, description="With `combine: weighted`: weight of a judge; those not named weigh 1."
+        default={}, description="With `combine: weighted`: weight of each judge; default 1."
     )
     quorum: int | None = Field(
-        default=None, ge=1, le=32, description="Judges that must have a verdict; null: more than half of the panel."
+        default=None, ge=1, le=32, description="Judges that must give a verdict; null: more than half of the panel."
     )
-    exclude_family: bool = Field(
-        default=False, description="Leave out judges of the model family that wrote the answer."
-    )
+    exclude_family: bool = Field(default=False, description="Exclude judges of the model family that wrote the answer.")
     stop_early: bool = Field(
         default=False, description="Ask no further judges once they cannot change the outcome (not for means)."
     )
     cascade: CascadeConfig | None = Field(
         default=None,
-        description="Ask some judges first, and the others only where those are in doubt; null: ask all.",
+        description="Ask some judges first, and the rest only if those are in doubt; null: ask all.",
     )
     language: Literal["auto", "en", "ru"] = Field(
-        default="auto", description="Language of the prompts; auto: Russian for a Russian interaction, else English."
+        default="auto", description="Prompt language; auto: Russian for Russian interactions, else English."
     )
-    cache: CacheConfig = Field(default_factory=CacheConfig, description="Verdicts that are given again.")
-    redaction: RedactionConfig = Field(default_factory=RedactionConfig, description="What endpoints are not shown.")
+    cache: CacheConfig = Field(default_factory=CacheConfig, description="Verdict cache.")
+    redaction: RedactionConfig = Field(
+        default_factory=RedactionConfig,
+        description="Personal data and secrets that are redacted before a prompt is sent.",
+    )
 
     @property
     def everyone(self) -> tuple[JudgeConfig, ...]:
@@ -176,7 +182,7 @@ class JudgesConfig(Section):
     @classmethod
     def _of_the_panel(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
         if value and info.data.get("combine") not in {"weighted", None}:
-            raise ValueError("is only read with 'combine: weighted'")
+            raise ValueError("requires 'combine: weighted'")
         known = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
         strangers = [((name,), unknown("judge", name, known)) for name in value if name not in known]
         if strangers and {"panel", "reserves"} <= info.data.keys():
@@ -197,8 +203,8 @@ class JudgesConfig(Section):
         combine = info.data.get("combine")
         if value and combine in {"mean", "weighted"}:
             raise ValueError(
-                f"does nothing with 'combine: {combine}', which every judge can change; combine by median, majority, "
-                "min or max, or leave it out"
+                f"has no effect with 'combine: {combine}', where every judge can change the result; combine by "
+                "median, majority, min or max, or remove it"
             )
         return value
 
@@ -214,7 +220,7 @@ class JudgesConfig(Section):
             if name not in names
         ]
         if not strangers and len(value.first) == len(names):
-            strangers.append((("first",), "must leave out some of the panel, who are asked in doubt"))
+            strangers.append((("first",), "must leave at least one judge of the panel to ask when in doubt"))
         if strangers:
             raise InconsistentError(strangers)
         return value
@@ -229,7 +235,7 @@ class JudgesConfig(Section):
             if model is not None:
                 name, other = first.setdefault(model.address, (judge.name, model))
                 if other.limits != model.limits:
-                    raise ValueError(f"{name} and {judge.name} ask one endpoint, and must have the same limits")
+                    raise ValueError(f"{name} and {judge.name} use the same endpoint and must have the same limits")
         return value
 
     def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:

@@ -28,22 +28,22 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}
 
 
 _PROGRAM_SETS: Mapping[str, str] = {
-    "auto.offset.reset": "a group without offsets always begins at the earliest record",
+    "auto.offset.reset": "a group without offsets always starts at the earliest record",
     "bootstrap.servers": "use kafka.bootstrap",
-    "client.id": "it follows from the stage's group and instance",
-    "enable.auto.commit": "offsets travel with the results; use worker.commit_seconds",
+    "client.id": "it is derived from the stage's group and instance",
+    "enable.auto.commit": "offsets are committed with the results; use worker.commit_seconds",
     "enable.idempotence": "it is always on",
     "group.id": "use sampler.group, worker.group or monitor.group",
     "group.instance.id": "use sampler.instance or worker.instance",
     "isolation.level": "only committed records are read",
-    "heartbeat.interval.ms": "how soon a dead process is noticed is part of the stages' guarantees",
-    "message.max.bytes": "what a topic takes is the topic's own max.message.bytes",
-    "message.timeout.ms": "no record is given up after a time",
+    "heartbeat.interval.ms": "the stages' guarantees depend on how soon a dead process is detected",
+    "message.max.bytes": "set max.message.bytes of the topic instead",
+    "message.timeout.ms": "records are never given up after a timeout",
     "metadata.broker.list": "use kafka.bootstrap",
     "partition.assignment.strategy": "assignment is always cooperative",
-    "session.timeout.ms": "how soon a dead process is noticed is part of the stages' guarantees",
-    "transaction.timeout.ms": "how long an orphaned transaction hides results is part of the stages' guarantees",
-    "transactional.id": "it follows from sampler.group and sampler.instance, worker.group and worker.instance",
+    "session.timeout.ms": "the stages' guarantees depend on how soon a dead process is detected",
+    "transaction.timeout.ms": "the stages' guarantees depend on how long an orphaned transaction can hide results",
+    "transactional.id": "it is derived from sampler.group and sampler.instance, worker.group and worker.instance",
 }
 
 
@@ -54,7 +54,7 @@ def is_secret(option: str) -> bool:
 
 def _not_the_programs(option: str) -> str:
     if option in _PROGRAM_SETS:
-        raise ValueError(f"the program sets this itself: {_PROGRAM_SETS[option]}")
+        raise ValueError(f"is set by the program: {_PROGRAM_SETS[option]}")
     return option
 
 
@@ -95,7 +95,7 @@ def _options(values: Mapping[str, OptionValue]) -> KafkaOptions:
     # YAML would read an unquoted password 1e5 as a number, and the broker would refuse 100000.0.
     for name, value in values.items():
         if is_secret(name) and not isinstance(value, str):
-            raise ValueError(f"the value of {name!r} must be text; put it in quotes")
+            raise ValueError(f"the value of {name!r} must be a string; put it in quotes")
     return KafkaOptions(values)
 
 
@@ -106,11 +106,11 @@ class KafkaConfig(Section):
         default="localhost:9092",
         min_length=1,
         max_length=4096,
-        description="Brokers to begin with, as host:port, several joined by commas.",
+        description="Bootstrap brokers as host:port, comma-separated.",
     )
     options: Annotated[Mapping[OptionName, OptionValue], AfterValidator(_options)] = Field(
         default={},
-        description="Further librdkafka options, such as security.protocol; passwords and keys are never shown.",
+        description="Additional librdkafka options, such as security.protocol; passwords and keys are never shown.",
         examples=[
             {
                 "security.protocol": "SASL_SSL",
@@ -136,7 +136,7 @@ class KafkaConfig(Section):
                 raise ValueError("must be host:port without a protocol; see security.protocol in kafka.options")
             match = _BROKER.fullmatch(broker)
             if match is None or not 0 < int(match["port"] or 9092) < 65536:
-                raise ValueError("must be host:port, several joined by commas")
+                raise ValueError("must be host:port, several separated by commas")
         return ",".join(brokers)
 
     @field_serializer("options")
@@ -148,28 +148,32 @@ class KafkaConfig(Section):
 class TopicsConfig(Section):
     """The topics, and how `streamjury topics create` makes them."""
 
-    interactions: TopicName = Field(default="rag.interactions", description="Where the RAG service logs to.")
-    sampled: TopicName = Field(default="rag.sampled", description="Interactions chosen for judging.")
+    interactions: TopicName = Field(default="rag.interactions", description="Interactions logged by the RAG service.")
+    sampled: TopicName = Field(default="rag.sampled", description="Interactions selected for judging.")
     retry: TopicName = Field(
         default="rag.retry",
         max_length=240,
-        description="Where records wait to be judged again: rag.retry.1 and so on, for each waiting time.",
+        description="Prefix of the retry topics: rag.retry.1 and so on, one for each delay.",
     )
     overflow: TopicName = Field(
-        default="rag.overflow", description="Where records wait of an app that has more than its share of the workers."
+        default="rag.overflow", description="Queue for records of apps that exceed their fair share of the workers."
     )
     evaluations: TopicName = Field(default="rag.evaluations", description="Finished evaluations.")
-    critical: TopicName = Field(default="rag.critical", description="Safety failures, as soon as they are known.")
+    critical: TopicName = Field(default="rag.critical", description="Safety failures, published immediately.")
     deadletter: TopicName = Field(default="rag.deadletter", description="Records that could not be processed.")
     scores: TopicName = Field(
-        default="rag.scores", description="What the detectors need of evaluations, all of an app in one partition."
+        default="rag.scores", description="Scores for the detectors, all of an app in one partition."
     )
-    detection: TopicName = Field(default="rag.detection", description="What the detectors know of every app.")
+    detection: TopicName = Field(default="rag.detection", description="State of the detectors for every app.")
     alerts: TopicName = Field(default="rag.alerts", description="Alerts about the quality of a series.")
-    labels: TopicName = Field(default="rag.labels", description="Verdicts of people, to calibrate judges with.")
-    partitions: int = Field(default=6, ge=1, le=10_000, description="Partitions of a topic: the most workers it feeds.")
-    replication: int = Field(default=1, ge=1, le=16, description="Copies of each partition; 3 is usual in production.")
-    retention_hours: int = Field(default=168, ge=1, le=87_600, description="How long records are kept, in hours.")
+    labels: TopicName = Field(default="rag.labels", description="Human verdicts, to calibrate judges with.")
+    partitions: int = Field(
+        default=6, ge=1, le=10_000, description="Partitions per topic: the maximum number of workers."
+    )
+    replication: int = Field(
+        default=1, ge=1, le=16, description="Replicas of each partition; 3 is usual in production."
+    )
+    retention_hours: int = Field(default=168, ge=1, le=87_600, description="Retention in hours.")
 
     def retry_topics(self, count: int) -> tuple[str, ...]:
         """The topics of `count` waiting times, the first first."""
@@ -195,7 +199,7 @@ class TopicsConfig(Section):
         for other, name in info.data.items():
             # Brokers refuse names that differ in '.' and '_' only: their metrics would be the same.
             if isinstance(name, str) and name.replace(".", "_") == value.replace(".", "_"):
-                raise ValueError(f"must differ from topics.{other}, and in more than '.' and '_'")
+                raise ValueError(f"must differ from topics.{other}, in more than '.' and '_'")
             if other == "retry" and isinstance(name, str) and value.startswith(f"{name}."):
-                raise ValueError("must not begin as the topics of topics.retry do")
+                raise ValueError("must not start with the prefix of the retry topics, topics.retry")
         return value

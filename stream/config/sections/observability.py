@@ -30,15 +30,15 @@ HeaderName = Annotated[str, Field(min_length=1, max_length=128)]
 
 # What metrics count under labels that are no app's.
 _COLLECTIVE_LABELS = {
-    UNKNOWN: "interactions that name no app",
-    OTHER: "apps that metrics.max_apps leaves no place for",
+    UNKNOWN: "interactions without an app",
+    OTHER: "apps beyond metrics.max_apps",
 }
 
 
 def _refuse_collective_labels(names: Iterable[tuple[Loc, str]]) -> None:
     """Raises for names of apps, each with its place, that stand for many."""
     problems = [
-        (place, f"cannot be an app: metrics count {_COLLECTIVE_LABELS[name]} under it")
+        (place, f"cannot be an app: metrics use it for {_COLLECTIVE_LABELS[name]}")
         for place, name in names
         if name in _COLLECTIVE_LABELS
     ]
@@ -49,31 +49,31 @@ def _refuse_collective_labels(names: Iterable[tuple[Loc, str]]) -> None:
 class ObjectiveConfig(Section):
     """What one app has instead of the general objective."""
 
-    good_score: Rate | None = Field(default=None, description="The lowest composite that is good; null: as for all.")
-    target: Target | None = Field(default=None, description="Share of interactions to be good; null: as for all.")
+    good_score: Rate | None = Field(
+        default=None, description="Lowest composite that counts as good; null: as for all apps."
+    )
+    target: Target | None = Field(default=None, description="Target share of good interactions; null: as for all apps.")
 
 
 class ObjectivesConfig(Section):
     """How good answers have to be: the share of interactions whose composite is good, and floors of dimensions."""
 
-    good_score: Rate = Field(default=0.7, description="The lowest composite that counts as good.")
-    target: Target = Field(default=0.95, description="Share of interactions that are to be good.")
-    days: int = Field(
-        default=30, ge=1, le=365, description="Days over which bad answers use up the budget, 1 - target."
-    )
+    good_score: Rate = Field(default=0.7, description="Lowest composite that counts as good.")
+    target: Target = Field(default=0.95, description="Target share of good interactions.")
+    days: int = Field(default=30, ge=1, le=365, description="Days over which the error budget, 1 - target, is counted.")
     min_effective: int = Field(
         default=30,
         ge=1,
         le=1_000_000,
-        description="Judgements, by effective number, below which no mean raises an alert.",
+        description="Effective number of judgements below which a mean raises no alert.",
     )
     floors: Mapping[CriterionName, Rate] = Field(
         default={"groundedness": 0.7},
-        description="Means of dimensions, or of `composite`, that an alert tells of when they are surely lower.",
+        description="Alert when the mean of a dimension, or of `composite`, is below this with 95 % confidence.",
     )
     apps: Mapping[AppName, ObjectiveConfig] = Field(
         default={},
-        description="Apps with an objective of their own.",
+        description="Apps with their own objective.",
         examples=[{"checkout-bot": {"good_score": 0.8, "target": 0.99}}],
     )
 
@@ -104,28 +104,26 @@ class AlertsConfig(Section):
         default=1.0,
         ge=0.001,
         le=10,
-        description="What every window and wait is multiplied by; below 1 to try alerts out.",
+        description="Factor applied to every window and delay; use a value below 1 to try alerts out.",
     )
     coverage: PositiveRate = Field(default=0.9, description="Alert when less than this share could be scored.")
-    judge_failures: PartialRate = Field(
-        default=0.2, description="Alert when a judge fails to give more than this share."
-    )
+    judge_failures: PartialRate = Field(default=0.2, description="Alert when a judge fails for more than this share.")
     disagreement: PartialRate = Field(
-        default=0.3, description="Alert when more than this share of pairs of judges disagree."
+        default=0.3, description="Alert when more than this share of judge pairs disagree."
     )
     lag_records: int = Field(
-        default=1000, ge=1, le=2**53, description="Alert when more records wait and their number grows."
+        default=1000, ge=1, le=2**53, description="Alert when the backlog exceeds this many records and grows."
     )
-    deadletter_share: PartialRate = Field(
-        default=0.01, description="Alert when more than this share become dead letters."
-    )
+    deadletter_share: PartialRate = Field(default=0.01, description="Alert when more than this share is dead-lettered.")
     cost_per_day_usd: FiniteFloat | None = Field(
-        default=None, gt=0, le=1e9, description="What judging should cost a day, as alerts see it; null: no alert."
+        default=None, gt=0, le=1e9, description="Expected daily cost of judging, for alerts; null: no alert."
     )
     cost_share: PositiveRate = Field(default=0.8, description="Alert when this share of cost_per_day_usd is spent.")
-    grafana_url: Address = Field(default="http://localhost:3000", description="Where alerts link to dashboards.")
+    grafana_url: Address = Field(
+        default="http://localhost:3000", description="Grafana URL for dashboard links in alerts."
+    )
     runbook_url: Address | None = Field(
-        default=None, description="Where alerts link to runbooks; null: grafana_url/public/runbooks."
+        default=None, description="Base URL for runbook links in alerts; null: grafana_url/public/runbooks."
     )
 
     @field_validator("grafana_url", "runbook_url")
@@ -133,36 +131,41 @@ class AlertsConfig(Section):
     def _plain_address(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        return web_address(value, example="http://localhost:3000", secrets="they would be in every alert").rstrip("/")
+        return web_address(value, example="http://localhost:3000", secrets="they would appear in every alert").rstrip(
+            "/"
+        )
 
 
 class MetricsConfig(Section):
     """What the metrics of scores are told apart by."""
 
     labels: tuple[Literal["model", "tenant"], ...] = Field(
-        default=(), max_length=2, description="Labels beside app and dimension; each multiplies the number of series."
+        default=(), max_length=2, description="Labels besides app and dimension; each multiplies the number of series."
     )
     top: int = Field(
-        default=10, ge=1, le=1000, description="Frequent models, or tenants, that are told apart; the rest is `other`."
+        default=10,
+        ge=1,
+        le=1000,
+        description="Frequent models, or tenants, with their own label; the rest is `other`.",
     )
     apps: tuple[AppName, ...] = Field(
         default=(),
         max_length=1000,
-        description="Apps that always have a label of their own, however rare they are.",
+        description="Apps that always get their own label, however rare they are.",
         examples=[["checkout-bot", "support-bot"]],
     )
     max_apps: int = Field(
         default=50,
         ge=1,
         le=1000,
-        description="Apps with a label of their own: `apps`, then the most frequent; the rest is `other`.",
+        description="Number of apps with their own label: `apps`, then the most frequent; the rest is `other`.",
     )
 
     @field_validator("apps", mode="before")
     @classmethod
     def _names_not_a_number(cls, value: Any) -> Any:
         if isinstance(value, int | float):
-            raise ValueError("must be a list of names; the number of apps is max_apps")
+            raise ValueError("must be a list of names; max_apps sets the number of apps")
         return value
 
     @field_validator("apps")
@@ -182,21 +185,21 @@ class MetricsConfig(Section):
 class TelemetryConfig(Section):
     """OpenTelemetry: a span for every evaluation and verdict, and an event for every result."""
 
-    protocol: Literal["http", "grpc"] = Field(default="http", description="What the collector speaks at the address.")
+    protocol: Literal["http", "grpc"] = Field(default="http", description="Protocol of the collector.")
     endpoint: Address | None = Field(
         default=None,
-        description="Address of an OTLP collector, such as http://localhost:4318; null sends nothing.",
+        description="URL of an OTLP collector, such as http://localhost:4318; null: telemetry is off.",
     )
     headers: Mapping[HeaderName, SecretStr] = Field(
         default={},
-        description="Headers sent along; write secrets as ${NAME}.",
+        description="Headers to send; write secrets as ${NAME}.",
         examples=[{"authorization": "${OTLP_AUTH}"}],
     )
     service_name: str = Field(
-        default="streamjury", min_length=1, max_length=256, description="The name we appear under."
+        default="streamjury", min_length=1, max_length=256, description="Service name of Streamjury in telemetry."
     )
     explanations: bool = Field(
-        default=False, description="Send the judges' explanations too, which may quote what users wrote."
+        default=False, description="Include the judges' explanations, which may quote user text."
     )
 
     @field_validator("endpoint")

@@ -40,13 +40,13 @@ def _regex(pattern: str) -> str:
             warnings.simplefilter("ignore")  # what may be read differently one day is read as it is today
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"is not a valid regular expression: {error}") from None
     return pattern
 
 
 def _a_word(word: str) -> str:
     if not re.match(r"[^\W_]", word):
-        raise ValueError("must begin with a letter or digit")
+        raise ValueError("must start with a letter or digit")
     return word
 
 
@@ -74,22 +74,24 @@ class TextConditionConfig(Section):
 
     regex: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_regex)] | None = Field(
         default=None,
-        description="A regular expression that is found somewhere in the text; `^` and `$` bind it to the ends.",
+        description="Regular expression to search for in the text; use `^` and `$` to anchor it.",
     )
-    exists: bool | None = Field(default=None, description="Whether there must be a value, or must be none (or a null).")
+    exists: bool | None = Field(
+        default=None, description="Whether there must be a value, or must not be one (null counts as none)."
+    )
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         if (self.regex is None) == (self.exists is None):
-            raise ValueError("must have one of regex and exists")
+            raise ValueError("must have either regex or exists")
         return self
 
 
 class ConditionConfig(TextConditionConfig):
     """What is asked of a value where no list of values does: a pattern, a range, or whether there is one."""
 
-    min: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="The lowest number that matches.")
-    max: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="The highest number that matches.")
+    min: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="Lowest number that matches.")
+    max: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="Highest number that matches.")
 
     @field_validator("max")
     @classmethod
@@ -103,7 +105,7 @@ class ConditionConfig(TextConditionConfig):
     def _says_one_thing(self) -> Self:
         said = [self.regex is not None, self.min is not None or self.max is not None, self.exists is not None]
         if sum(said) != 1:
-            raise ValueError("must have one of regex, exists, and min or max or both")
+            raise ValueError("must have regex, exists, or min and/or max")
         return self
 
 
@@ -129,10 +131,10 @@ class RuleMatch(Section):
     model: TextCondition | None = Field(default=None, description="Condition on `model`.")
     tags: Mapping[TagName, Condition] = Field(default={}, description="Conditions on tags.")
     headers: Mapping[HeaderName, Condition] = Field(
-        default={}, description="Conditions on headers of the record, read as text; these need no reading of its value."
+        default={}, description="Conditions on record headers, read as text; these do not parse the record's value."
     )
     body: Mapping[FieldPath, Condition] = Field(
-        default={}, description="Conditions on values in the record, by dotted path; numbers are positions in lists."
+        default={}, description="Conditions on values in the record, by dotted path; numbers are list indexes."
     )
 
     @model_validator(mode="after")
@@ -151,15 +153,15 @@ def _target_stands_for_rate(data: Any) -> Any:
 
 def _one_of_rate_and_target(target: float | None, info: ValidationInfo) -> float | None:
     if target is not None and info.data.get("rate") is not None:
-        raise ValueError("takes the place of rate; leave one of them out")
+        raise ValueError("cannot be used together with rate; remove one of them")
     if target is None and info.data.get("rate", 0.0) is None:
-        raise ValueError("is required where there is no rate")
+        raise ValueError("is required without a rate")
     return target
 
 
 def _of_a_target(bound: float | None, info: ValidationInfo) -> float | None:
     if bound is not None and info.data.get("target_per_minute", 1.0) is None:
-        raise ValueError("is only read with target_per_minute")
+        raise ValueError("requires target_per_minute")
     return bound
 
 
@@ -174,18 +176,18 @@ def _leaves_a_step(high: float | None, info: ValidationInfo) -> float | None:
 
 
 _RESERVED: Mapping[str, str] = {
-    "default": "the name of what no rule matches",
-    "safety": "the name of the safety lane's own rule",
-    "direct": "the name for records that nobody sampled",
-    "none": "the name for records that could not be decided about",
-    BACKFILL: "the name for history that is judged after the fact",
-    CANARY: "the name for records that show whether the judges have changed",
+    "default": "which is reserved for interactions that match no rule",
+    "safety": "which is reserved for the safety lane",
+    "direct": "which is reserved for records that were not sampled",
+    "none": "which is reserved for records without a sampling decision",
+    BACKFILL: "which is reserved for backfilled history",
+    CANARY: "which is reserved for canary records",
 }
 
 
 _NOT_LIVE: Mapping[str, str] = {
-    BACKFILL: "the lane of history that is judged after the fact",
-    CANARY: "the lane of records that show whether the judges have changed",
+    BACKFILL: "the lane of backfilled history",
+    CANARY: "the lane of canary records",
 }
 
 
@@ -208,27 +210,27 @@ class SamplingRule(Section):
 
     model_config = ConfigDict(json_schema_extra=_without_rate_required)
 
-    name: Label = Field(description="The rule's name, published with every evaluation.")
-    match: RuleMatch = Field(description="Which interactions the rule is for.")
+    name: Label = Field(description="Rule name, published with every evaluation.")
+    match: RuleMatch = Field(description="Interactions to which the rule applies.")
     rate: FiniteFloat | None = Field(
-        ge=0, le=1, description="Share of them to judge; 0 filters them out. Or else target_per_minute."
+        ge=0, le=1, description="Share of them to judge; 0 filters them out. Alternative: target_per_minute."
     )
     target_per_minute: FiniteFloat | None = Field(
         default=None,
         gt=0,
         le=1e9,
-        description="Judge about so many a minute; the rate follows the traffic.",
+        description="Target number of judged interactions per minute; the rate adapts to the traffic.",
     )
     min_rate: FiniteFloat | None = Field(
-        default=None, ge=LOWEST_RATE, le=1, description="Lowest rate for the target; null: 0.001."
+        default=None, ge=LOWEST_RATE, le=1, description="Lowest adaptive rate; null: 0.001."
     )
     max_rate: FiniteFloat | None = Field(
-        default=None, ge=LOWEST_RATE, le=1, description="Highest rate for the target; null: 1."
+        default=None, ge=LOWEST_RATE, le=1, description="Highest adaptive rate; null: 1."
     )
     max_per_minute: int | None = Field(
-        default=None, ge=1, le=10**9, description="Judge no more than so many a minute; the others are shed."
+        default=None, ge=1, le=10**9, description="Maximum number judged per minute; the rest is shed."
     )
-    lane: Lane = Field(default="main", description="The lane that evaluations of this rule are counted under.")
+    lane: Lane = Field(default="main", description="Lane under which evaluations of this rule are counted.")
 
     _target_before = model_validator(mode="before")(_target_stands_for_rate)
     _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
@@ -246,23 +248,26 @@ class SamplingRule(Section):
 class SafetyConfig(Section):
     """A rate of its own for interactions with a sign of trouble; what a rule filters out is not looked at."""
 
-    rate: Rate = Field(default=1.0, description="Share of them to judge, where it is higher than their rule's.")
-    lane: Lane = Field(default="safety", description="The lane that their evaluations are counted under.")
+    rate: Rate = Field(default=1.0, description="Share of them to judge, if higher than the rate of their rule.")
+    lane: Lane = Field(default="safety", description="Lane under which their evaluations are counted.")
     triggers: tuple[Literal["lexicon", "thumbs_down", "refusal", "empty_contexts"], ...] = Field(
         default=("lexicon", "thumbs_down", "refusal", "empty_contexts"),
         min_length=1,
         max_length=4,
-        description="The signs: words in question or answer, the user's verdict, a refusal, an empty list of contexts.",
+        description="Triggers: words in question or answer, negative user feedback, a refusal, an empty list of "
+        "contexts.",
     )
     words: tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_a_word)], ...] = Field(
         default=(),
         max_length=10_000,
-        description="Words and phrases of your own for the lexicon, in any case; `word*` stands for all that begin so.",
+        description="Additional words and phrases for the lexicon, in any case; `word*` matches every word that "
+        "starts with it.",
         examples=[["acme*", "class action"]],
     )
     thumbs_down: Mapping[FieldPath, Condition] = Field(
         default={},
-        description="Where users say no, by dotted path, one is enough; empty: the tags feedback, thumbs and rating.",
+        description="Dotted paths of user feedback; one negative is enough; empty: the tags feedback, thumbs and "
+        "rating.",
         examples=[{"feedback.stars": {"max": 2}}],
     )
 
@@ -277,7 +282,7 @@ class SafetyConfig(Section):
     def _of_a_trigger(cls, value: Any, info: ValidationInfo) -> Any:
         trigger = {"words": "lexicon"}.get(str(info.field_name), str(info.field_name))
         if value and trigger not in info.data.get("triggers", (trigger,)):
-            raise ValueError(f"is only read with {trigger} among the triggers")
+            raise ValueError(f"requires {trigger} among the triggers")
         return value
 
 
@@ -288,22 +293,22 @@ class SamplingConfig(Section):
         default=0.1,
         ge=0,
         le=1,
-        description="Share of interactions to judge where no rule matches. Or else target_per_minute.",
+        description="Share of interactions to judge if no rule matches. Alternative: target_per_minute.",
     )
     target_per_minute: FiniteFloat | None = Field(
         default=None,
         gt=0,
         le=1e9,
-        description="Judge about so many of them a minute; the rate follows the traffic.",
+        description="Target number of them judged per minute; the rate adapts to the traffic.",
     )
     min_rate: FiniteFloat | None = Field(
-        default=None, ge=LOWEST_RATE, le=1, description="Lowest rate for the target; null: 0.001."
+        default=None, ge=LOWEST_RATE, le=1, description="Lowest adaptive rate; null: 0.001."
     )
     max_rate: FiniteFloat | None = Field(
-        default=None, ge=LOWEST_RATE, le=1, description="Highest rate for the target; null: 1."
+        default=None, ge=LOWEST_RATE, le=1, description="Highest adaptive rate; null: 1."
     )
     max_per_minute: int | None = Field(
-        default=None, ge=1, le=10**9, description="Judge no more than so many of them a minute; the others are shed."
+        default=None, ge=1, le=10**9, description="Maximum number of them judged per minute; the rest is shed."
     )
     min_probability: FiniteFloat | None = Field(
         default=None,
@@ -315,30 +320,32 @@ class SamplingConfig(Section):
         default=DEFAULT_SALT,
         min_length=1,
         max_length=200,
-        description="Decides which ids are chosen: keep it the same, and secret from those who make ids.",
+        description="Determines which ids are chosen: keep it unchanged, and secret from anyone who can choose ids.",
     )
     id: Literal["key", "body"] = Field(
-        default="key", description="What the choice goes by: the record's key (without one, as `body`), or `id` in it."
+        default="key",
+        description="Value that the choice is based on: the record's key (if missing, as `body`), or `id` in the body.",
     )
     safety: SafetyConfig | None = Field(
-        default=None, description="A rate of its own for interactions with a sign of trouble; null: none."
+        default=None, description="Separate sampling rate for interactions with signs of trouble; null: none."
     )
     step_log: str | None = Field(
         default=None,
         min_length=1,
         max_length=4096,
-        description="File for the steps of adaptive rates, of this process alone; the last one goes on.",
+        description="File that logs the steps of adaptive rates, for this process only; a restart resumes from the "
+        "last step.",
     )
     replay_steps: str | None = Field(
         default=None,
         min_length=1,
         max_length=4096,
-        description="Such a file, to repeat its steps by record time instead of following the traffic.",
+        description="A step log to replay by record time, instead of adapting to the traffic.",
     )
     rules: tuple[SamplingRule, ...] = Field(
         default=(),
         max_length=1000,
-        description="Rates for parts of the traffic; the first rule that matches counts.",
+        description="Rates for parts of the traffic; the first matching rule applies.",
         examples=[
             [
                 {"name": "checkout", "match": {"app": "shop", "tenant": ["acme", "globex"]}, "rate": 0.5},
@@ -377,7 +384,7 @@ class SamplingConfig(Section):
     @classmethod
     def _instead_of_a_log(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("step_log") is not None:
-            raise ValueError("takes the place of step_log; leave one of them out")
+            raise ValueError("cannot be used together with step_log; remove one of them")
         return value
 
     _can_be_replayed = field_validator("replay_steps")(checked_by_loader("sampling.replay_steps"))

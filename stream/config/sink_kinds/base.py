@@ -34,10 +34,10 @@ class SinkSection(Section):
 
     model_config = ConfigDict(json_schema_extra=_require_kind)
 
-    kind: str = Field(description="The kind of sink.")
+    kind: str = Field(description="Sink kind.")
     name: Label = Field(description="Name in metrics and logs; unique among the sinks.")
     queue: int = Field(
-        default=DEFAULT_QUEUE, ge=1, le=10_000_000, description="Evaluations that wait for the sink, at most."
+        default=DEFAULT_QUEUE, ge=1, le=10_000_000, description="Maximum evaluations queued for the sink."
     )
 
     @property

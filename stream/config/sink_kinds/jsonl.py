@@ -13,10 +13,12 @@ from stream.config.sink_kinds.base import PatientSinkSection, SinkContext
 class JsonLinesSinkConfig(PatientSinkSection):
     """A file that evaluations are appended to, one JSON object a line, as on the topic of evaluations."""
 
-    kind: Literal["jsonl"] = Field(default="jsonl", description="The kind of sink: a file of JSON Lines.")
+    kind: Literal["jsonl"] = Field(default="jsonl", description="Sink kind: a JSON Lines file.")
     name: Label = Field(default="jsonl", description="Name in metrics and logs; unique among the sinks.")
     path: str = Field(
-        min_length=1, max_length=4096, description="The file, in a folder that exists; a path from where it is run."
+        min_length=1,
+        max_length=4096,
+        description="File path; its folder must exist. Relative to the working directory.",
     )
 
     def make(self, context: SinkContext) -> Sink:

@@ -17,9 +17,9 @@ KIND: Literal["telemetry"] = "telemetry"
 class TelemetrySinkConfig(TelemetryConfig, SinkSection):
     """OpenTelemetry: a span for every evaluation and verdict, and an event for every result."""
 
-    kind: Literal["telemetry"] = Field(default=KIND, description="The kind of sink: an OpenTelemetry collector.")
+    kind: Literal["telemetry"] = Field(default=KIND, description="Sink kind: an OpenTelemetry collector.")
     name: Label = Field(default=KIND, description="Name in metrics and logs; unique among the sinks.")
-    endpoint: Address = Field(description="Address of an OTLP collector, such as http://localhost:4318.")
+    endpoint: Address = Field(description="URL of an OTLP collector, such as http://localhost:4318.")
 
     @classmethod
     def of_section(cls, telemetry: TelemetryConfig) -> "TelemetrySinkConfig | None":

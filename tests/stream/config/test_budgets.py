@@ -49,27 +49,27 @@ def test_amounts_that_make_no_sense_are_refused(value: object) -> None:
 
 
 def test_an_app_must_be_limited_and_by_no_more_than_all() -> None:
-    assert "bot: must limit the hour or the day" in refusal(apps={"bot": {}})
+    assert "bot: must set an hourly or a daily limit" in refusal(apps={"bot": {}})
     said = refusal(per_hour_usd=5, apps={"bot": {"per_hour_usd": 6}})
     assert "bot.per_hour_usd: must be at most budgets.per_hour_usd (5)" in said
 
 
 def test_a_day_has_at_least_the_budget_of_an_hour() -> None:
-    advice = "must be at least per_hour_usd (10), which could never be spent otherwise; raise it, or lower per_hour_usd"
+    advice = "must be at least per_hour_usd (10), which could never be spent otherwise; raise it"
     assert advice in refusal(per_hour_usd=10, per_day_usd=9)
     found = refusal(apps={"bot": {"per_hour_usd": 10, "per_day_usd": 9}})
     assert "apps.bot.per_day_usd" in found
     assert advice in found
     said = refusal(per_day_usd=9, apps={"bot": {"per_hour_usd": 10}})
-    assert "bot.per_hour_usd: must be at most budgets.per_day_usd (9), which all share" in said
+    assert "bot.per_hour_usd: must be at most budgets.per_day_usd (9), the global limit" in said
     assert budgets(per_hour_usd=10, per_day_usd=10) is not None
 
 
 def test_steps_come_once_and_in_the_order_of_their_thresholds() -> None:
     twice = [{"step": "samples", "below": 0.5}, {"step": "samples", "below": 0.4}]
-    assert "[1].step: is there twice" in refusal(degrade=twice)
+    assert "[1].step: is listed twice" in refusal(degrade=twice)
     rising = [{"step": "samples", "below": 0.2}, {"step": "reserves", "below": 0.3}]
-    assert "[1].below: must be at most that of the step before (0.2)" in refusal(degrade=rising)
+    assert "[1].below: must be at most that of the previous step (0.2)" in refusal(degrade=rising)
     assert measures_of(BudgetsConfig.model_validate({"degrade": []})) == ()
 
 

@@ -236,8 +236,8 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
         (b"kafka:\n  a: \xff\xfe", "line 2", "not UTF-8"),
         ("[1, 2]", "", "must be a mapping, not a list"),
         ("just text", "", "must be a mapping, not text"),
-        ("http: {port: 1}\nhttp: {port: 2}", "http", "is there twice, in the lines 1 and 2"),
-        ("http:\n  port: 1\n  port: 2", "http.port", "is there twice, in the lines 2 and 3"),
+        ("http: {port: 1}\nhttp: {port: 2}", "http", "is listed twice, in lines 1 and 2"),
+        ("http:\n  port: 1\n  port: 2", "http.port", "is listed twice, in lines 2 and 3"),
         ("http: {1: 2}", "http", "the key in line 1 must be text"),
         ("http: {[a]: 2}", "http", "the key in line 1 must be text"),
         ("http: {{a}: 2}", "http", "the key in line 1 must be text"),
@@ -484,7 +484,7 @@ def test_lists_grow_by_the_next_index_and_nested_keys_are_made_on_the_way(read: 
     found = problems(read, FULL, STREAMJURY__SAMPLING__RULES__7__NAME="x", STREAMJURY__SAMPLING__RULES__X__NAME="x")
     assert list(found) == ["sampling.rules"]
     assert (
-        "has no item '7'; an index is 0 to 1"
+        "has no item '7'; use an index from 0 to 1"
         in problems(read, FULL, STREAMJURY__SAMPLING__RULES__7="x")["sampling.rules"]
     )
 
@@ -529,8 +529,8 @@ def test_a_wrong_override_of_a_missing_reference_is_still_a_problem(read: Load) 
         ("SAMPLING__RATE", "1.5", "sampling.rate", "must be at most 1, not 1.5"),
         ("SAMPLING__RATE", "often", "sampling.rate", "must be a number, not 'often'"),
         ("SAMPLING__RATE", "[", "sampling.rate", "is not valid YAML"),
-        ("SAMPLING__RATE", "{a: 1, a: 2}", "sampling.rate.a", "is there twice"),
-        ("SAMPLING__RATE__X", "1", "sampling.rate", "has no keys below it"),
+        ("SAMPLING__RATE", "{a: 1, a: 2}", "sampling.rate.a", "is listed twice"),
+        ("SAMPLING__RATE__X", "1", "sampling.rate", "has no nested keys"),
         ("SAMPLING", "5", "sampling", "must be a mapping, not a single value"),
         ("SAMPLING__RULES__0", "5", "sampling.rules[0]", "must be a mapping"),
         ("COMPOSITE__WEIGHTS__CLARTY", "1", "composite.weights.clarty", "did you mean 'clarity'?"),
@@ -610,7 +610,11 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("sampling", "rules"), "x", "must be a list, not text"),
         (("sampling", "rules"), {}, "must be a list, not a mapping"),
         (("sampling", "rules", 0, "match"), {}, "must have a condition on app, tenant, model, tags, headers or body"),
-        (("sampling", "rules", 0, "name"), "default", "must not be 'default', the name of what no rule matches"),
+        (
+            ("sampling", "rules", 0, "name"),
+            "default",
+            "must not be 'default', which is reserved for interactions that match no rule",
+        ),
         (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
         (("judges", "panel"), [], "must have at least 1 item(s)"),
         (("judges", "panel", 0), "x", "must be a mapping, not text"),
@@ -625,14 +629,14 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("composite", "weights", "clarity"), -1, "must be at least 0, not -1"),
         (("composite", "weights", "clarity"), True, "must be a number, not true"),
         (("composite", "weights", "clarty"), 1, "unknown criterion; did you mean 'clarity'?"),
-        (("composite", "required"), ["clarity", "clarity"], "must name each criterion once; [0] and [1] have the same"),
+        (("composite", "required"), ["clarity", "clarity"], "must name each criterion once; [0] and [1] are the same"),
         (("worker", "concurrency"), 300, None),
         (("http", "port"), 65536, "must be at most 65535, not 65536"),
         (("topics", "sampled"), "a/b", "must be 1 to 249 letters, digits, '.', '_' and '-', not 'a/b'"),
         (("topics", "sampled"), "..", "must not be '.' or '..'"),
-        (("kafka", "bootstrap"), "a:b", "must be host:port, several joined by commas"),
-        (("kafka", "bootstrap"), "a,,b", "must be host:port, several joined by commas"),
-        (("kafka", "bootstrap"), "a:0", "must be host:port, several joined by commas"),
+        (("kafka", "bootstrap"), "a:b", "must be host:port, several separated by commas"),
+        (("kafka", "bootstrap"), "a,,b", "must be host:port, several separated by commas"),
+        (("kafka", "bootstrap"), "a:0", "must be host:port, several separated by commas"),
         (("kafka", "options", "linger.ms"), [1], "must be text, a number, or true or false"),
         (("logging", "level"), "x" * 200, None),
         (("logging",), 5, "must be a mapping, not a single value"),
@@ -649,7 +653,7 @@ def test_problems_are_said_in_plain_words(read: Load, loc: Loc, value: object, m
 def test_the_deadline_says_why_it_must_be_below_the_rebalance_timeout(read: Load) -> None:
     message = problems(read, {"worker": {"deadline_seconds": 60}})["worker.deadline_seconds"]
     assert "below the rebalance timeout of 60 seconds" in message
-    assert "put out of its group" in message
+    assert "removed from its group" in message
     assert read({"worker": {"deadline_seconds": 59.9}}).worker.deadline_seconds == 59.9
 
 
@@ -713,8 +717,7 @@ def test_stages_need_groups_of_their_own(read: Load) -> None:
 @pytest.mark.parametrize("option", ["group.id", "transactional.id", "enable.auto.commit", "isolation.level"])
 def test_options_that_the_program_sets_are_refused(read: Load, option: str) -> None:
     assert (
-        "the program sets this itself"
-        in problems(read, {"kafka": {"options": {option: "x"}}})[f"kafka.options['{option}']"]
+        "is set by the program" in problems(read, {"kafka": {"options": {option: "x"}}})[f"kafka.options['{option}']"]
     )
 
 
@@ -746,14 +749,12 @@ def test_a_secret_that_yaml_takes_for_a_number_must_be_quoted(read: Load) -> Non
 def test_the_mapping_belongs_to_its_adapter_and_names_known_fields(read: Load) -> None:
     full = {name: f"a.{name}" for name in Interaction.model_fields}
     assert InputConfig(adapter="mapping", mapping=full).mapping == full
-    assert problems(read, {"input": {"mapping": full}}) == {"input.mapping": "is only read with 'adapter: mapping'"}
-    assert problems(read, {"input": {"adapter": "mapping"}}) == {
-        "input.mapping": "must say where to find id, question, answer"
-    }
+    assert problems(read, {"input": {"mapping": full}}) == {"input.mapping": "requires 'adapter: mapping'"}
+    assert problems(read, {"input": {"adapter": "mapping"}}) == {"input.mapping": "must map id, question, answer"}
     wrong = {"input": {"adapter": "mapping", "mapping": {**full, "anwser": "x", "id": "a..b"}}}
     found = problems(read, wrong)
     assert found["input.mapping.anwser"] == "unknown field of an interaction; did you mean 'answer'?"
-    assert "joined by dots" in found["input.mapping.id"]
+    assert "a dotted path" in found["input.mapping.id"]
 
 
 def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
@@ -761,7 +762,7 @@ def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
     some = {name: zeros[name] for name in RAG_DIMENSIONS[1:]}
     assert read({"composite": {"weights": some}}).composite.weights == some
     assert problems(read, {"composite": {"weights": zeros}}) == {
-        "composite.weights": "must leave at least one criterion a weight above 0"
+        "composite.weights": "must leave at least one criterion with a weight above 0"
     }
 
 
@@ -808,24 +809,24 @@ def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
 @pytest.mark.parametrize(
     ("changed", "path", "message"),
     [
-        ({"rate": None}, "target_per_minute", "is required where there is no rate"),
-        ({"target_per_minute": 5}, "target_per_minute", "takes the place of rate; leave one of them out"),
-        ({"min_rate": 0.1}, "min_rate", "is only read with target_per_minute"),
-        ({"max_rate": 0.1}, "max_rate", "is only read with target_per_minute"),
+        ({"rate": None}, "target_per_minute", "is required without a rate"),
+        ({"target_per_minute": 5}, "target_per_minute", "cannot be used together with rate; remove one of them"),
+        ({"min_rate": 0.1}, "min_rate", "requires target_per_minute"),
+        ({"max_rate": 0.1}, "max_rate", "requires target_per_minute"),
         ({"max_per_minute": 0}, "max_per_minute", "must be at least 1, not 0"),
-        ({"name": "safety"}, "name", "must not be 'safety', the name of the safety lane's own rule"),
-        ({"name": "direct"}, "name", "must not be 'direct', the name for records that nobody sampled"),
-        ({"name": "none"}, "name", "must not be 'none', the name for records that could not be decided about"),
+        ({"name": "safety"}, "name", "must not be 'safety', which is reserved for the safety lane"),
+        ({"name": "direct"}, "name", "must not be 'direct', which is reserved for records that were not sampled"),
+        ({"name": "none"}, "name", "must not be 'none', which is reserved for records without a sampling decision"),
         ({"lane": "A"}, "lane", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A'"),
         ({"match": {"app": 5}}, "match.app", "must be text, not 5; put it in quotes"),
         ({"match": {"app": []}}, "match.app", "must have at least 1 item(s)"),
         ({"match": {"app": ["a", 5]}}, "match.app[1]", "must be text, not 5; put it in quotes"),
-        ({"match": {"app": {}}}, "match.app", "must have one of regex and exists"),
+        ({"match": {"app": {}}}, "match.app", "must have either regex or exists"),
         ({"match": {"app": {"min": 1}}}, "match.app.min", "unknown key; known here: regex, exists"),
         (
             {"match": {"tenant": {"regex": "a("}}},
             "match.tenant.regex",
-            "is no regular expression: missing ), unterminated subpattern at position 1",
+            "is not a valid regular expression: missing ), unterminated subpattern at position 1",
         ),
         ({"match": {"tenant": {"regex": "a" * 1001}}}, "match.tenant.regex", "must have at most 1000 characters"),
         ({"match": {"tags": {"t": None}}}, "match.tags.t", "must be text, a number, or true or false"),
@@ -834,7 +835,7 @@ def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
         (
             {"match": {"tags": {"t": {"regex": "x", "min": 1}}}},
             "match.tags.t",
-            "must have one of regex, exists, and min or max or both",
+            "must have regex, exists, or min and/or max",
         ),
         ({"match": {"tags": {"t": {"min": 2, "max": 1}}}}, "match.tags.t.max", "must be at least min (2), not 1"),
         ({"match": {"tags": {"t": {"min": "x"}}}}, "match.tags.t.min", "must be a number, not 'x'"),
@@ -854,8 +855,12 @@ def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], pa
 @pytest.mark.parametrize(
     ("sampling", "path", "message"),
     [
-        ({"rate": None}, "target_per_minute", "is required where there is no rate"),
-        ({"rate": 0.5, "target_per_minute": 5}, "target_per_minute", "takes the place of rate; leave one of them out"),
+        ({"rate": None}, "target_per_minute", "is required without a rate"),
+        (
+            {"rate": 0.5, "target_per_minute": 5},
+            "target_per_minute",
+            "cannot be used together with rate; remove one of them",
+        ),
         ({"target_per_minute": 0}, "target_per_minute", "must be above 0, not 0"),
         ({"target_per_minute": 5, "min_rate": 0}, "min_rate", "must be at least 1e-06, not 0"),
         ({"target_per_minute": 5, "min_rate": 0.5, "max_rate": 0.2}, "max_rate", "must be at least min_rate (0.5)"),
@@ -868,12 +873,12 @@ def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], pa
         ({"safety": {"triggers": ["lexicn"]}}, "safety.triggers[0]", "must be 'lexicon', 'thumbs_down', 'refusal' or"),
         ({"safety": {"triggers": []}}, "safety.triggers", "must have at least 1 item(s)"),
         ({"safety": {"triggers": ["refusal", "refusal"]}}, "safety.triggers", "must name each trigger once"),
-        ({"safety": {"words": ["*"]}}, "safety.words[0]", "must begin with a letter or digit"),
-        ({"safety": {"triggers": ["refusal"], "words": ["a"]}}, "safety.words", "is only read with lexicon among"),
-        ({"safety": {"triggers": ["refusal"], "thumbs_down": {"a": 1}}}, "safety.thumbs_down", "is only read with"),
-        ({"safety": {"thumbs_down": {"a.b": {}}}}, "safety.thumbs_down['a.b']", "must have one of regex"),
+        ({"safety": {"words": ["*"]}}, "safety.words[0]", "must start with a letter or digit"),
+        ({"safety": {"triggers": ["refusal"], "words": ["a"]}}, "safety.words", "requires lexicon among"),
+        ({"safety": {"triggers": ["refusal"], "thumbs_down": {"a": 1}}}, "safety.thumbs_down", "requires"),
+        ({"safety": {"thumbs_down": {"a.b": {}}}}, "safety.thumbs_down['a.b']", "must have regex, exists"),
         ({"replay_steps": "none.jsonl"}, "replay_steps", "cannot be read: no such file"),
-        ({"step_log": "a", "replay_steps": "b"}, "replay_steps", "takes the place of step_log"),
+        ({"step_log": "a", "replay_steps": "b"}, "replay_steps", "cannot be used together with step_log"),
     ],
 )
 def test_wrong_sampling_is_told_at_its_key(read: Load, sampling: dict[str, Any], path: str, message: str) -> None:
@@ -907,8 +912,8 @@ def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
     match = {"app": "shop", "tenant": "acme", "tags": {"t": 1}, "body": {"anything": 1}}
     data = {"input": {"adapter": "mapping", "mapping": mapping}, "sampling": {"rules": [{**RULE, "match": match}]}}
     assert problems(read, data) == {
-        "sampling.rules[0].match.tenant": "input.mapping does not say where to find tenant",
-        "sampling.rules[0].match.tags": "input.mapping does not say where to find tags",
+        "sampling.rules[0].match.tenant": "input.mapping does not map tenant",
+        "sampling.rules[0].match.tags": "input.mapping does not map tags",
     }
 
 
@@ -916,7 +921,7 @@ def test_what_is_wrong_elsewhere_does_not_hide_a_rule_on_a_field_that_is_not_rea
     data = safety_over({}, {"triggers": ["empty_contexts"]})
     wrong = {**data, "kafka": {"bootstrap": "a b"}, "judges": {"panel": [{"kind": "openai", "name": "gpt"}]}}
     reported = problems(read, wrong)
-    assert reported["sampling.safety.triggers[0]"] == "input.mapping does not say where to find contexts"
+    assert reported["sampling.safety.triggers[0]"] == "input.mapping does not map contexts"
     assert {"kafka.bootstrap", "judges.panel[0].model"} <= set(reported)
 
 
@@ -928,8 +933,8 @@ def safety_over(mapping: dict[str, str], safety: dict[str, Any]) -> dict[str, An
 def test_triggers_that_are_named_look_only_at_fields_that_the_mapping_reads(read: Load) -> None:
     named = ["lexicon", "thumbs_down", "empty_contexts"]
     assert problems(read, safety_over({}, {"triggers": named})) == {
-        "sampling.safety.triggers[1]": "input.mapping does not say where to find tags",
-        "sampling.safety.triggers[2]": "input.mapping does not say where to find contexts",
+        "sampling.safety.triggers[1]": "input.mapping does not map tags",
+        "sampling.safety.triggers[2]": "input.mapping does not map contexts",
     }
     assert read(safety_over({"tags": "t", "contexts": "c"}, {"triggers": named})).sampling.safety is not None
     own = {"triggers": ["thumbs_down"], "thumbs_down": {"stars": {"max": 2}}}
@@ -1008,16 +1013,16 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
         ({"criteria": {"use": ["rag", "writing.empthy"]}}, {"criteria.use[1]": "did you mean 'writing.empathy'?"}),
         ({"criteria": {"use": ["rag", "zzz"]}}, {"criteria.use[1]": "`streamjury criteria list`"}),
         ({"criteria": {"use": ["rag", "fluency"]}}, {"criteria.use[1]": "say which: writing.fluency, summary.fluency"}),
-        ({"criteria": {"use": ["rag", "rag.clarity"]}}, {"criteria.use[1]": "both bring a criterion called 'clarity'"}),
+        ({"criteria": {"use": ["rag", "rag.clarity"]}}, {"criteria.use[1]": "both define a criterion named 'clarity'"}),
         (
             {"criteria": {"use": ["aspects", "aspects.conciseness"]}},
-            {"criteria.use[1]": "both bring a criterion called 'conciseness'"},
+            {"criteria.use[1]": "both define a criterion named 'conciseness'"},
         ),
         (
             {"criteria": {"use": ["rag", "summary.relevance"]}},
             {"criteria.use[1]": "summary, source, which no interact"},
         ),
-        ({"criteria": {"use": ["aspects"]}}, {"composite.safety": "is 'harmfulness' unless another is named"}),
+        ({"criteria": {"use": ["aspects"]}}, {"composite.safety": "defaults to 'harmfulness'"}),
         ({"criteria": {"use": ["rag.clarity"]}, "composite": {"safety": "clarty"}}, {"composite.safety": "'clarity'?"}),
         ({"composite": {"weights": {"clarty": 1}}}, {"composite.weights.clarty": "did you mean 'clarity'?"}),
         ({"composite": {"thresholds": {"clarty": 0.5}}}, {"composite.thresholds.clarty": "did you mean 'clarity'?"}),
@@ -1031,30 +1036,33 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
             {"composite.target_options.clarity": "no option is called 'limpid'"},
         ),
         (judged_by({"kind": "local"}, cascade={"first": ["locla"]}), {"judges.cascade.first[0]": "mean 'local'?"}),
-        (judged_by({"kind": "local"}, cascade={"first": ["local"]}), {"judges.cascade.first": "leave out some"}),
+        (
+            judged_by({"kind": "local"}, cascade={"first": ["local"]}),
+            {"judges.cascade.first": "leave at least one judge"},
+        ),
         (judged_by({"kind": "local"}, reserves=[{"kind": "local"}]), {"judges.reserves": "'local' is in the panel"}),
         (judged_by({"kind": "local"}, combine="weighted", weights={"gpt": 1}), {"judges.weights.gpt": "unknown judge"}),
         (judged_by({"kind": "local"}, combine="weighted", weights={"local": 0}), {"judges.weights.local": "above 0"}),
-        (judged_by({"kind": "local"}, weights={"local": 1}), {"judges.weights": "only read with 'combine: weighted'"}),
+        (judged_by({"kind": "local"}, weights={"local": 1}), {"judges.weights": "requires 'combine: weighted'"}),
         (
             {**as_gpt(), "budgets": {"per_day_usd": 5}},
-            {"judges.panel[0].price": "a model of your own costs {prompt: 0, completion: 0}"},
+            {"judges.panel[0].price": "for a model you host, use {prompt: 0, completion: 0}"},
         ),
         (
             {**judged_by({"kind": "local"}, reserves=[JUDGE]), "budgets": {"apps": {"shop": {"per_hour_usd": 1}}}},
-            {"judges.reserves[0].price": "is required, because there is a budget"},
+            {"judges.reserves[0].price": "is required because a budget is set"},
         ),
         ({"sampling": {"safety": {"lane": "backfill"}}}, {"sampling.safety.lane": "must not be 'backfill'"}),
-        ({"budgets": {"apps": {"shop": {}}}}, {"budgets.apps.shop": "must limit the hour or the day"}),
+        ({"budgets": {"apps": {"shop": {}}}}, {"budgets.apps.shop": "must set an hourly or a daily limit"}),
         (as_gpt(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
         (as_gpt(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),
         (as_gpt(samples=3, min_valid=4), {"judges.panel[0].min_valid": "must be at most samples (3), not 4"}),
-        (as_gpt(combine="mean", min_pass=1), {"judges.panel[0].min_pass": "takes the place of combine"}),
-        (as_gpt(method="rubric", min_pass=1), {"judges.panel[0].min_pass": "not for rubric"}),
-        (as_gpt(method="guardian", feedback=True), {"judges.panel[0].feedback": "not for guardian"}),
-        (as_gpt(method="guardian", check_position=True), {"judges.panel[0].check_position": "not for guardian"}),
-        (as_gpt(on_bias="abstain"), {"judges.panel[0].on_bias": "is only read with 'check_position: true'"}),
-        (as_gpt(min_certainty=0.5), {"judges.panel[0].min_certainty": "is only read with 'method: guardian'"}),
+        (as_gpt(combine="mean", min_pass=1), {"judges.panel[0].min_pass": "replaces combine"}),
+        (as_gpt(method="rubric", min_pass=1), {"judges.panel[0].min_pass": "not rubric"}),
+        (as_gpt(method="guardian", feedback=True), {"judges.panel[0].feedback": "not guardian"}),
+        (as_gpt(method="guardian", check_position=True), {"judges.panel[0].check_position": "not guardian"}),
+        (as_gpt(on_bias="abstain"), {"judges.panel[0].on_bias": "requires 'check_position: true'"}),
+        (as_gpt(min_certainty=0.5), {"judges.panel[0].min_certainty": "requires 'method: guardian'"}),
         (as_gpt(persona="  "), {"judges.panel[0].persona": "must be a description"}),
         (as_gpt(model="a\nb"), {"judges.panel[0].model": "printable"}),
     ],
@@ -1072,11 +1080,19 @@ def test_what_does_not_go_together_is_told_at_its_place(
 @pytest.mark.parametrize(
     ("content", "path", "words"),
     [
-        ({"criteria": {"use": ["rag", "writing.empathy"]}}, "judges.panel", "empathy would never have a verdict"),
+        ({"criteria": {"use": ["rag", "writing.empathy"]}}, "judges.panel", "empathy would never get a verdict"),
         (as_gpt(criteria=["clarity"]), "judges.panel", "it is kept for clarity"),
         (as_gpt(method="rubric", criteria=["clarity", "harmfulness"]), "judges.panel[0].criteria[1]", "five levels"),
-        (judged_by(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}}, "judges.panel[1]", "by none of"),
-        (judged_by({"kind": "local"}, reserves=[{**JUDGE, "method": "aspect"}]), "judges.reserves[0]", "by none of"),
+        (
+            judged_by(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}},
+            "judges.panel[1]",
+            "cannot judge any of",
+        ),
+        (
+            judged_by({"kind": "local"}, reserves=[{**JUDGE, "method": "aspect"}]),
+            "judges.reserves[0]",
+            "cannot judge any of",
+        ),
         (judged_by({**JUDGE, "criteria": ["clarity"]}, {"kind": "local"}, quorum=2), "judges.quorum", "groundedness"),
         (as_gpt(min_pass=1), "judges.panel", "min_pass is for pass/fail"),
     ],
@@ -1122,15 +1138,15 @@ def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Pa
     assert read({**own, **as_gpt()}).criteria.use == ("rag.harmfulness", "brand")
     both = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand", "tone"]}, **as_gpt(samples=3)}
     assert problems(read, both) == {
-        "composite.target_options.tone": "options without scores count only by a target_option; name the one that "
+        "composite.target_options.tone": "options without scores count only by a target_option; name the option that "
         "counts as 1, or set composite.weights.tone to 0"
     }
     counted = {**both, "composite": {"target_options": {"tone": "warm"}}}
     voted = {**counted, "judges": {**both["judges"], "combine": "majority"}}
     for content in (counted, voted):
         assert problems(read, content) == {
-            "judges.combine": "one panel cannot combine both brand (a range, which has no majority) and tone (options "
-            "without scores, which have no mean); drop one of them, or give the options scores"
+            "judges.combine": "one panel cannot combine brand (a range, which has no majority) with tone (options "
+            "without scores, which have no mean); remove one of them, or give the options scores"
         }
     only = {
         "criteria": {"files": [str(file)], "use": ["rag.harmfulness", "tone"]},
@@ -1139,7 +1155,7 @@ def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Pa
     }
     assert "combine by majority" in problems(read, only)["judges.combine"]
     light = {**both, "composite": {"weights": {"tone": 0}, "safety": "brand"}}
-    assert "cannot decide about safety" in problems(read, light)["composite.safety"]
+    assert "cannot be the safety criterion" in problems(read, light)["composite.safety"]
 
 
 def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: Path) -> None:
@@ -1156,7 +1172,7 @@ def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: P
         "criteria.files[2]",
         "criteria.files[3]",
     ]
-    assert "has a criterion called 'tone' too" in said[2]
+    assert "also defines a criterion named 'tone' too" in said[2]
     assert "no such file" in said[3]
 
 

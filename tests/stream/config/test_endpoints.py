@@ -109,7 +109,7 @@ def test_what_is_no_file_is_a_problem(file: Path, path: str) -> None:
 
 def test_a_key_has_one_place(file: Path) -> None:
     found = problems(file, {**OPENAI, "api_key": "${K}", "api_key_file": "/key"}, environ={"K": KEY})
-    assert found == {"judges.panel[0].api_key_file": "takes the place of api_key; leave one of them out"}
+    assert found == {"judges.panel[0].api_key_file": "cannot be used together with api_key; remove one of them"}
 
 
 # Addresses
@@ -134,7 +134,7 @@ def test_an_address_may_be_left_out_where_it_is_known(file: Path, judge: Any, ad
 def test_it_is_required_where_everybody_has_their_own(file: Path, preset: str | None) -> None:
     found = problems(file, {**OPENAI, "base_url": None, "preset": preset})
     assert found.keys() == {"judges.panel[0].base_url"}
-    assert found["judges.panel[0].base_url"].startswith("is required; only presets other than azure")
+    assert found["judges.panel[0].base_url"].startswith("is required without a preset")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def problems(file: Path, content: Any, environ: Mapping[str, str] | None = None)
 
 def test_a_threshold_that_no_score_exceeds_is_refused(file: Path) -> None:
     found = problems(file, {"composite": {"thresholds": {"clarity": 1.0}}})
-    assert found == {"composite.thresholds.clarity": "must be below 1, because no score is above that, not 1.0"}
+    assert found == {"composite.thresholds.clarity": "must be below 1, the highest possible score, not 1.0"}
     assert read(file, {"composite": {"thresholds": {"clarity": 0.99}}}).composite.thresholds == {"clarity": 0.99}
 
 
@@ -51,7 +51,7 @@ def test_an_address_with_what_is_added_to_it_is_refused(file: Path, ending: str)
 @pytest.mark.parametrize("rule", [{}, {"combine": "mean"}, {"combine": "weighted"}])
 def test_stopping_early_is_refused_where_it_does_nothing(file: Path, rule: dict[str, str]) -> None:
     panel = {"panel": [LOCAL, GPT], "stop_early": True}
-    assert "does nothing with 'combine: " in problems(file, {"judges": {**panel, **rule}})["judges.stop_early"]
+    assert "has no effect with 'combine: " in problems(file, {"judges": {**panel, **rule}})["judges.stop_early"]
     assert read(file, {"judges": {**panel, "combine": "median"}}).judges.stop_early
 
 
@@ -62,7 +62,7 @@ def test_a_problem_of_another_section_hides_nothing_about_who_can_judge(file: Pa
     content = {"http": {"port": -1}, "kafka": {"options": {"sasl.password": "${NOT_SET}"}}}
     found = problems(file, {**content, "criteria": {"use": ["rag", "writing.empathy"]}})
     assert found.keys() == {"http.port", "kafka.options['sasl.password']", "judges.panel"}
-    assert "empathy would never have a verdict" in found["judges.panel"]
+    assert "empathy would never get a verdict" in found["judges.panel"]
 
 
 def test_a_judge_with_a_problem_hides_nothing_about_names_and_composite(file: Path) -> None:

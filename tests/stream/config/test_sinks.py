@@ -50,13 +50,14 @@ def test_every_problem_is_listed_by_its_path(tmp_path: Path) -> None:
 
 def test_two_sinks_of_one_name_are_refused(tmp_path: Path) -> None:
     found = problems(tmp_path, [FILE, COLLECTOR, {**FILE, "path": "other.jsonl"}])
-    assert found == {"sinks": "sinks must have different names; [0] and [2] have the same"}
+    assert found == {"sinks": "sinks must have different names; [0] and [2] are the same"}
 
 
 def test_the_section_telemetry_and_a_sink_of_that_name_are_refused(tmp_path: Path) -> None:
     found = problems(tmp_path, [FILE, COLLECTOR], telemetry={"endpoint": "http://other:4318"})
     assert found == {
-        "sinks[1].name": "telemetry is the name of the sink in the section telemetry; choose another, or remove one"
+        "sinks[1].name": "telemetry is the name of the sink in the telemetry section; choose another name, "
+        "or remove one of them"
     }
 
 
@@ -82,7 +83,7 @@ def test_every_kind_is_named_after_itself_and_makes_a_sink_of_its_name() -> None
 
 def test_a_sink_that_can_never_work_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: what sends over http is not installed"):
+    with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: the exporter for http is not installed"):
         make_sinks(Config.model_validate({"sinks": [FILE, COLLECTOR]}), CollectorRegistry())
 
 

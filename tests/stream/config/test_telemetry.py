@@ -22,9 +22,9 @@ def problems(tmp_path: Path, telemetry: dict[str, Any], **environ: str) -> dict[
 @pytest.mark.parametrize(
     ("telemetry", "words"),
     [
-        ({"endpoint": "collector:4318"}, "must be an http or https address"),
-        ({"endpoint": "http://user:pw@collector:4318"}, "must be an http or https address"),
-        ({"endpoint": "http://collector:4318/v1/traces"}, "give the base address"),
+        ({"endpoint": "collector:4318"}, "must be an http or https URL"),
+        ({"endpoint": "http://user:pw@collector:4318"}, "must be an http or https URL"),
+        ({"endpoint": "http://collector:4318/v1/traces"}, "must be the base URL"),
         ({"endpoint": "http://collector:4317/here", "protocol": "grpc"}, "there is no path"),
     ],
 )

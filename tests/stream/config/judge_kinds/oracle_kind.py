@@ -38,7 +38,7 @@ class Oracle(ScriptedJudge):
 class OracleJudgeConfig(JudgeSection):
     """An oracle: free and at hand, or behind an endpoint and for a fee."""
 
-    kind: Literal["oracle"] = Field(default="oracle", description="The kind of judge: an oracle.")
+    kind: Literal["oracle"] = Field(default="oracle", description="Judge kind: an oracle.")
     seed: int = Field(default=0, ge=0, description="The seed of its dreams.")
     criteria: tuple[str, ...] | None = Field(default=None, description="The criteria it judges; null: all.")
     fee: PriceConfig | None = Field(default=None, description="What it costs; null: nothing.")

@@ -115,7 +115,7 @@ class TestEvaluate:
     @pytest.mark.parametrize(
         ("oracle", "reason"),
         [
-            ({"fee": FEE}, "judges that ask a model keep to their limits in one process"),
+            ({"fee": FEE}, "rate limits of model judges need a single process"),
             ({"shy": True}, "the judge pythia runs in one process only"),
         ],
     )
@@ -126,7 +126,7 @@ class TestEvaluate:
         command = ["evaluate", rows, "--config", written(tmp_path, **oracle), "--output", tmp_path / "results"]
         done = streamjury(*command, "--processes", "2")
         assert done.returncode == 1
-        assert f"{reason}; leave out --processes" in done.stderr
+        assert f"{reason}; remove --processes" in done.stderr
         assert streamjury(*command).returncode == 0
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     """Judge live RAG traffic: sample interactions from Kafka, score them with a panel of judges, publish the results.
 
     \b
-    Begin with:
+    Start with:
       streamjury run --embedded        everything in one process, nothing to install
       streamjury config init           a commented configuration file for your own Kafka
       streamjury COMMAND --help        what a command does, with an example
@@ -90,7 +90,7 @@ def _refuse_other_judges() -> None:
     # Importing it would load every judge, which takes longer than many a command.
     if origin is None or "rag_composite" not in Path(origin).read_text(encoding="utf-8"):
         raise click.ClickException(
-            f"the package `judges` at {origin} is not Streamjury's; install Streamjury in an environment of its own"
+            f"the package `judges` at {origin} is not part of Streamjury; install Streamjury in its own environment"
         )
 
 

@@ -58,22 +58,23 @@ class _AlertsGroup(click.Group):
 
 @click.group(cls=_AlertsGroup)
 def alerts() -> None:
-    """Show the alarms of the monitor and explain them; without a command, list those that are open.
+    """List and explain the monitor's alerts (default: list the open ones).
 
-    The options of `streamjury alerts list` can be given without `list`, too: --all, --app, --json and -c.
+    The options of `streamjury alerts list` also work without `list`: --all, --app, --json and -c.
     """
 
 
 @alerts.command("list")
-@click.option("--all", "cleared", is_flag=True, help="Those that were cleared, too.")
-@click.option("--app", help="Only alarms about this app.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as it is on the topic.")
+@click.option("--all", "cleared", is_flag=True, help="Include cleared alerts.")
+@click.option("--app", help="Only alerts about this app.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, as stored on the topic.")
 @config_option
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
-    """List alarms: since when, of what, how low, and how sure that is. Open ones come first, on top the judges'.
+    """List alerts with start time, series, estimate and confidence.
 
-    The topic keeps the newest announcement of every series: --all shows how each of them stands, and is no history of
-    all alarms that there were. `streamjury alerts` alone does the same as `streamjury alerts list`.
+    Open alerts come first, those about the judges at the top. The topic keeps only the latest announcement of every
+    series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
+    for `streamjury alerts list`.
 
     \b
     Example:
@@ -101,11 +102,11 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
 @click.argument("alert_id", required=False)
 @config_option
 def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
-    """Say what is behind an alarm: when it began, what fell most and where, and what to look at next.
+    """Explain an alert: when it started, what dropped most and where, and what to check next.
 
-    ALERT_ID may be the beginning of one, as the list shows it; without it, the alarm that was raised last and is open.
-    The evaluations around the onset are read from the topic, those of a day before it at least. Slices of the traffic
-    are compared before and since: models, tenants, sampling rules and lanes, and tags with at most 20 values.
+    ALERT_ID may be a prefix, as shown by the list (default: the most recently raised open alert). The command reads the
+    evaluations around the onset from the topic, at least those of the day before it. It compares slices of the traffic
+    before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
 
     \b
     Example:
@@ -141,7 +142,7 @@ def _read_alerts(config: Config, cluster: Cluster) -> AlertBook:
     except StageError as error:
         raise click.ClickException(str(error)) from None
     if book.unreadable:
-        click.echo(f"left out of {topic}: {many(book.unreadable, 'record')} that cannot be read", err=True)
+        click.echo(f"skipped in {topic}: {many(book.unreadable, 'record')} that cannot be read", err=True)
     return book
 
 
@@ -149,13 +150,13 @@ def _nothing(book: AlertBook, config: Config, app: str | None, *, cleared: bool)
     """Why there is nothing to see, and what else to look at."""
     about = "" if app is None else f" about {printable(app)}"
     if not config.detection.enabled:
-        return f"No alarms{about}: detection.enabled is false, so that the monitor does not watch for drops."
+        return f"No alerts{about}: detection.enabled is false, so the monitor does not detect drops."
     if not book.newest(cleared=True):
-        return f"No alarms yet{about}. The monitor announces them: `streamjury monitor`, or `streamjury run`."
+        return f"No alerts yet{about}. The monitor raises them: `streamjury monitor` or `streamjury run`."
     past = len(book.newest(app=app, cleared=True))
     if cleared or not past:
-        return f"No alarms{about}; alarms exist for: {printable(', '.join(book.apps()))}"
-    return f"No alarm{about} is open; `streamjury alerts list --all` shows {past:,} that {_were(past)} cleared."
+        return f"No alerts{about}; there are alerts for: {printable(', '.join(book.apps()))}"
+    return f"No open alerts{about}; `streamjury alerts list --all` shows {past:,} that {_were(past)} cleared."
 
 
 def _were(count: int) -> str:
@@ -167,7 +168,7 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
     yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
     raised = book.raised(alert)
-    yield f"  {text.level(alert, raised)}; by chance {text.chance(raised, alpha)}"
+    yield f"  {text.level(alert, raised)}; probability of a false alarm {text.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
@@ -179,11 +180,11 @@ def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
         return found[0]
     if found:
         raise click.ClickException(
-            f"{len(found):,} alerts begin with {alert_id!r}: write more of the id\n{_named(book, found)}"
+            f"{len(found):,} alerts start with {alert_id!r}; give more of the id:\n{_named(book, found)}"
         )
     near = book.close_to(alert_id)
-    hint = f"the closest are:\n{_named(book, near)}" if near else "there are no alerts yet"
-    raise click.ClickException(f"there is no alert {alert_id!r}; {hint}")
+    hint = f"closest matches:\n{_named(book, near)}" if near else "there are no alerts yet"
+    raise click.ClickException(f"no alert {alert_id!r}; {hint}")
 
 
 def _named(book: AlertBook, found: Iterable[Alert]) -> str:
@@ -274,9 +275,9 @@ class _EvaluationSpan:
             return
         topics = case.config.topics
         remedy = (
-            "The embedded broker keeps some minutes only: explain an alarm while it is fresh."
+            "The embedded broker keeps only a few minutes of records: explain an alert soon after it is raised."
             if self.embedded
-            else f"How long they are kept is topics.retention_hours ({topics.retention_hours} in this configuration)."
+            else f"topics.retention_hours sets how long they are kept ({topics.retention_hours} in this configuration)."
         )
         yield text.gone_before(topics.evaluations, oldest, onset, remedy)
 
@@ -335,19 +336,19 @@ def _tell(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Consol
     console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
     _lines(console, text.announced(alert, book.raised(alert), detection.alpha))
     _lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
-    _section(console, "What is behind it", _behind(case, book, found, extent))
+    _section(console, "Findings", _behind(case, book, found, extent))
     _draw(console, _sheets(case, found))
     _examples(console, case)
-    _section(console, "What to do next", text.next_steps(alert, found, _runbook(case)))
+    _section(console, "What to check next", text.next_steps(alert, found, _runbook(case)))
 
 
 def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _EvaluationSpan) -> Iterator[str]:
     alert = case.alert
     if alert.subject is Subject.JUDGES:
-        yield f"The judges' verdicts on {alert.series.dimension} changed; the canaries are the same as before."
+        yield f"The judges changed their verdicts on {alert.series.dimension}, although the canaries are the same."
         withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.withdrawn(alert)]
         if withdrawn:
-            yield f"Quality alarms withdrawn for it: {', '.join(withdrawn)}."
+            yield f"Quality alerts withdrawn because of this: {', '.join(withdrawn)}."
         if case.canaries is not None and not case.canaries.count:
             yield from extent.why_too_few(case)
         return
@@ -357,19 +358,19 @@ def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Ev
         if found.whole.counts[0] < FEWEST and case.sides == text.TIMES:
             yield from extent.why_too_few(case)
     else:
-        yield f"The configuration has no comparison {alert.series.value} any more: the two models are not known."
+        yield f"The comparison {alert.series.value} is no longer in the configuration, so the two models are unknown."
 
 
 def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
     """What the judges may have to do with it."""
     if alert.cause is Cause.JUDGES_CHANGED:
-        yield "It was withdrawn because the judges had changed: what follows may be their doing."
+        yield "It was withdrawn because the judges had changed; they may explain what follows."
     # Both models of a comparison are judged by the same judges at the same time.
     judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
     if judges is not None:
         yield (
-            f"The judges changed their verdicts on {judges.series.dimension} at {text.when(judges.onset_at)} "
-            f"(alert {book.short(judges)}): this may be them and not the answers."
+            f"The judges changed their verdicts on {judges.series.dimension} at {text.when(judges.onset_at)} (alert "
+            f"{book.short(judges)}): they may be the cause, not the answers."
         )
 
 

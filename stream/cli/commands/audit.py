@@ -24,22 +24,20 @@ _COUNT_WIDTH = 12
 
 
 @click.command()
-@click.option(
-    "--since", type=TimeOption(), help="Only interactions from this time on, or from so long ago: 90m, 24h, 7d."
-)
-@click.option("--limit", type=click.IntRange(min=0), help=f"Ids named at most; {_SHOWN} without it, with --json all.")
+@click.option("--since", type=TimeOption(), help="Only interactions since this time, or this long ago: 90m, 24h, 7d.")
+@click.option("--limit", type=click.IntRange(min=0), help=f"Maximum ids to list (default: {_SHOWN}; with --json: all).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @config_option
 def audit(*, config_path: Path | None, since: datetime | None, limit: int | None, as_json: bool) -> None:
-    """Account for every interaction: what became of each, and that none is missing or was judged twice.
+    """Account for every interaction: its outcome, whether it is missing, or was evaluated twice.
 
-    It reads the topics beside the pipeline and takes nothing from them. Every interaction id has one outcome: filtered,
-    sampled_out, shed, scored, unscored, or given up as a dead letter, or it waits somewhere, or it is missing. The exit
-    status is 1 when ids are missing, or evaluations were published twice; they are named.
+    The command only reads topics and does not affect the pipeline. Every interaction id has one outcome: filtered,
+    sampled_out, shed, scored, unscored or dead-lettered; or it is still waiting, or missing. The exit status is 1 if
+    ids are missing or evaluations were published twice; these ids are listed.
 
-    Nobody writes down what the sampler leaves out. That is worked out again from the configuration, which must be the
-    one that was in force: after a change of `sampling`, use --since. Under rates that follow the traffic, and under
-    caps, it cannot be known for each record, and the output says how many outcomes rest on that.
+    The sampler does not record what it leaves out. The audit recomputes its decisions from the configuration, which
+    must be the one in force at the time: after a change to `sampling`, use --since. With adaptive rates and caps,
+    decisions cannot be recomputed per record; the output counts the outcomes that are therefore uncertain.
 
     \b
     Example:
@@ -92,8 +90,8 @@ def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     """The balance for people."""
     yield _line(balance.interactions, "interactions")
     if balance.direct:
-        yield _line(balance.direct, "on the work queue alone")
-    for count, words in ((balance.repeats, "repeats of an id"), (balance.replayed, "given up and moved back")):
+        yield _line(balance.direct, "only on the work queue")
+    for count, words in ((balance.repeats, "duplicates of an id"), (balance.replayed, "dead-lettered and replayed")):
         if count:
             yield _line(-count, words)
     yield from _part("final", balance.outcomes)
@@ -105,7 +103,7 @@ def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     yield from _named("missing", balance.missing, limit)
     yield from _named("evaluated twice", balance.duplicates, limit)
     yield ""
-    yield "the account balances" if balance.balanced else "the account does not balance"
+    yield "every interaction is accounted for" if balance.balanced else "not every interaction is accounted for"
 
 
 def _part(title: str, counts: Mapping[str, int]) -> Iterator[str]:
@@ -119,11 +117,11 @@ def _notes(balance: Balance) -> Iterator[str]:
     if balance.judged_again:
         yield _line(balance.judged_again, "judged again after worker.repeat_seconds")
     if balance.unreadable:
-        yield _line(balance.unreadable, "records on our topics that are not ours")
+        yield _line(balance.unreadable, "records on Streamjury's topics written by something else")
     if balance.estimated:
         yield _line(
             balance.estimated,
-            "outcomes not certain: left out by a rate that follows the traffic, or by a cap",
+            "uncertain outcomes: left out by an adaptive rate or a cap",
         )
 
 
@@ -144,7 +142,7 @@ def _line(count: int, words: str) -> str:
 def _taken(config: Config, cluster: Cluster, since: datetime | None) -> Balance:
     since_ms = None if since is None else int(since.timestamp() * 1000)
     try:
-        with Meter("reading the topics", 1.0) as meter:
+        with Meter("reading topics", 1.0) as meter:
 
             def show(done: int, total: int) -> None:
                 meter.show(done=done / max(1, total), records=done)

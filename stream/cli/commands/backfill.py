@@ -42,25 +42,29 @@ class Offsets(click.ParamType):
         found = _OFFSETS.fullmatch(str(value))
         if found is None:
             self.fail(
-                f"{value!r} is not of the form PARTITION:FIRST-LAST, such as 0:100-200, 0:100- or 0:-200", param, ctx
+                f"{value!r} must have the form PARTITION:FIRST-LAST, such as 0:100-200, 0:100- or 0:-200", param, ctx
             )
         first, last = int(found[2] or 0), int(found[3]) if found[3] else sys.maxsize - 1
         if last < first:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
+            self.fail(f"{value!r} ends before it starts", param, ctx)
         return int(found[1]), range(min(first, sys.maxsize - 1), min(last, sys.maxsize - 1) + 1)
 
 
 @click.command()
 @click.option(
-    "--since", type=TimeOption(), help="From the first interaction at or after this time, or so long ago: 24h, 7d."
+    "--since",
+    type=TimeOption(),
+    help="Start at the first interaction at or after this time, or this long ago: 24h, 7d.",
 )
-@click.option("--until", type=TimeOption(), help="Up to the first interaction at or after this time, or so long ago.")
+@click.option(
+    "--until", type=TimeOption(), help="Stop before the first interaction at or after this time, or this long ago."
+)
 @click.option(
     "--offsets",
     type=Offsets(),
     metavar="PARTITION:FIRST-LAST",
     multiple=True,
-    help="These offsets instead of times; may be repeated. Other partitions are left out.",
+    help="Offsets to judge, instead of times; may be repeated. Other partitions are left out.",
 )
 @click.option(
     "--sample",
@@ -68,19 +72,21 @@ class Offsets(click.ParamType):
     type=click.FloatRange(min=_LEAST_SHARE, max=1.0),
     default=1.0,
     show_default=True,
-    help="Share of the interactions to judge, drawn as the sampler draws.",
+    help="Share of the interactions to judge, sampled the way the sampler does.",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     default=_RATE,
     show_default=True,
-    help="Interactions a second, at most.",
+    help="Maximum interactions per second.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Judge at most so many; another run goes on from there.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be judged, and what that would cost.")
 @click.option(
-    "--yes", "-y", "sure", is_flag=True, help="Do not ask before judging; without a terminal nobody is asked."
+    "--limit", type=click.IntRange(min=1), help="Maximum interactions to judge; the next run continues from there."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be judged, and the expected cost.")
+@click.option(
+    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @config_option
@@ -99,12 +105,13 @@ def backfill(
 ) -> None:
     """Judge a part of topics.interactions again, with the judges and criteria of another configuration.
 
-    The evaluations go to topics.evaluations beside those that are there, under the fingerprint of this configuration
-    and in the lane `backfill`. The live pipeline goes on: its groups and offsets are not touched, the monitor leaves
-    such evaluations out, and nothing is sent to topics.critical.
+    The evaluations are added to topics.evaluations under the fingerprint of this configuration and in the lane
+    `backfill`. The live pipeline is not affected: its consumer groups and offsets stay untouched, the monitor ignores
+    these evaluations, and nothing is sent to topics.critical.
 
-    An interaction that has an evaluation under the fingerprint is not judged again: after Ctrl-C or a crash, the same
-    command goes on where it was. The exit status is 1 when judges could not be reached for some, 130 after Ctrl-C.
+    An interaction that already has an evaluation under this fingerprint is not judged again: after Ctrl-C or a crash,
+    run the same command to resume. The exit status is 1 if the judges could not be reached for some interactions, and
+    130 after Ctrl-C.
 
     \b
     Example:
@@ -144,12 +151,12 @@ def _checked(
     """One way of saying which part is meant."""
     if not offsets:
         if since is None and until is None:
-            raise click.UsageError("say which part: --since or --until, or --offsets")
+            raise click.UsageError("give a range: --since or --until, or --offsets")
         if since is not None and until is not None and until <= since:
             raise click.UsageError("--until must be after --since")
         return None
     if since is not None or until is not None:
-        raise click.UsageError("--offsets takes the place of --since and --until; leave one of them out")
+        raise click.UsageError("--offsets cannot be combined with --since and --until")
     found = dict(offsets)
     if len(found) < len(offsets):
         raise click.UsageError("--offsets names a partition twice")
@@ -161,7 +168,7 @@ def _require_topics(config: Config, *, by_time: bool) -> None:
     for topic in (config.topics.interactions, config.topics.evaluations):
         cluster.require(topic)
     if by_time and cluster.embedded:
-        raise click.ClickException("an embedded broker cannot find records by their time; use --offsets")
+        raise click.ClickException("an embedded broker cannot look up records by time; use --offsets")
 
 
 def _surveyed(work: Backfill) -> BackfillSurvey:
@@ -184,7 +191,7 @@ def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool
         for line in done_lines(done, counts, meter.seconds):
             click.echo(line)
     if interruption.stop.is_set():
-        click.echo("interrupted; the same command goes on from here", err=True)
+        click.echo("interrupted; run the same command to resume", err=True)
         raise SystemExit(INTERRUPTED)
     if done.problem is not None:
         raise click.ClickException(done.problem)
@@ -204,16 +211,16 @@ def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
     yield _line(counts.records, "records")
     yield from _left_out(counts)
     if survey.gone:
-        yield _line(survey.gone, "offsets that are no longer on the topic")
+        yield _line(survey.gone, "offsets no longer on the topic")
     yield _line(todo, "to judge" + (f", of {counts.chosen:,}" if todo < counts.chosen else ""))
     for app, number in survey.apps.most_common(_APPS):
         yield _line(number, f"  {shortened(app, _LINE_CHARS)}")
     rest = survey.apps.total() - sum(number for _, number in survey.apps.most_common(_APPS))
     if rest:
-        yield _line(rest, "  of other apps")
+        yield _line(rest, "  other apps")
     if todo:
         yield f"expected cost {_estimate(survey.estimate)}"
-        yield f"at {rate:g} a second it takes at least {_duration(todo / rate)}"
+        yield f"at {rate:g} per second this takes at least {_duration(todo / rate)}"
 
 
 def done_lines(done: BackfillResult, counts: Counts, seconds: float) -> Iterator[str]:
@@ -222,18 +229,18 @@ def done_lines(done: BackfillResult, counts: Counts, seconds: float) -> Iterator
     took = f"{_dollars(done.cost_usd)}, {_duration(seconds)}"
     yield f"judged {done.published:,} ({done.scored:,} scored{unscored}), {took}"
     if done.put_off:
-        yield _line(done.put_off.total(), f"put off, for the next run: {_reasons(done.put_off)}")
+        yield _line(done.put_off.total(), f"postponed to the next run: {_reasons(done.put_off)}")
     if done.failed:
-        yield _line(done.failed.total(), f"judged in vain: {_reasons(done.failed)}")
+        yield _line(done.failed.total(), f"judged without a result: {_reasons(done.failed)}")
     yield from _left_out(counts)
 
 
 def _left_out(counts: Counts) -> Iterator[str]:
     parts = (
         (counts.sampled_out, "sampled out"),
-        (counts.judged_before, "judged before, with this fingerprint"),
-        (counts.repeats, "repeats of an id"),
-        (counts.bad.total(), f"that cannot be read: {_reasons(counts.bad)}"),
+        (counts.judged_before, "already judged with this fingerprint"),
+        (counts.repeats, "duplicates of an id"),
+        (counts.bad.total(), f"unreadable: {_reasons(counts.bad)}"),
     )
     for number, words in parts:
         if number:
@@ -284,8 +291,8 @@ def offsets_text(ranges: Mapping[int, range]) -> str:
 
 
 def _estimate(estimate: CostEstimate) -> str:
-    amount = "not known" if estimate.usd is None else f"about {_dollars(estimate.usd)}"
-    unpriced = f"; without {', '.join(estimate.unpriced)}, whose price is not known" if estimate.unpriced else ""
+    amount = "unknown" if estimate.usd is None else f"about {_dollars(estimate.usd)}"
+    unpriced = f"; without {', '.join(estimate.unpriced)}, whose price is unknown" if estimate.unpriced else ""
     return f"{amount} (an estimate: {estimate.basis}{unpriced})"
 
 

@@ -35,7 +35,7 @@ from stream.jobs.compare.sheets import sheets_of
 from stream.jobs.evaluate import EvaluateRequest
 
 _NAMES = ("A", "B")
-_AWAY = "rename the configuration file, after which the folder is named, or use --restart to throw those results away"
+_AWAY = "the folder is named after the configuration file: rename the file, or use --restart to discard those results"
 
 
 class _Two(click.ParamType):
@@ -44,22 +44,26 @@ class _Two(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         names = tuple(name.strip() for name in str(value).split(","))
         if len(set(names)) != 2 or len(names) != 2 or not all(names):
-            self.fail(f"{value!r} is not two names with a comma between them", param, ctx)
+            self.fail(f"{value!r} must be two names separated by a comma", param, ctx)
         return names
 
 
 @click.command("compare")
 @click.argument("paths", metavar="A [B]", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--judges", type=_Two(), help="Compare these two judges inside the results A: strict,mild.")
-@click.option("--labels", type=click.Path(path_type=Path), help="What people say of the rows: a CSV or JSONL file.")
-@click.option("--rows", "file", metavar="FILE", help="Judge this file first, by the two configurations A and B.")
-@click.option("--restart", is_flag=True, help="With --rows: throw away what an earlier run has judged.")
+@click.option("--judges", type=_Two(), help="Compare these two judges within the results A: strict,mild.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Human labels for the rows: a CSV or JSONL file.")
+@click.option("--rows", "file", metavar="FILE", help="Judge this file first, with the two configurations A and B.")
+@click.option("--restart", is_flag=True, help="With --rows: discard the results of an earlier run.")
 @click.option(
-    "--changed", type=click.IntRange(min=0), default=10, show_default=True, help="Rows to show that changed most."
+    "--changed",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Number of rows to show, those that changed most.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the tables to a Markdown file too."
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write the tables to a Markdown file."
 )
 def compare_command(
     *,
@@ -72,12 +76,12 @@ def compare_command(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Compare two results of the same rows: agreement, mean differences, rows that changed, cost and latency.
+    """Compare two results of the same rows: agreement, mean differences, changed rows, cost and latency.
 
-    A and B are what `streamjury evaluate` wrote, folders or their results.jsonl; with --rows they are configuration
-    files, by which the rows of a file are judged first. Rows are matched by their ids; those that only one side has are
-    counted and named. With --labels the results, also A alone, are held against what people say: a column `id` or
-    `row`, and columns named like the criteria, with labels on their own scales.
+    A and B are the output of `streamjury evaluate`: folders, or their results.jsonl. With --rows they are configuration
+    files, and the rows of a file are judged with both first. Rows are matched by id; rows that only one side has are
+    counted and listed. With --labels the results, or A alone, are compared with human labels. The file has a column
+    `id` or `row`, and columns named after criteria with labels on their scales.
 
     \b
     Example:
@@ -109,17 +113,17 @@ def _refuse_what_does_not_fit(
     paths: Sequence[Path], *, judges: tuple[str, ...] | None, labels: Path | None, file: str | None, restart: bool
 ) -> None:
     if len(paths) > 2:
-        raise click.UsageError(f"two results can be compared, not {len(paths)}")
+        raise click.UsageError(f"cannot compare {len(paths)} results, only two")
     if judges is not None and (len(paths) != 1 or file is not None):
-        raise click.UsageError("--judges compares two judges inside one results file: give one path, and no --rows")
+        raise click.UsageError("--judges compares two judges within one results file: give one path, and no --rows")
     if file is not None and (len(paths) != 2 or paths[0] == paths[1]):
-        raise click.UsageError("--rows judges a file by two configurations: give both, A.yaml B.yaml")
+        raise click.UsageError("--rows judges a file with two configurations: give both, A.yaml B.yaml")
     if file == "-":
-        raise click.UsageError("--rows reads the rows twice, which standard input cannot do: give a file")
+        raise click.UsageError("--rows reads the rows twice, which is not possible with standard input; give a file")
     if restart and file is None:
-        raise click.UsageError("--restart is about what --rows judges")
+        raise click.UsageError("--restart requires --rows")
     if len(paths) == 1 and judges is None and labels is None:
-        raise click.UsageError("give two results to compare, or with one of them --labels or --judges")
+        raise click.UsageError("give two results to compare, or one with --labels or --judges")
 
 
 def folders_of(file: str, configs: Sequence[Path]) -> tuple[Path, ...]:
@@ -135,7 +139,7 @@ def _judged(file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path,
     # All are read before the first is paid for.
     read = [read_config(path) for path in configs]
     for path, config, folder in zip(configs, read, folders, strict=True):
-        click.echo(f"judging {file} by {path}", err=True)
+        click.echo(f"judging {file} with {path}", err=True)
         try:
             # Standard output is for the comparison alone.
             with redirect_stdout(sys.stderr):
@@ -167,7 +171,7 @@ def _compared(sides: Sequence[Side], changed: int) -> SideComparison:
     comparison = compare(first, second, most=changed)
     if not comparison.rows:
         raise click.ClickException(
-            f"{first.name} and {second.name} have no row in common: no id is in both, of {first.run.name} and of "
+            f"{first.name} and {second.name} have no row in common: no id is in both {first.run.name} and "
             f"{second.run.name}"
         )
     return comparison
@@ -180,7 +184,7 @@ def _met(sides: Sequence[Side], labels: Path | None) -> list[Meeting]:
     found = read_labels(labels, criteria, sides)
     if found.ignored:
         ignored = printable(", ".join(found.ignored))
-        click.echo(f"{labels}: these columns name no criterion and are not read: {ignored}", err=True)
+        click.echo(f"{labels}: columns ignored because they name no criterion: {ignored}", err=True)
     return [meet(side, on_scales(found, side)) for side in sides]
 
 

@@ -23,25 +23,25 @@ def config() -> None:
 
 @config.command("init")
 @click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
-@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init_command(path: Path, force: bool) -> None:
-    """Write a starter file with every key, its default and what it means, and with a random sampling.salt."""
+    """Write a starter file with every key, its default and description, and a random sampling.salt."""
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(starter(salt=generate_salt()))
     except FileExistsError:
-        raise click.ClickException(f"{path} is there already; --force overwrites it") from None
+        raise click.ClickException(f"{path} already exists; use --force to overwrite it") from None
     except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"wrote {path}")
 
 
 @config.command("check")
 @config_option
 def check_command(config_path: Path | None) -> None:
-    """Say whether the configuration is right, with all problems if it is not.
+    """Check the configuration and list all problems.
 
-    It also opens the certificates and keys that kafka.options and http name, and looks for packages that sinks need.
+    This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
     """
     settings, file = read_config(config_path), find(config_path, os.environ)
     if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
@@ -52,14 +52,14 @@ def check_command(config_path: Path | None) -> None:
 
 @config.command("schema")
 def schema_command() -> None:
-    """Print the JSON Schema of the file, for editors."""
+    """Print the JSON Schema of the configuration file, for editors."""
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @config.command("show")
 @config_option
 def show_command(config_path: Path | None) -> None:
-    """Print the configuration in effect, defaults and overrides included, without secrets."""
+    """Print the effective configuration, including defaults and overrides, without secrets."""
     click.echo(dump(read_config(config_path)), nl=False)
 
 
@@ -75,7 +75,7 @@ def _summary(settings: Config) -> str:
         "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
         "rate": _rate(settings.sampling)
         + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
-        "criteria": f"{', '.join(settings.criteria.use)}; {settings.composite.safety} decides about safety",
+        "criteria": f"{', '.join(settings.criteria.use)}; safety criterion: {settings.composite.safety}",
         "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
     }
     if settings.sampling.safety is not None:
@@ -83,7 +83,7 @@ def _summary(settings: Config) -> str:
     if settings.judges.reserves:
         lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
     if settings.judges.cascade is not None:
-        lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, and all where in doubt"
+        lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, all when in doubt"
     return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
 
 

@@ -23,16 +23,16 @@ from judges.values.interaction import Language
 _HEADINGS = ("criterion", "scale", "fields", "title")
 
 _language_option = click.option(
-    "--language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the wordings."
+    "--language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the criteria texts."
 )
 
 
 @click.group()
 def criteria() -> None:
-    """List and show the criteria that come with the package, and check your own.
+    """List and show the built-in criteria, and check your own.
 
-    A criterion is one question put to a judge about one field, on one scale. Your own stand in a YAML file with the
-    same keys as the shipped ones, under `criteria:`; begin with one that is near to what you want.
+    A criterion is one question to a judge about one field, on one scale. Your own criteria go into a YAML file with the
+    same keys as the built-in ones, under `criteria:`; start from one that is close to what you want.
 
     \b
     Example:
@@ -46,10 +46,10 @@ def criteria() -> None:
 @_language_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
 def list_command(language: Language, as_json: bool) -> None:
-    """List the criteria that come with the package.
+    """List the built-in criteria.
 
-    A scale is given with its answers, the best one marked with *. Of the fields, the first is evaluated and those
-    after the colon are shown beside it.
+    A scale is shown with its answers; * marks the best one. The first field is the one evaluated; the fields after the
+    colon are shown to the judge with it.
 
     \b
     Example:
@@ -67,9 +67,9 @@ def list_command(language: Language, as_json: bool) -> None:
 @criteria.command("show")
 @click.argument("name")
 def show_command(name: str) -> None:
-    """Print a criterion as YAML, to read or to begin a file of your own with.
+    """Print a criterion as YAML, to read or as a start for your own file.
 
-    NAME is as `criteria list` has it; the part before the dot may be left out where no other criterion has that name.
+    NAME is a name from `criteria list`; the part before the dot is optional if no other criterion has the same name.
 
     \b
     Example:
@@ -86,7 +86,7 @@ def show_command(name: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @_language_option
 def check_command(file: Path, language: Language) -> None:
-    """Say whether a file of criteria is right, with all its problems if it is not.
+    """Check a file of criteria and list all problems.
 
     \b
     Example:

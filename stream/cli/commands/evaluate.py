@@ -37,34 +37,34 @@ _PROCESSES = click.IntRange(min=1, max=256)
 @click.command()
 @click.argument("file", metavar="FILE|-")
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Where to write; without it, FILE-results."
+    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Output folder (default: FILE-results)."
 )
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the file; without it, as its name tells.")
-@click.option("--criteria", metavar="NAMES", help="Only these criteria, with commas between them, and that for safety.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="File format (default: from the file extension).")
+@click.option(
+    "--criteria", metavar="NAMES", help="Comma-separated criteria to judge; the safety criterion is always included."
+)
 @click.option(
     "--judge",
     "judges",
     metavar="NAME|PROVIDER/MODEL",
     multiple=True,
-    help="Only this judge of the configuration, or a model that needs none; may be repeated.",
+    help="Use only this judge of the configuration, or PROVIDER/MODEL, which needs no configuration; may be repeated.",
 )
-@click.option("--base-url", metavar="URL", help="Where the models that --judge names as PROVIDER/MODEL are.")
-@click.option("--limit", type=_COUNT, help="Only the first so many rows.")
+@click.option("--base-url", metavar="URL", help="Endpoint URL for the models given as --judge PROVIDER/MODEL.")
+@click.option("--limit", type=_COUNT, help="Judge only the first N rows.")
 @click.option(
     "--sample",
     "share",
     type=click.FloatRange(min=1e-9, max=1.0),
     default=1.0,
     metavar="SHARE",
-    help="Only such a share of the rows, chosen by their ids: 0.1 is a tenth.",
+    help="Judge only this share of the rows, chosen by id: 0.1 is a tenth.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Seed for all models, and for which rows are in a sample.")
+@click.option("--seed", type=click.IntRange(min=0), help="Random seed for all models, and for the choice of a sample.")
 @click.option("--temperature", type=click.FloatRange(min=0.0, max=2.0), help="Temperature for all models.")
-@click.option("--concurrency", type=_COUNT, help="Rows judged at once; without it, worker.concurrency.")
-@click.option(
-    "--processes", type=_PROCESSES, help="Processes for judges without a model; without it, one for each core."
-)
-@click.option("--restart", is_flag=True, help="Throw away what an earlier run has written to the same place.")
+@click.option("--concurrency", type=_COUNT, help="Rows judged concurrently (default: worker.concurrency).")
+@click.option("--processes", type=_PROCESSES, help="Processes for judges without a model (default: one per core).")
+@click.option("--restart", is_flag=True, help="Discard what an earlier run wrote to the same place.")
 @config_option
 def evaluate(
     *,
@@ -86,13 +86,13 @@ def evaluate(
     """Judge the rows of a file as the stream would, and write reports.
 
     FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
-    JSONL as the input topic has it, or Parquet; `-` is standard input, as JSONL unless --format says otherwise. Every
-    result is written when it is there: after Ctrl-C or a crash the same command goes on with the rest. A row that
-    cannot be judged is told, and the others are judged. The exit status is 1 if there is such a row, or one without a
-    composite because too many verdicts are missing; 130 after Ctrl-C.
+    JSONL as on the input topic, or Parquet; `-` is standard input, as JSONL unless --format is given. Every result is
+    written as soon as it is ready: after Ctrl-C or a crash, run the same command to resume. Rows that cannot be judged
+    are reported; the rest are judged. The exit status is 1 if there are such rows, or rows without a composite because
+    too many verdicts are missing; it is 130 after Ctrl-C.
 
-    A judge named as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
-    ollama, vllm and llamacpp; the key is read from the provider's usual variable, such as MISTRAL_API_KEY.
+    A judge given as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
+    ollama, vllm and llamacpp. The key is read from the provider's usual environment variable, such as MISTRAL_API_KEY.
 
     \b
     Example:
@@ -135,7 +135,7 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
     """
     configure_logging(config.logging, secrets=find_secrets(config))
     if config.budgets.has_limits:
-        click.echo("budgets limit the workers of the stream, and not this run", err=True)
+        click.echo("budgets apply to the workers of the stream, not to this run", err=True)
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)
         _tell_problems(outcome)
@@ -147,7 +147,7 @@ def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence
         click.echo(line)
     click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
     for name in reports.summary.without_verdict:
-        click.echo(f"{printable(name)} has no verdict at all: the composites say nothing about it", err=True)
+        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
     incomplete = reports.summary.incomplete
     if incomplete:
         click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
@@ -159,12 +159,12 @@ def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
     """A run in a few lines."""
     counts = {
         "could not be judged": summary.rows - summary.judged,
-        "finished before": outcome.before,
-        "others not in the sample": outcome.left_out,
+        "already finished": outcome.before,
+        "not in the sample": outcome.left_out,
     }
     told = [f"{count:,} {what}" for what, count in counts.items() if count]
     if outcome.missed:
-        told.append(f"no judge could be reached for {outcome.missed:,}: the same command tries them again")
+        told.append(f"no judge could be reached for {outcome.missed:,}; run the same command to retry them")
     yield ", ".join([f"rows       {summary.rows:,}", *told])
     yield f"composite  {_composite(summary)}"
     yield f"coverage   {_coverage(summary)}"
@@ -195,7 +195,7 @@ def _sections(config: Config, judges: Sequence[str], base_url: str | None) -> Ma
     configured = {judge.name for judge in (*config.judges.panel, *config.judges.reserves)}
     references = [name for name in judges if name not in configured and is_reference(name)]
     if base_url is not None and not any("/" in name for name in references):
-        raise click.UsageError("--base-url says where a model of --judge PROVIDER/MODEL is, and none is named")
+        raise click.UsageError("--base-url needs a model given as --judge PROVIDER/MODEL")
     problems: list[Problem] = []
     sections = {}
     for name in references:
@@ -230,7 +230,7 @@ def _narrowed(
     except ConfigError as error:
         _refuse(error.problems)
     if criteria and len(found.criteria.use) > len(criteria):
-        click.echo(f"{found.composite.safety} is judged too: without it no answer passes", err=True)
+        click.echo(f"{found.composite.safety} is also judged: every composite needs a safety verdict", err=True)
     return found
 
 
@@ -269,7 +269,7 @@ class _Watch:
 
     def _tell_end(self, rows: int) -> None:
         if rows:
-            words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C leaves them"
+            words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C abandons them"
             # Not by `err`, which would write into the bar: it watches what `sys.stderr` is now.
             click.echo(words, file=sys.stderr)
 
@@ -284,7 +284,7 @@ def _tell_problems(outcome: EvaluateResult) -> None:
 
 def _tell_blanks(outcome: EvaluateResult) -> None:
     if outcome.blank:
-        click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer: judged like any other", err=True)
+        click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer; judged like the others", err=True)
 
 
 def _tell_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
@@ -298,9 +298,9 @@ def _stop_here(outcome: EvaluateResult) -> None:
     if outcome.finished:
         return
     finished = outcome.before + outcome.judged - (outcome.unreached if outcome.gave_up else 0)
-    click.echo(f"{finished:,} rows are finished; the same command goes on with the rest", err=True)
+    click.echo(f"{finished:,} rows are finished; run the same command to judge the rest", err=True)
     if outcome.gave_up is not None:
-        raise click.ClickException(f"gave up after {outcome.unreached} rows in succession; {outcome.gave_up}")
+        raise click.ClickException(f"gave up after {outcome.unreached} consecutive rows; {outcome.gave_up}")
     raise SystemExit(INTERRUPTED)
 
 
@@ -311,4 +311,4 @@ def _report(outcome: EvaluateResult, folder: Path) -> Reports:
                 outcome.results, folder, progress=lambda done, total: meter.show(done=done / total, records=done)
             )
     except (ResultsError, OSError) as error:
-        raise click.ClickException(f"the reports cannot be written: {error}") from None
+        raise click.ClickException(f"cannot write the reports: {error}") from None

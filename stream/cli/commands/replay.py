@@ -25,17 +25,17 @@ _LINE_SECONDS = 2.0
 
 @click.command()
 @click.option(
-    "--reason", "reasons", metavar="PATTERN", multiple=True, help="Only letters of this reason; may be repeated."
+    "--reason", "reasons", metavar="PATTERN", multiple=True, help="Only dead letters with this reason; may be repeated."
 )
-@click.option("--stage", type=click.Choice(["sampler", "worker"]), help="Only letters of this stage.")
-@click.option("--app", help="Only letters of this app, where one can be read from them.")
+@click.option("--stage", type=click.Choice(["sampler", "worker"]), help="Only dead letters of this stage.")
+@click.option("--app", help="Only dead letters of this app, if their app can be read.")
+@click.option("--since", type=TimeOption(), help="Only failures at or after this time, or this long ago: 90m, 24h, 7d.")
+@click.option("--until", type=TimeOption(), help="Only failures before this time, or longer ago than this.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum dead letters to move.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be moved.")
 @click.option(
-    "--since", type=TimeOption(), help="Only what failed at or after this time, or so long ago: 90m, 24h, 7d."
+    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
 )
-@click.option("--until", type=TimeOption(), help="Only what failed before this time, or longer ago.")
-@click.option("--limit", type=click.IntRange(min=1), help="Move at most so many.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask before moving; without a terminal nobody is asked.")
 @config_option
 def replay(
     *,
@@ -49,12 +49,12 @@ def replay(
     dry_run: bool,
     sure: bool,
 ) -> None:
-    """Move dead letters back to the topic they came from, to be tried again.
+    """Move dead letters back to the topic they came from, to be processed again.
 
-    A reason is the error type that `streamjury tail --topic deadletter` shows, and may have *, ? and [...] in it. A
-    letter is moved once, however often this is run, and also when it is cut short: what was moved is marked on the
-    dead-letter topic in the same transaction. Of two replays at once the later one goes on and the other one ends.
-    Letters of which only the beginning was kept, for their size, stay where they are.
+    A reason is the error type that `streamjury tail --topic deadletter` shows, and may contain the wildcards *, ? and
+    [...]. Each dead letter is moved once, however often you run this command and even if it is interrupted: moving it
+    and marking it as moved on the dead-letter topic is one transaction. Of two concurrent replays, the later one
+    continues and the other one stops. Dead letters that were truncated because of their size are not moved.
 
     \b
     Example:
@@ -93,11 +93,11 @@ def lines_of(survey: ReplaySurvey) -> Iterator[str]:
 
 def _staying(survey: ReplaySurvey) -> Iterator[str]:
     if survey.moved_before:
-        yield f"{survey.moved_before:,} moved before"
+        yield f"{survey.moved_before:,} already moved"
     if survey.cut_short:
-        yield f"{survey.cut_short:,} stay: only their beginning was kept, for their size"
+        yield f"{survey.cut_short:,} not moved: truncated because of their size"
     if survey.homeless:
-        yield f"{survey.homeless:,} stay: they come from no topic that records are moved back to"
+        yield f"{survey.homeless:,} not moved: they did not come from a topic that replay can move records to"
 
 
 def _move(work: Replay) -> None:

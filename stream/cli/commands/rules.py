@@ -15,16 +15,16 @@ from stream.service.setup.criteria_files import chosen_criteria
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write, whole or not at all; without it, standard output.",
+    help="File to write atomically (default: standard output).",
 )
 @config_option
 def rules(*, output: Path | None, config_path: Path | None) -> None:
-    """Write the recording rules and alerts for Prometheus that the configuration asks for.
+    """Write the Prometheus recording rules and alerts for the configuration.
 
-    The thresholds are those of `objectives` and `alerts`; alerts.time_scale makes all windows shorter, to try them out.
-    What is left out, because it could never fire or has no threshold, is told on standard error.
+    The thresholds come from `objectives` and `alerts`; alerts.time_scale shortens all windows, to try them out. Rules
+    that are left out, because they could never fire or have no threshold, are listed on standard error.
 
-    To load the file, name it in prometheus.yml and tell Prometheus:
+    To load the file, name it in prometheus.yml and reload Prometheus:
 
     \b
       rule_files: [/etc/prometheus/streamjury.yml]
@@ -56,6 +56,6 @@ def _write(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)

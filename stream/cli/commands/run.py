@@ -52,18 +52,20 @@ class TrafficOptions:
 
 
 @click.command()
-@click.option("--embedded", is_flag=True, help="Bring a broker and invented traffic along: nothing else is needed.")
-@click.option("--seconds", type=_POSITIVE, help="Stop by itself after so many seconds; without it, at Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON object, as the last line.")
-@click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records a second.")
+@click.option(
+    "--embedded", is_flag=True, help="Start an in-memory broker and generate sample traffic; nothing else is needed."
+)
+@click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON object in the last line.")
+@click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records per second.")
 @click.option(
     "--regime",
     type=click.Choice(PLAN_NAMES),
     default="scenario",
     show_default=True,
-    help="Embedded traffic: the fault all records have; scenario is healthy, drops and recovers.",
+    help="Embedded traffic: the fault in all records; `scenario` starts healthy, drops and recovers.",
 )
-@click.option("--seed", type=int, default=7, show_default=True, help="Embedded traffic: what makes it reproducible.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Random seed for the generated traffic.")
 @language_option
 @config_option
 def run(
@@ -79,8 +81,8 @@ def run(
 ) -> None:
     """Sample, judge and monitor in one process.
 
-    Without --embedded it works on the Kafka of the configuration. With it, a broker that lives in memory is started
-    and a service that does not exist is judged: a first look that needs no Kafka, no key and no network.
+    By default it uses the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and judges
+    a simulated service: a first look without Kafka, API keys or a network.
 
     \b
     Example:
@@ -101,7 +103,9 @@ def run(
             else:
                 cluster = reach(config.kafka)
                 if cluster.embedded:
-                    log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+                    log.warning(
+                        "this is an embedded broker: it keeps nothing on disk and does not isolate transactions"
+                    )
                 warn_of_public_salt(cluster, config.sampling)
             session = _Session(config, interruption.stop, stack, traffic if embedded else None)
             # Standard output is for the summary when a program reads it.
@@ -154,7 +158,7 @@ class _Session:
         metrics = self.service.metrics
         unread = written - metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
         if waiting := max(0, unread) + self._summary.left(metrics):
-            words = "the traffic ended; finishing %d records, for up to %.0f s; Ctrl-C leaves them"
+            words = "traffic ended; finishing %d records, for up to %.0f s; Ctrl-C abandons them"
             log.info(words, waiting, _DRAIN_SECONDS)
         deadline = time.monotonic() + _DRAIN_SECONDS
         self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
@@ -234,7 +238,7 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     """The configuration, turned to a broker that was started for it."""
     broker = stack.enter_context(EmbeddedBroker())
     broker.make_topics(plan.name for plan in plan_topics(config))
-    log.warning("embedded broker at %s: for a first look; it forgets everything when it ends", broker.bootstrap)
+    log.warning("embedded broker at %s, for a first look; its data is lost when it stops", broker.bootstrap)
     sampling = config.sampling
     if "rate" not in sampling.model_fields_set:
         sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})

@@ -27,7 +27,7 @@ class _Header(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, bytes]:
         name, equals, text = str(value).partition("=")
         if not name or not equals:
-            self.fail(f"{value!r} is not name=value", param, ctx)
+            self.fail(f"{value!r} must have the form name=value", param, ctx)
         return name, os.fsencode(text)
 
 
@@ -50,10 +50,12 @@ def sampling() -> None:
 
 
 @sampling.command("explain")
-@click.option("--id", "key", metavar="ID", help="Key of the record; without it the `id` in the file counts.")
-@click.option("--file", "file", type=click.Path(path_type=Path), help="The record's value; - reads standard input.")
-@click.option("--header", "headers", type=_Header(), multiple=True, help="A header of the record; may be repeated.")
-@click.option("--at", type=_Time(), help="Time of the record, where its rate depends on it; without it, now.")
+@click.option("--id", "key", metavar="ID", help="Record key (default: the `id` in the file).")
+@click.option(
+    "--file", "file", type=click.Path(path_type=Path), help="File with the record's value; - reads standard input."
+)
+@click.option("--header", "headers", type=_Header(), multiple=True, help="Record header; may be repeated.")
+@click.option("--at", type=_Time(), help="Record time, for rates that depend on it (default: now).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @config_option
 def explain_command(
@@ -65,10 +67,10 @@ def explain_command(
     as_json: bool,
     config_path: Path | None,
 ) -> None:
-    """Say which rule a record falls under, with what probability it is judged, and why.
+    """Print which rule applies to a record, its sampling probability, and why.
 
-    Nothing but the configuration and the record is needed, no broker. Caps (max_per_minute) are told and not applied:
-    they depend on what came before.
+    This needs only the configuration and the record, no broker. Caps (max_per_minute) are shown but not applied,
+    because they depend on earlier records.
 
     \b
     Example:
@@ -93,7 +95,7 @@ def _explained(config: Config, facts: LazyRecord) -> DecisionExplanation:
         return SamplingPolicy(config.sampling, config.input).explain(facts)
     except RecordError as error:
         if facts.value is None:
-            raise click.ClickException("the rules look into the record: give it with --file") from None
+            raise click.ClickException("the rules depend on the record's value; give it with --file") from None
         raise click.ClickException(f"the record cannot be used ({error.kind}): {error}") from None
     except StageError as error:
         raise click.ClickException(str(error)) from None
@@ -103,7 +105,7 @@ def _read(file: Path) -> bytes:
     try:
         return click.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise click.ClickException(f"{file} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise click.ClickException(f"cannot read {file}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _milliseconds(time: datetime) -> int:
@@ -148,7 +150,7 @@ def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     for each in explanation.tried:
         yield "rule", f"{each.rule}: {'yes' if each.matched else 'no'}, {each.why}"
     if not any(each.matched for each in explanation.tried):
-        yield "rule", "default: yes, no other matches"
+        yield "rule", "default: yes, no rule matches"
     for name, sign in explanation.triggers.items():
         yield "trigger", f"{name}: {f'yes, {sign}' if sign else 'no'}"
     yield "decision", f"rule {decision.rule}, lane {decision.lane}, probability {decision.probability:.6g}"
@@ -161,12 +163,12 @@ def _limits(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
         low, high = explanation.bounds
         yield (
             "rate",
-            f"follows the traffic between {low:.6g} and {high:.6g}, for {explanation.target_per_minute:g} per minute",
+            f"adapts to the traffic between {low:.6g} and {high:.6g}, for {explanation.target_per_minute:g} per minute",
         )
     if not explanation.rate_known:
-        yield "rate", "the one in force is unknown without a step log; this is the lowest"
+        yield "rate", "the current rate is unknown without a step log; this is the lowest"
     if explanation.max_per_minute is not None:
-        yield "cap", f"{explanation.max_per_minute} per minute; what is chosen beyond that is shed"
+        yield "cap", f"{explanation.max_per_minute} per minute; records chosen beyond that are shed"
 
 
 def _outcome(explanation: DecisionExplanation) -> str:

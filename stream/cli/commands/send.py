@@ -31,13 +31,15 @@ class Line(NamedTuple):
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second; without it, all at once.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="Records per second (default: as fast as possible)."
+)
 @config_option
 def send(config_path: Path | None, file: str, rate: float | None) -> None:
     """Send a JSONL file of interactions to the input topic.
 
-    Every line is sent as it is; the pipeline puts those it cannot read with the dead letters. The key is the record's
-    `id`. Blank lines are skipped. The exit status is 1 when a record did not arrive, 130 after Ctrl-C.
+    Every line is sent unchanged; lines the pipeline cannot read are dead-lettered. The key is the record's `id`. Blank
+    lines are skipped. The exit status is 1 if a record was not delivered, and 130 after Ctrl-C.
 
     \b
     Example:
@@ -111,7 +113,7 @@ def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
     try:
         source = path.open("rb")
     except OSError as error:
-        raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
+        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
     with source:
         yield source, path.stat().st_size or None
 
@@ -124,4 +126,4 @@ def _tell(producer: CountingProducer, where: str, seconds: float) -> None:
     if unnamed:
         click.echo(f"and {unnamed} more", err=True)
     if producer.broker_away:
-        click.echo("the broker went away; the rest of the input was not sent", err=True)
+        click.echo("lost the broker; the rest of the input was not sent", err=True)

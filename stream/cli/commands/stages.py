@@ -25,8 +25,8 @@ _LOOK_SECONDS = 0.5
 def sampler(config_path: Path | None) -> None:
     """Decide which interactions are judged, and forward those.
 
-    Reads topics.interactions, writes topics.sampled in transactions with its offsets; what cannot be read goes to
-    topics.deadletter. Start as many as there are partitions to read; Ctrl-C or SIGTERM stops cleanly.
+    Reads topics.interactions and writes topics.sampled in transactions with its offsets; unreadable records go to
+    topics.deadletter. Run at most as many samplers as there are partitions; Ctrl-C or SIGTERM stops cleanly.
 
     \b
     Example:
@@ -40,8 +40,8 @@ def sampler(config_path: Path | None) -> None:
 def worker(config_path: Path | None) -> None:
     """Judge sampled interactions and publish their evaluations.
 
-    Reads topics.sampled, writes topics.evaluations in offset order together with its offsets, and unsafe answers to
-    topics.critical at once. SIGTERM finishes what is being judged, for at most worker.drain_seconds.
+    Reads topics.sampled and writes topics.evaluations in offset order together with its offsets. Unsafe answers go to
+    topics.critical immediately. On SIGTERM it finishes records in flight, for at most worker.drain_seconds.
 
     \b
     Example:
@@ -53,11 +53,11 @@ def worker(config_path: Path | None) -> None:
 @click.command()
 @config_option
 def monitor(config_path: Path | None) -> None:
-    """Watch finished evaluations, serve their scores as metrics, and raise alarms.
+    """Watch finished evaluations, serve their scores as metrics, and raise alerts.
 
-    Reads topics.evaluations, skips repeats, keeps rolling means per app and dimension for /metrics. Unless
-    detection.enabled is false, it announces drops of quality on topics.alerts; what it knows is on topics.scores and
-    topics.detection, so that another monitor can go on with it.
+    Reads topics.evaluations, skips duplicates, and keeps rolling means per app and dimension for /metrics. Unless
+    detection.enabled is false, it announces quality drops on topics.alerts. Its state is kept on topics.scores and
+    topics.detection, so another monitor can resume it.
 
     \b
     Example:
@@ -71,12 +71,12 @@ def _serve(config_path: Path | None, stage: Stage) -> None:
     configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
     if cluster.embedded:
-        log.warning("this is an embedded broker: it keeps nothing on disk and isolates no transactions")
+        log.warning("this is an embedded broker: it keeps nothing on disk and does not isolate transactions")
     if stage is not Stage.MONITOR:  # which decides about no record
         warn_of_public_salt(cluster, config.sampling)
     try:
         with Interruption() as interruption, Service(config, [stage]) as service:
-            log.info("the %s is at work; metrics and health at %s", stage, service.url)
+            log.info("%s started; metrics and health at %s", stage, service.url)
             while not interruption.stop.wait(_LOOK_SECONDS):
                 service.check()
             log.info("stopping")

@@ -73,19 +73,21 @@ Show = Callable[[KafkaMessage], Text]
     type=click.Choice(["evaluations", "critical", "deadletter"]),
     default="evaluations",
     show_default=True,
-    help="Which results: evaluations, safety failures, or records that were given up.",
+    help="Topic to show: evaluations, safety failures, or dead letters.",
 )
 @click.option("--app", help="Only results of this app.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--from-beginning", is_flag=True, help="Begin with the oldest; without it, with those yet to come.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with control characters escaped.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many results.")
+@click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with control characters escaped."
+)
 @config_option
 def tail(
     *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
 ) -> None:
     """Show evaluations as they arrive, until Ctrl-C.
 
-    It reads beside the pipeline and takes nothing from it.
+    This only reads the topic and does not affect the pipeline.
 
     \b
     Example:
@@ -94,7 +96,7 @@ def tail(
       streamjury tail --topic deadletter --from-beginning --limit 10
     """
     if app is not None and kind == "deadletter":
-        raise click.UsageError("dead letters could not be read, so they have no app; leave --app out")
+        raise click.UsageError("dead letters have no app, because they could not be read; remove --app")
     config = read_config(config_path)
     reach(config.kafka)
     topic: str = getattr(config.topics, kind)
@@ -275,7 +277,8 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
             raise click.ClickException(str(unusable_topic(topic, reason)))
         if not waited:
             click.echo(
-                f"waiting for the topic {topic}: the first record makes it, or `streamjury topics create`", err=True
+                f"waiting for topic {topic}; it is created by the first record or by `streamjury topics create`",
+                err=True,
             )
             waited = True
         stop.wait(_TOPIC_WAIT_SECONDS)
@@ -326,7 +329,7 @@ class _Outage:
     def note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._told:
             self._told = True
-            click.echo(f"no Kafka broker answers at {self._bootstrap}; waiting for it", err=True)
+            click.echo(f"no Kafka broker at {self._bootstrap}; waiting for it", err=True)
 
     def over(self) -> None:
         self._told = False

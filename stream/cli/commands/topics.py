@@ -18,16 +18,16 @@ _CREATE_SECONDS = 10.0
 
 @click.group()
 def topics() -> None:
-    """Make the topics that Streamjury reads and writes."""
+    """Create the topics that Streamjury reads and writes."""
 
 
 @topics.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be created.")
 @config_option
 def create(config_path: Path | None, dry_run: bool) -> None:
-    """Make all topics of the configuration that are not there yet.
+    """Create all topics of the configuration that do not exist yet.
 
-    Topics that exist are left as they are. Where sampling.salt is the public default, it suggests a random one.
+    Existing topics are left unchanged. If sampling.salt is the public default, the command suggests a random one.
 
     \b
     Example:
@@ -37,7 +37,7 @@ def create(config_path: Path | None, dry_run: bool) -> None:
     config = read_config(config_path)
     cluster = reach(config.kafka)
     if cluster.embedded:
-        click.echo(f"{config.kafka.bootstrap} is an embedded broker: it makes topics when they are first used")
+        click.echo(f"{config.kafka.bootstrap} is an embedded broker: it creates topics on first use")
         return
     plans = plan_topics(config, cluster.partitions)
     missing = [plan for plan in plans if plan.name not in cluster.partitions]
@@ -46,8 +46,8 @@ def create(config_path: Path | None, dry_run: bool) -> None:
         _tell(plan, cluster.partitions.get(plan.name), "would create" if dry_run else "created", refused.get(plan.name))
     if has_public_salt(cluster, config.sampling):
         click.echo(
-            "warning: sampling.salt is the public default, so whoever chooses ids can avoid being sampled; "
-            f'set a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
+            "warning: sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set "
+            f'a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
             err=True,
         )
     if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
@@ -71,8 +71,8 @@ def _tell(plan: TopicPlan, existing: int | None, done: str, refused: KafkaError 
         click.echo(f"exists        {plan.name}")
         if existing != plan.partitions:
             click.echo(
-                f"warning: {plan.name} has {existing} partitions, "
-                f"topics.partitions says {plan.partitions}; it is left as it is",
+                f"warning: {plan.name} has {existing} partitions, but topics.partitions is {plan.partitions}; left "
+                "unchanged",
                 err=True,
             )
     elif refused is None:

@@ -26,21 +26,23 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
-@click.option("--rate", type=_POSITIVE, default=20.0, show_default=True, help="Records a second.")
+@click.option("--rate", type=_POSITIVE, default=20.0, show_default=True, help="Records per second.")
 @click.option(
     "--regime",
     type=click.Choice(PLAN_NAMES),
     default="scenario",
     show_default=True,
-    help="The fault that all records have; scenario is healthy, drops and recovers.",
+    help="The fault in all records; `scenario` starts healthy, drops and recovers.",
 )
-@click.option("--seconds", type=_POSITIVE, help="Stop after so many seconds; without a limit, at Ctrl-C.")
-@click.option("--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option(
-    "--seed", type=int, help="The same seed makes the same records, with the same ids; without one, any is taken."
+    "--seed", type=int, help="Random seed: the same seed generates the same records and ids (default: random)."
 )
-@click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Seconds that the scenario takes.")
-@click.option("--dry-run", is_flag=True, help="Print the records instead; with a limit, without waiting in between.")
+@click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Length of the scenario in seconds.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the records instead of sending them; with a limit, without delays."
+)
 @language_option
 @config_option
 def traffic(
@@ -55,10 +57,10 @@ def traffic(
     language: LanguageChoice,
     dry_run: bool,
 ) -> None:
-    """Write invented interactions to the input topic.
+    """Write generated interactions to the input topic.
 
-    Every record says in its tag and header `regime` what is wrong with it, so that verdicts can be compared with the
-    truth. Ids come from the seed: who runs the same seed again should expect the repeats to be counted once.
+    The tag and header `regime` of every record name its fault, so verdicts can be compared with the truth. Ids depend
+    on the seed: records of a repeated seed count as duplicates.
 
     \b
     Example:
@@ -76,7 +78,7 @@ def traffic(
         topic = config.topics.interactions
         reach(config.kafka).require(topic)
         where = f"{topic} at {config.kafka.bootstrap}"
-        click.echo(f"writing {rate:g} records a second to {where} with seed {seed}; Ctrl-C stops", err=True)
+        click.echo(f"writing {rate:g} records per second to {where} with seed {seed}; press Ctrl-C to stop", err=True)
         generator = TrafficGenerator(config.kafka, topic, made, rate)
         sent = _run(generator, seconds, count, interruption, total=_total(rate, seconds, count))
     _tell(sent, topic)

@@ -15,20 +15,25 @@ _LOOK_SECONDS = 0.2
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 hears all.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0 accepts connections from other machines.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     default=9095,
     show_default=True,
-    help="Port to listen on; 0 takes any free one.",
+    help="Port to listen on; 0: any free port.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of text.")
 def webhook(*, host: str, port: int, as_json: bool) -> None:
-    """Receive the notices of Alertmanager and print every alert, until Ctrl-C.
+    """Receive Alertmanager notifications and print every alert, until Ctrl-C.
 
-    A receiver to look at, and to build on: point a `webhook_configs` of Alertmanager at it. It keeps nothing; what it
-    could not print it refuses, and Alertmanager sends it again.
+    A receiver for a first look, and a base for your own: point a `webhook_configs` entry of Alertmanager at it. It
+    stores nothing. It rejects notifications that it could not print, and Alertmanager sends them again.
 
     \b
     Example:
@@ -37,7 +42,7 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
     """
     receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
     with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:
-        click.echo(f"waiting for notices of Alertmanager at {server.url}/alerts; Ctrl-C stops", err=True)
+        click.echo(f"waiting for Alertmanager notifications at {server.url}/alerts; press Ctrl-C to stop", err=True)
         while not interruption.stop.wait(_LOOK_SECONDS):
             receiver.check()
 
@@ -48,7 +53,7 @@ def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice,
             # Letters that the terminal does not have are escaped.
             click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
         if notice.truncated:
-            click.echo(f"{notice.truncated} more alerts were left out by Alertmanager", err=True)
+            click.echo(f"Alertmanager left out {notice.truncated} more alerts", err=True)
 
     return print_notice
 
@@ -59,5 +64,7 @@ def _listening(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebSe
         try:
             server = stack.enter_context(WebServer(receiver.routes(), index=INDEX, host=host, port=port))
         except OSError as error:
-            raise click.ClickException(f"cannot listen on {host}:{port} ({error.strerror}); set --port") from None
+            raise click.ClickException(
+                f"cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+            ) from None
         yield server

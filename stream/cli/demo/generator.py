@@ -69,6 +69,6 @@ class TrafficGenerator:
         producer = self._producer
         if producer.failed:
             raise StageError(
-                f"{producer.failed} of {producer.failed + producer.delivered} records did not reach {self._topic}; "
-                f"{producer.failures[0]}"
+                f"{producer.failed} of {producer.failed + producer.delivered} records were not delivered to "
+                f"{self._topic}; {producer.failures[0]}"
             )

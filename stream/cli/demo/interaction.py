@@ -36,7 +36,7 @@ def encode(value: object) -> bytes:
 
 def _timestamp(now: datetime) -> str:
     if now.tzinfo is None:
-        raise ValueError("now: a time zone is needed, the wire format is UTC")
+        raise ValueError("now: must have a time zone, because the wire format is UTC")
     return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

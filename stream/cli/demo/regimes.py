@@ -96,7 +96,7 @@ def plan(name: str, *, seconds: float) -> Plan:
     if not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds: {seconds} is not a positive number")
     if name not in PLAN_NAMES:
-        raise ValueError(f"unknown plan {name!r}, known are: {', '.join(PLAN_NAMES)}")
+        raise ValueError(f"unknown plan {name!r}; expected one of: {', '.join(PLAN_NAMES)}")
     if name == "scenario":
         return Plan(name=name, seconds=seconds, phases=SCENARIO)
     return Plan(name=name, seconds=seconds, phases=(Phase(name=name, share=1.0, mix={Regime(name): 1.0}),))

@@ -69,8 +69,8 @@ def reach(kafka: KafkaConfig) -> Cluster:
         admin.poll(0)
         reason = reasons[0] if reasons else error.args[0].str()
         raise click.ClickException(
-            f"no Kafka broker answers at {kafka.bootstrap} ({reason}); start it, or set kafka.bootstrap in the "
-            f"configuration or STREAMJURY__KAFKA__BOOTSTRAP in the environment"
+            f"no Kafka broker at {kafka.bootstrap} ({reason}); start it, or set kafka.bootstrap in the configuration "
+            "or STREAMJURY__KAFKA__BOOTSTRAP in the environment"
         ) from None
     partitions = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
     return Cluster(admin=admin, embedded=is_embedded(metadata.cluster_id), partitions=partitions)

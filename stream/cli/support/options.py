@@ -14,7 +14,7 @@ config_option = click.option(
     "-c",
     "config_path",
     type=click.Path(path_type=Path),
-    help="Configuration file; without it $STREAMJURY_CONFIG, else ./streamjury.yaml if it is there.",
+    help="Configuration file (default: $STREAMJURY_CONFIG, else ./streamjury.yaml if it exists).",
 )
 
 language_option = click.option(

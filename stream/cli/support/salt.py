@@ -23,6 +23,6 @@ def has_public_salt(cluster: Cluster, sampling: SamplingConfig) -> bool:
 def warn_of_public_salt(cluster: Cluster, sampling: SamplingConfig) -> None:
     if has_public_salt(cluster, sampling):
         log.warning(
-            "sampling.salt is the public default, so whoever chooses ids can choose some that are never sampled; set a "
-            "random one, the same for all stages: `streamjury topics create` suggests one"
+            "sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set a random "
+            "one, the same for all stages (`streamjury topics create` suggests one)"
         )

@@ -24,5 +24,7 @@ class TimeOption(click.ParamType):
                 return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
             found = datetime.fromisoformat(str(value))
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is neither a time such as 2026-11-15T10:30:00Z nor one ago such as 90m", param, ctx)
+            self.fail(
+                f"{value!r} is neither a time such as 2026-11-15T10:30:00Z nor a duration such as 90m", param, ctx
+            )
         return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

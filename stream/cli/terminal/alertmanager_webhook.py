@@ -16,7 +16,7 @@ from stream.logs import escaped
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""
-INDEX = "streamjury webhook: POST / or /alerts takes notices of Alertmanager (version 4), GET /healthz says ok"
+INDEX = "streamjury webhook: POST / or /alerts accepts Alertmanager notifications (version 4), GET /healthz returns ok"
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def read_notice(body: bytes) -> Notice:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         message = shortened(f"{place}: {first['msg']}" if place else first["msg"], _SUMMARY_CHARS)
-        raise NoticeError(f"not a notice of Alertmanager in version 4: {message}") from None
+        raise NoticeError(f"not an Alertmanager notification (version 4): {message}") from None
 
 
 def alert_line(alert: FiringAlert, at: datetime) -> str:
@@ -147,7 +147,7 @@ class NoticeReceiver:
         except NoticeError as error:
             return text_reply(str(error), HTTPStatus.BAD_REQUEST)
         if not self._deliver(notice):
-            return text_reply("the notice could not be told", HTTPStatus.SERVICE_UNAVAILABLE)
+            return text_reply("failed to print the notification", HTTPStatus.SERVICE_UNAVAILABLE)
         return text_reply("ok")
 
     def _deliver(self, notice: Notice) -> bool:
@@ -159,6 +159,6 @@ class NoticeReceiver:
                 self._error = error
                 return False
             except Exception:
-                log.exception("a notice could not be told")
+                log.exception("failed to print a notification")
                 return False
         return True

@@ -273,7 +273,7 @@ def _waiting(funnel: Funnel) -> RenderableType:
     if not funnel.consumed:
         reason = "Waiting for the first interaction on the input topic."
     elif not funnel.sampled:
-        reason = "Waiting for the sampler to choose an interaction; sampling.rate says how many it leaves out."
+        reason = "Waiting for the sampler to choose an interaction; sampling.rate sets the share that is judged."
     elif not funnel.scored + funnel.unscored:
         reason = "Waiting for the judges' first verdict."
     else:
@@ -325,7 +325,7 @@ def _covered(share: float | None) -> Text:
 
 def _no_verdicts(snapshot: "Snapshot") -> str | None:
     names = [title_of(name) for name, share in snapshot.coverage.items() if share == 0.0 and name != COMPOSITE]
-    return f"no verdict at all: {', '.join(names)}" if names else None
+    return f"no verdicts: {', '.join(names)}" if names else None
 
 
 def _left_out(**counts: int) -> str | None:

@@ -130,7 +130,7 @@ def summary_text(figures: Mapping[str, object], coverage: Mapping[str, float | N
     ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])
     shares = ", ".join(f"{printable(name)} {percent(share)}" for name, share in coverage.items())
     warnings = [
-        f"warning: {printable(name)} has no verdict at all: the composites say nothing about it"
+        f"warning: {printable(name)} has no verdicts: it does not count in the composites"
         for name, share in coverage.items()
         if share == 0.0
     ]

@@ -106,7 +106,7 @@ class TestList:
         assert told.count("too low") == 2
         assert f"{short(alert(series=BOT))}  the groundedness of support-bot is too low\n" in told
         assert "since 2026-11-15 02:00 UTC (" in told
-        assert "mean 0.55 (0.42 to 0.68), to be at least 0.85; by chance at most 1 in 148\n" in told
+        assert "mean 0.55 (0.42 to 0.68), target 0.85; by chance at most 1 in 148\n" in told
 
     def test_the_bare_command_lists(self, place: Place) -> None:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
@@ -126,7 +126,7 @@ class TestList:
         place.announce(alert(series=SHOP), alert(series=BOT))
         assert place.told("list", "--app", "shop").count("too low") == 1
         assert place.told("list", "--app", "none").startswith(
-            "No alarms about none; alarms exist for: shop, support-bot\n"
+            "No alerts about none; there are alerts for: shop, support-bot\n"
         )
 
     def test_alarms_about_the_judges_come_first(self, place: Place) -> None:
@@ -142,7 +142,7 @@ class TestList:
     def test_a_cleared_alarm_tells_how_low_it_was(self, place: Place) -> None:
         over = cleared(alert(series=BOT)).model_copy(update={"estimate": 0.97, "low": 0.95, "high": 0.99})
         place.announce(alert(series=BOT), over)
-        words = "fell to 0.55 (0.42 to 0.68), to be at least 0.85; 0.97 (0.95 to 0.99) when it was cleared"
+        words = "fell to 0.55 (0.42 to 0.68), target 0.85; 0.97 (0.95 to 0.99) when it was cleared"
         assert words in place.told("list", "--all")
 
     def test_json_is_what_is_on_the_topic(self, place: Place) -> None:
@@ -154,7 +154,7 @@ class TestList:
     def test_a_series_without_alerts_any_more_is_not_listed(self, place: Place, broker: EmbeddedBroker) -> None:
         place.announce(alert(series=BOT))
         produce_all(broker.bootstrap, place.alerts, [{"key": alert(series=BOT).key.encode(), "value": None}])
-        assert place.told("list").startswith("No alarms yet.")
+        assert place.told("list").startswith("No alerts yet.")
 
     def test_records_of_strangers_are_counted_and_left_out(self, place: Place, broker: EmbeddedBroker) -> None:
         place.announce(alert(series=BOT))
@@ -170,12 +170,12 @@ class TestList:
 
 class TestNothingToTell:
     def test_before_the_first_alarm(self, place: Place) -> None:
-        assert place.told("list").startswith("No alarms yet. The monitor announces them")
-        assert place.told("explain").startswith("No alarms yet.")
+        assert place.told("list").startswith("No alerts yet. The monitor raises them")
+        assert place.told("explain").startswith("No alerts yet.")
 
     def test_when_all_are_cleared(self, place: Place) -> None:
         place.announce(cleared(alert(series=BOT)))
-        assert place.told("explain") == "No alarm is open; `streamjury alerts list --all` shows 1 that was cleared.\n"
+        assert place.told("explain") == "No open alerts; `streamjury alerts list --all` shows 1 that was cleared.\n"
 
     def test_when_nothing_is_watched(self, place: Place, tmp_path: Path) -> None:
         file = tmp_path / "off.yaml"
@@ -187,14 +187,14 @@ class TestNothingToTell:
         place.announce(known)
         result = place.run("explain", f"{short(known)[:7]}x")
         assert result.exit_code == 1
-        assert f"the closest are:\n  {short(known)}  the groundedness of support-bot is too low" in result.stderr
+        assert f"closest matches:\n  {short(known)}  the groundedness of support-bot is too low" in result.stderr
 
     def test_a_beginning_that_several_have_is_not_guessed(self, place: Place) -> None:
         twins = [alert(series=series, alert_id=f"abcdef12-{number}") for number, series in enumerate((BOT, SHOP))]
         place.announce(*twins)
         result = place.run("explain", "abcdef12")
         assert result.exit_code == 1
-        assert "2 alerts begin with 'abcdef12': write more of the id" in result.stderr
+        assert "2 alerts start with 'abcdef12'; give more of the id:" in result.stderr
         assert "abcdef12-0" in result.stderr
         assert "abcdef12-1" in result.stderr
 
@@ -202,12 +202,14 @@ class TestNothingToTell:
         monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
         result = Place("127.0.0.1:1", "x").run("list")
         assert result.exit_code == 1
-        assert "no Kafka broker answers at 127.0.0.1:1" in result.stderr
+        assert "no Kafka broker at 127.0.0.1:1" in result.stderr
 
     def test_a_topic_that_is_not_there(self, real_kafka: KafkaBroker) -> None:
         result = Place(real_kafka.bootstrap, "nothing-here").run("list")
         assert result.exit_code == 1
-        assert "the topic nothing-here-alerts does not exist; `streamjury topics create` makes it" in result.stderr
+        assert (
+            "the topic nothing-here-alerts does not exist; create it with `streamjury topics create`" in result.stderr
+        )
 
 
 class TestExplain:
@@ -220,13 +222,13 @@ class TestExplain:
         assert "The groundedness of support-bot is still below its target of 0.85" in told
         assert "began: likely 2026-11-15 02:00 UTC, 10 min before the announcement" in told
         assert "by chance: at most 1 in 148" in told
-        assert "a probability of at most 1 % in 30 days, however often one looks" in told
+        assert "within 30 days would be at most 1 %, however often you check" in told
         assert "300 scores before, 100 scores since" in told
         assert re.search(
             r"Likely driver: model model-2\. It accounts for all of the fall; its mean: 0\.9\d+ → 0\.", told
         )
         assert re.search(r"^model +model-2 ", told, re.MULTILINE)
-        assert "Left out, with too many values: tag request." in told
+        assert "Too many values, left out: tag request." in told
         assert "Q What of t-1-310?" in told
         assert "A This of t-1-310." in told
         assert "groundedness: groundedness is " in told
@@ -248,8 +250,11 @@ class TestExplain:
     def test_without_evaluations_it_says_so(self, place: Place) -> None:
         place.announce(alert(series=BOT))
         told = place.told("explain")
-        assert "There is nothing to compare: 0 scores before, 0 scores since." in told
-        assert f"{place.evaluations} has no evaluations of that time any more. The embedded broker keeps some" in told
+        assert "Nothing to compare: 0 scores before, 0 scores since." in told
+        assert (
+            f"{place.evaluations} no longer has evaluations from that time. The embedded broker keeps only a few"
+            in told
+        )
         assert "its evaluation is no longer on the topic" in told
 
     def test_where_what_was_before_is_gone_it_says_how_far_back_the_topic_goes(self, place: Place) -> None:
@@ -257,8 +262,7 @@ class TestExplain:
         place.announce(alert(series=BOT))
         told = place.told("explain")
         assert (
-            f"{place.evaluations} goes back to 2026-11-15 02:00:20 UTC only, after the onset at 2026-11-15 02:00:00"
-            in told
+            f"{place.evaluations} goes back to 2026-11-15 02:00:20 UTC, after the onset at 2026-11-15 02:00:00" in told
         )
 
     def test_judges_that_changed_at_the_time_are_named(self, place: Place) -> None:
@@ -285,11 +289,13 @@ class TestExplain:
         place.announce(judges, withdrawn)
         told = place.told("explain", short(judges))
         assert "the judges have changed: groundedness" in told
-        assert f"Quality alarms withdrawn for it: {short(withdrawn)} (the groundedness of support-bot)." in told
-        assert "Canaries with another verdict: 1 of 2" in told
+        assert (
+            f"Quality alerts withdrawn because of this: {short(withdrawn)} (the groundedness of support-bot)." in told
+        )
+        assert "Canaries with a different verdict: 1 of 2" in told
         assert re.search(r"^kb-1 +supported +hallucinated +3 of 3 times", told, re.MULTILINE)
         assert "/StreamjuryJudgesChanged.md" in told
-        assert "withdrawn, because the judges had changed" in place.told("explain", short(withdrawn))
+        assert "withdrawn because the judges had changed" in place.told("explain", short(withdrawn))
 
     def test_two_models_are_compared_with_each_other(self, place: Place, tmp_path: Path) -> None:
         file = tmp_path / "versions.yaml"
@@ -310,7 +316,7 @@ class TestExplain:
         assert "Criterion: groundedness" in told
         assert place.told("explain") == told
         place.announce(found.model_copy(update={"models": ()}))
-        assert "the two models are not known" in place.told("explain")
+        assert "the two models are unknown" in place.told("explain")
 
     def test_on_a_real_broker_only_what_lies_around_the_onset_is_read(self, real_kafka: KafkaBroker) -> None:
         """By the times of the records: what was published long before and after is not even looked at."""

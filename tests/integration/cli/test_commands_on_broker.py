@@ -165,13 +165,13 @@ class TestSend:
             result = place.invoke(send, "-", "--rate", "50", stdin=b"x\n" * 5000)
         assert result.exit_code == 1
         assert re.match(r"delivered [1-9]\d*, failed [1-9]\d*, ", result.stdout)
-        assert "the broker went away; the rest of the input was not sent" in result.stderr
+        assert "lost the broker; the rest of the input was not sent" in result.stderr
 
     def test_a_topic_that_does_not_exist_is_not_waited_for(self, real_place: Place) -> None:
         result = real_place.invoke(send, "-", stdin=b"x\n")
         assert result.exit_code == 1
         topic = real_place.topic["interactions"]
-        assert result.stderr == f"Error: the topic {topic} does not exist; `streamjury topics create` makes it\n"
+        assert result.stderr == f"Error: the topic {topic} does not exist; create it with `streamjury topics create`\n"
 
 
 class TestTopics:
@@ -202,7 +202,7 @@ class TestTopics:
         real_place.invoke(topics, "create", partitions=2)
         result = real_place.invoke(topics, "create", partitions=3)
         assert result.exit_code == 0
-        warning = f"warning: {real_place.topic['sampled']} has 2 partitions, topics.partitions says 3"
+        warning = f"warning: {real_place.topic['sampled']} has 2 partitions, but topics.partitions is 3"
         assert warning in result.stderr
 
     def test_what_the_broker_refuses_is_told_per_topic(self, real_place: Place) -> None:
@@ -274,7 +274,7 @@ class TestTail:
     def test_waits_for_a_topic_and_misses_nothing_of_it(self, place: Place) -> None:
         with _later(lambda: place.publish("critical", *self.results(3))):
             result = place.invoke(tail, "--topic", "critical", "--json", "--limit", "3")
-        assert result.stderr.startswith(f"waiting for the topic {place.topic['critical']}: ")
+        assert result.stderr.startswith(f"waiting for topic {place.topic['critical']}: ")
         assert "topics create" in result.stderr
         assert sorted(result.stdout_bytes.splitlines()) == self.results(3)
 
@@ -383,7 +383,9 @@ class TestTraffic:
             run = pool.submit(generator.run, threading.Event())
             wait_until(lambda: generator.delivered > 10, seconds=20, what="traffic")
             passing.stop()
-            with pytest.raises(StageError, match=r"records did not reach .*-interactions; traffic: .*timed out"):
+            with pytest.raises(
+                StageError, match=r"records were not delivered to .*-interactions; traffic: .*timed out"
+            ):
                 run.result(30)
 
     @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])

@@ -92,14 +92,14 @@ def test_labels_are_held_against_both_sides() -> None:
     assert found["A"]["criteria"]["clarity"]["accuracy"]["value"] == 0.5
     assert found["B"]["criteria"]["clarity"]["accuracy"]["value"] == 0.0
     assert found["A"]["criteria"]["clarity"]["calibration"]["error"]["value"] == pytest.approx(0.125)
-    assert "columns name no criterion and are not read: comment" in result.stderr
+    assert "columns ignored because they name no criterion: comment" in result.stderr
 
 
 @pytest.mark.usefixtures("results")
 def test_names_of_columns_cannot_steer_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("id,clarity,\x1b[31mred\nr-2,3,good\n", "utf-8")
     result = run("a", "b", "--labels", "labels.csv")
-    assert "not read:  [31mred" in result.stderr
+    assert "no criterion:  [31mred" in result.stderr
     assert "\x1b" not in result.stderr
 
 
@@ -155,9 +155,9 @@ def test_criteria_of_one_side_and_other_inputs_are_told(tmp_path: Path) -> None:
     found = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
     write(tmp_path / "b.jsonl", [row(1, found)], [CLARITY, GROUNDED], digest="2")
     result = run("a.jsonl", "b.jsonl")
-    assert "the two judged files are not the same; rows are matched by their ids" in result.stdout
+    assert "the two judged files differ; rows are matched by id" in result.stdout
     assert "only b.jsonl has groundedness" in result.stdout
-    assert "the run has not finished: a.jsonl" in result.stdout
+    assert "unfinished run: a.jsonl" in result.stdout
 
 
 def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Pa
     write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY])
     write(tmp_path / "b.jsonl", [row(1, both)], [CLARITY, GROUNDED])
     write(tmp_path / "c.jsonl", [row(1, both)], [CLARITY, unweighted])
-    note = "composite: the two are made of different criteria and are not comparable"
+    note = "composite: the two are computed from different criteria and are not comparable"
     for other, comparable in (("b.jsonl", False), ("c.jsonl", True)):
         output = run("a.jsonl", other).stdout
         agreement, _, means = output.partition("Mean scores")
@@ -178,12 +178,12 @@ def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["a"], 2, "give two results to compare, or with one of them --labels or --judges"),
-        (["a", "b", "a"], 2, "two results can be compared, not 3"),
-        (["a", "b", "--judges", "strict,mild"], 2, "--judges compares two judges inside one results file"),
-        (["a", "--judges", "strict"], 2, "'strict' is not two names with a comma between them"),
-        (["a", "--judges", "strict,strict"], 2, "'strict,strict' is not two names"),
-        (["a", "--judges", "strict,lax"], 1, "has no verdict of a judge 'lax'; its judges are: mild, strict"),
+        (["a"], 2, "give two results to compare, or one with --labels or --judges"),
+        (["a", "b", "a"], 2, "cannot compare 3 results, only two"),
+        (["a", "b", "--judges", "strict,mild"], 2, "--judges compares two judges within one results file"),
+        (["a", "--judges", "strict"], 2, "'strict' must be two names separated by a comma"),
+        (["a", "--judges", "strict,strict"], 2, "'strict,strict' must be two names"),
+        (["a", "--judges", "strict,lax"], 1, "no verdicts by a judge named 'lax'; its judges are: mild, strict"),
         (["a", "nothing"], 1, "nothing: cannot be read"),
         (["a", "labels.csv"], 1, "labels.csv, line 1:"),
         (["a", "b", "--labels", "none.csv"], 1, "none.csv: cannot be read: no such file or directory"),
@@ -273,7 +273,7 @@ def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path
     result = run(*arguments)
     assert result.exit_code == 1
     assert "rows-one-results has results of another run" in result.stderr
-    assert "rename the configuration file, after which the folder is named, or use --restart" in result.stderr
+    assert "rename the file, or use --restart" in result.stderr
     assert "--output" not in result.stderr
     assert run(*arguments, "--restart").exit_code == 0
 
@@ -282,13 +282,17 @@ def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--rows", "rows.jsonl", "one.yaml"], 2, "--rows judges a file by two configurations: give both"),
-        (["--rows", "rows.jsonl", "one.yaml", "one.yaml"], 2, "--rows judges a file by two configurations: give both"),
-        (["--rows", "-", "one.yaml", "two.yaml"], 2, "standard input cannot do"),
+        (["--rows", "rows.jsonl", "one.yaml"], 2, "--rows judges a file with two configurations: give both"),
+        (
+            ["--rows", "rows.jsonl", "one.yaml", "one.yaml"],
+            2,
+            "--rows judges a file with two configurations: give both",
+        ),
+        (["--rows", "-", "one.yaml", "two.yaml"], 2, "not possible with standard input"),
         (["--rows", "rows.jsonl", "one.yaml", "--judges", "a,b"], 2, "give one path, and no --rows"),
         (["--rows", "none.jsonl", "one.yaml", "two.yaml"], 1, "none.jsonl"),
         (["--rows", "rows.jsonl", "one.yaml", "none.yaml"], 2, "none.yaml"),
-        (["one.yaml", "two.yaml", "--restart"], 2, "--restart is about what --rows judges"),
+        (["one.yaml", "two.yaml", "--restart"], 2, "--restart requires --rows"),
     ],
 )
 def test_what_cannot_be_judged_is_said(arguments: list[str], status: int, message: str) -> None:

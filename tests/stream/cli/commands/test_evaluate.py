@@ -72,11 +72,11 @@ def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
     Path("a.csv").write_text("question,answer\nq,a\nonly one\nq,a\n")
     result = run("a.csv", "--output", "out")
     assert result.exit_code == 1
-    assert "row 2: bad_csv: line 3: 1 cells where the header has 2" in result.stderr
+    assert "row 2: bad_csv: line 3: 1 cells, but the header has 2" in result.stderr
     assert "rows       3, 1 could not be judged" in result.stdout
     again = run("a.csv", "--output", "out")
     assert again.exit_code == 1
-    assert "rows       3, 1 could not be judged, 3 finished before" in again.stdout
+    assert "rows       3, 1 could not be judged, 3 already finished" in again.stdout
 
 
 def test_a_bad_line_is_told_with_its_place_in_the_file_where_blank_lines_count() -> None:
@@ -90,7 +90,7 @@ def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
     Path("a.csv").write_text("question,answer\nq,\n ,a\nq,a\n")
     result = run("a.csv")
     assert result.exit_code == 0, result.output
-    assert "2 rows with an empty question or answer: judged like any other\n" in result.stderr
+    assert "2 rows with an empty question or answer; judged like the others\n" in result.stderr
     assert result.stdout.startswith("rows       3\n")
     Path("b.csv").write_text("question,answer\nq,a\n")
     assert "empty" not in run("b.csv").stderr
@@ -113,10 +113,10 @@ def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeyp
         arguments = ("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint))
         result = run(*arguments)
         assert result.exit_code == 1, result.output
-        told = "1 could not be judged, no judge could be reached for 3: the same command tries them again"
+        told = "1 could not be judged, no judge could be reached for 3; run the same command to retry them"
         assert result.stdout.splitlines()[0] == f"rows       4, {told}"
         endpoint.respond = best_verdict
-        assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 finished before"
+        assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 already finished"
 
 
 def write_two_judges(safety: JudgeEndpoint, quality: JudgeEndpoint) -> Path:
@@ -163,9 +163,9 @@ def test_a_criterion_without_any_verdict_is_warned_of_in_every_summary() -> None
     assert result.exit_code == 0, result.output
     assert "composite  1.0000" in result.stdout
     assert "conciseness 100 %, groundedness 0 %, harmfulness 100 %\n" in result.stdout
-    assert "groundedness has no verdict at all: the composites say nothing about it\n" in result.stderr
+    assert "groundedness has no verdicts: it does not count in the composites\n" in result.stderr
     for report in ("report.md", "report.html"):
-        assert "Groundedness has no verdict at all" in Path("out", report).read_text()
+        assert "Groundedness has no verdicts" in Path("out", report).read_text()
     header, first, *_ = Path("out/results.csv").read_text().splitlines()
     assert header.split(",")[-3:] == ["composite", "coverage", "status"]
     assert first.split(",")[-3:] == ["1", "0.8", "ok"]
@@ -206,7 +206,7 @@ def test_a_floor_of_what_is_not_judged_is_refused_where_it_is_written() -> None:
 def test_budgets_are_said_to_limit_others() -> None:
     write_rows(Path("a.jsonl"), [interaction(1)])
     Path("budgets.yaml").write_text("budgets: {per_hour_usd: 1.0}\n")
-    told = "budgets limit the workers of the stream, and not this run"
+    told = "budgets apply to the workers of the stream, not to this run"
     assert run("a.jsonl", "--config", "budgets.yaml").stderr.splitlines() == [told]
     assert run("a.jsonl", "-o", "other").stderr == ""
 
@@ -215,7 +215,7 @@ def test_the_input_is_not_overwritten_by_the_table() -> None:
     Path("results.csv").write_text("question,answer\nq,a\n")
     result = run("results.csv", "-o", ".")
     assert result.exit_code == 1
-    assert "this run would write its results.csv over results.csv" in result.output
+    assert "this run would overwrite results.csv with its results.csv" in result.output
     assert Path("results.csv").read_text() == "question,answer\nq,a\n"
     assert not Path("results.jsonl").exists()
 
@@ -227,7 +227,7 @@ def test_standard_input_is_not_overwritten_either() -> None:
         process = started("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
         _out, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert b"this run would write its results.jsonl over standard input" in err
+    assert b"this run would overwrite standard input with its results.jsonl" in err
     assert Path("results.jsonl").read_bytes() == before
 
 
@@ -248,7 +248,7 @@ def test_only_some_criteria_judges_and_rows_and_what_was_asked_for_is_in_the_res
         assert result.exit_code == 0, result.output
         assert {(call["seed"], call["temperature"]) for call in endpoint.calls} == {(5, 0.25)}
         assert len(endpoint.calls) == 9
-    assert "harmfulness is judged too: without it no answer passes" in result.stderr
+    assert "harmfulness is also judged: every composite needs a safety verdict" in result.stderr
     assert "cost       $0.0099" in result.stdout
     first, *rows, _end = lines_in(Path("a-results"))
     assert first["evaluator"]["judges"] == ["gpt"]
@@ -268,7 +268,7 @@ def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
     chosen = []
     for seed, folder in (("1", "one"), ("1", "two"), ("2", "three")):
         result = run("a.jsonl", "--sample", "0.5", "--seed", seed, "-o", folder)
-        assert "others not in the sample" in result.stdout
+        assert "not in the sample" in result.stdout
         chosen.append({row["row"] for row in rows_in(Path(folder))})
     assert chosen[0] == chosen[1] != chosen[2]
 
@@ -276,9 +276,9 @@ def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("none.csv",), 1, "none.csv cannot be read: No such file or directory"),
-        (("a.xlsx",), 1, "its name does not tell its format"),
-        (("-", "--format", "parquet"), 1, "Parquet cannot be read from standard input"),
+        (("none.csv",), 1, "cannot read none.csv: No such file or directory"),
+        (("a.xlsx",), 1, "unknown file extension"),
+        (("-", "--format", "parquet"), 1, "cannot read Parquet from standard input"),
         (("a.csv", "--judge", "lokal"), 2, "--judge lokal: unknown judge; did you mean 'local'?"),
         (("a.csv", "--criteria", "claritty"), 2, "--criteria claritty: unknown criterion; did you mean"),
         (("a.csv", "--sample", "0"), 2, "Invalid value for '--sample'"),
@@ -303,7 +303,7 @@ def test_results_of_something_else_are_refused_with_what_to_do() -> None:
     assert run("a.jsonl").exit_code == 0
     refused = run("a.jsonl", "--criteria", "clarity")
     assert refused.exit_code == 1
-    assert "the criteria or judges are not the same" in refused.output
+    assert "the criteria or judges have changed" in refused.output
     assert "use another --output, or --restart" in refused.output
     assert run("a.jsonl", "--criteria", "clarity", "--restart").exit_code == 0
 
@@ -322,7 +322,7 @@ def test_standard_input_is_judged_and_gone_on_with(options: tuple[str, ...], con
     first = subprocess.run([*command, "--limit", "1"], input=content, capture_output=True, timeout=60, check=True)
     assert b"stdin-results/report.html" in first.stdout
     second = subprocess.run(command, input=content, capture_output=True, timeout=60, check=True)
-    assert b"rows       2, 1 finished before" in second.stdout
+    assert b"rows       2, 1 already finished" in second.stdout
     assert lines_in(Path("stdin-results"))[0]["name"] == "-"
     changed = subprocess.run(
         command, input=content.replace(b"q", b"x", 3), capture_output=True, timeout=60, check=False
@@ -342,7 +342,7 @@ def test_ctrl_c_while_nothing_comes_ends_it_at_once_and_says_how_to_go_on() -> N
     assert time.monotonic() - started_at < 5
     _out, err = process.communicate()
     assert process.returncode == 130
-    assert b"1 rows are finished; the same command goes on with the rest" in err
+    assert b"1 rows are finished; run the same command to judge the rest" in err
 
 
 def _wait_for_rows(folder: Path, count: int) -> None:
@@ -364,11 +364,11 @@ def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C leaves them\n"
+        assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C abandons them\n"
         assert process.poll() is None
         _out, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert err == b"2 rows are finished; the same command goes on with the rest\n"
+    assert err == b"2 rows are finished; run the same command to judge the rest\n"
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
 
 
@@ -382,7 +382,7 @@ def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
     os.killpg(process.pid, number)
     _out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
-    assert b"the same command goes on with the rest" in err
+    assert b"run the same command to judge the rest" in err
     assert b"Traceback" not in err
     before = len(rows_in(Path("a-results")))
     result = run("a.jsonl", "--limit", str(before + 200), "--processes", "1")
@@ -400,7 +400,7 @@ def test_a_process_that_dies_is_told_and_the_run_can_go_on() -> None:
     os.kill(int(judges[0]), signal.SIGKILL)
     _out, err = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert b"a judging process ended with status -9; the same command goes on" in err
+    assert b"a judging process exited with status -9; run the same command to resume" in err
 
 
 def test_killing_it_leaves_no_process_behind() -> None:

@@ -116,8 +116,8 @@ def test_a_judge_that_is_configured_under_that_name_is_the_one_that_is_meant() -
             "--judge mistrall/x: unknown provider; did you mean 'mistral'? Write provider/model",
         ),
         (("--judge", "nobody/x"), "as in ollama/qwen2.5:7b or mistral/mistral-small-latest"),
-        (("--judge", "ollama/"), "has no model; write it after the slash, as in ollama/qwen2.5:7b"),
-        (("--judge", "azure/mine"), "needs the address of your endpoint: --base-url https://NAME.openai.azure.com/"),
+        (("--judge", "ollama/"), "has no model; add it after the slash, as in ollama/qwen2.5:7b"),
+        (("--judge", "azure/mine"), "needs the URL of your endpoint: --base-url https://NAME.openai.azure.com/"),
         (("--judge", "ollama/x", "--base-url", "localhost"), "base_url: must be"),
         (("--judge", "gpt"), "--judge gpt: unknown judge"),
     ],
@@ -137,7 +137,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_an_address_without_a_model_is_refused() -> None:
     result = run("--judge", "local", "--base-url", NOWHERE)
     assert result.exit_code == 2
-    assert "--base-url says where a model of --judge PROVIDER/MODEL is" in result.stderr
+    assert "--base-url needs a model given as --judge PROVIDER/MODEL" in result.stderr
 
 
 def test_a_server_that_is_not_running_says_how_to_start_it() -> None:

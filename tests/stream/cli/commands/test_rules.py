@@ -66,7 +66,7 @@ def test_where_it_cannot_be_written_the_old_file_stays_and_nothing_lies_about() 
     assert result.exit_code != 0
     assert "rules.yml" in result.stderr
     assert run("-o", "nowhere/rules.yml").stderr.endswith(
-        "Error: nowhere/rules.yml cannot be written: No such file or directory\n"
+        "Error: cannot write nowhere/rules.yml: No such file or directory\n"
     )
     assert [file.name for file in Path().iterdir()] == ["rules.yml"]
 

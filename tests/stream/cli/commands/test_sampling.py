@@ -49,12 +49,12 @@ def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
         "id       5",
         "rule     tests: no, header x-synthetic is not there",
         "rule     vip: no, app is not shop (it is docs-en)",
-        "rule     docs: yes, app has /^docs/ in it",
+        "rule     docs: yes, app matches /^docs/",
         "trigger  thumbs_down: no",
         "trigger  refusal: no",
         "decision rule docs, lane main, probability 0.5",
-        "rate     follows the traffic between 0.5 and 1, for 60 per minute",
-        "rate     the one in force is unknown without a step log; this is the lowest",
+        "rate     adapts to the traffic between 0.5 and 1, for 60 per minute",
+        "rate     the current rate is unknown without a step log; this is the lowest",
         "outcome  sampled: the draw 0.337846 is below 0.5",
     ]
 
@@ -62,7 +62,7 @@ def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
 def test_what_no_rule_matches_falls_to_the_default() -> None:
     said = explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 5})).stdout
     assert "vip: no, timing.ms is not at least 100 (it is 5)" in said
-    assert "default: yes, no other matches" in said
+    assert "default: yes, no rule matches" in said
     assert said.endswith("outcome  sampled_out: the draw 0.589849 is not below 0.05\n")
 
 
@@ -100,11 +100,11 @@ def test_the_same_as_json() -> None:
         "lane": "main",
         "probability": 0.5,
         "draw": Cohort("streamjury").draw(LOW),
-        "why": "rule docs: app has /^docs/ in it",
+        "why": "rule docs: app matches /^docs/",
         "rules": [
             {"rule": "tests", "matched": False, "why": "header x-synthetic is not there"},
             {"rule": "vip", "matched": False, "why": "app is not shop (it is docs)"},
-            {"rule": "docs", "matched": True, "why": "app has /^docs/ in it"},
+            {"rule": "docs", "matched": True, "why": "app matches /^docs/"},
         ],
         "triggers": {"thumbs_down": None, "refusal": None},
         "target_per_minute": 60.0,
@@ -149,9 +149,9 @@ def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
     ("arguments", "status", "message"),
     [
         ([], 2, "give --id or --file, or both"),
-        (["--id", "x"], 1, "the rules look into the record: give it with --file"),
-        (["--id", "x", "--file", "none.json"], 1, "none.json cannot be read: no such file"),
-        (["--id", "x", "--header", "novalue"], 2, "'novalue' is not name=value"),
+        (["--id", "x"], 1, "the rules depend on the record's value; give it with --file"),
+        (["--id", "x", "--file", "none.json"], 1, "cannot read none.json: no such file"),
+        (["--id", "x", "--header", "novalue"], 2, "'novalue' must have the form name=value"),
         (["--id", "x", "--at", "noon"], 2, "'noon' is not a time such as"),
         (["--id", "x", "-c", "none.yaml"], 2, "none.yaml: 1 problem"),
     ],
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said(arguments: list[str], status: int, message: str) 
     ("content", "message"),
     [
         (b"{", "the record cannot be used (bad_json): not JSON"),
-        (b"[]", "a JSON object is needed, not an array"),
+        (b"[]", "must be a JSON object, not an array"),
         (b"", "the record cannot be used (empty)"),
         (b'{"question": "q"}', "the record cannot be used (invalid_record): id: Field required"),
     ],

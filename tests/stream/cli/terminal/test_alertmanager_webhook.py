@@ -161,7 +161,7 @@ class TestRequests:
             (b"", "EOF"),
             (b"{", "EOF"),
             (b"[]", "object"),
-            (b"\xff\xfe", "not a notice"),
+            (b"\xff\xfe", "not an Alertmanager notification"),
             (notice(alert(), version="3"), "version"),
             (notice(alert() | {"status": "maybe"}), "alerts.0.status"),
             (notice(alert() | {"labels": {"app": 1}}), "alerts.0.labels.app"),
@@ -270,7 +270,7 @@ class TestCommand:
             assert process.stderr is not None
             assert httpx.post(url, json=notice(alert(), truncatedAlerts=2)).status_code == 200
             assert json.loads(process.stdout.readline())["alertname"] == "StreamjuryQualityDrop"
-            assert process.stderr.readline() == "2 more alerts were left out by Alertmanager\n"
+            assert process.stderr.readline() == "Alertmanager left out 2 more alerts\n"
 
     def test_it_ends_quietly_when_nobody_reads_it_any_more(self) -> None:
         with running() as (process, url):
@@ -285,4 +285,4 @@ class TestCommand:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             result = CliRunner().invoke(webhook, ["--port", str(taken.getsockname()[1])])
         assert result.exit_code == 1
-        assert re.fullmatch(r"Error: cannot listen on 127\.0\.0\.1:\d+ \(.+\); set --port\n", result.stderr)
+        assert re.fullmatch(r"Error: cannot listen on 127\.0\.0\.1:\d+ \(.+\); choose another --port\n", result.stderr)

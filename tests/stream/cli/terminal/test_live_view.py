@@ -219,7 +219,7 @@ class TestPicture:
         assert re.search(r"coverage +99 % +– +50 % +– ", text)
         assert "no verdict" not in text
         text = drawn(replace(FULL, coverage={**partial, "groundedness": 0.0}))
-        assert "no verdict at all: grounded" in text
+        assert "no verdicts: grounded" in text
         line = plain_line(moment(replace(FULL, coverage={**partial, "groundedness": 0.0}), funnel(), elapsed=1.0))
         assert "coverage_clarity=50% coverage_groundedness=0%" in line
 

@@ -62,7 +62,7 @@ def test_the_coverage_of_each_criterion_is_shown_and_what_does_not_apply_is_not_
     words = summary_text(figures, summary.coverage)
     assert "coverage: clarity 85.7 %, groundedness 0 %, topic –" in words
     assert [line for line in words.splitlines() if line.startswith("warning: ")] == [
-        "warning: groundedness has no verdict at all: the composites say nothing about it"
+        "warning: groundedness has no verdicts: it does not count in the composites"
     ]
 
 

@@ -136,7 +136,7 @@ class CanarySender:
 
     def _failed(self, why: object) -> None:
         if not self._failing:
-            log.warning("canaries do not reach %s: %s", self._topic, why)
+            log.warning("cannot send canaries to %s: %s", self._topic, why)
         self._failing = True
 
 

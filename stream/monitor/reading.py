@@ -57,7 +57,7 @@ def read_score(
     except ValidationError as error:
         raise RecordError("invalid_record", first_problem(error)) from None
     if record.at > now + _AHEAD_SECONDS:
-        raise RecordError("bad_time", f"it is dated {record.at - now:.3g} seconds ahead of the clock")
+        raise RecordError("bad_time", f"its time is {record.at - now:.3g} seconds in the future")
     check_probability(record.probability, least_probability)
     return record
 

@@ -68,7 +68,7 @@ class RecordSender:
                     return len(described.partitions)
                 reason = described.error
             except KafkaException as error:
-                log.debug("asking for %s: %s", topic, error.args[0].str())
+                log.debug("cannot get metadata of %s: %s", topic, error.args[0].str())
             if time.monotonic() > deadline or (reason is not None and reason.code() in DENIED):
                 raise unusable_topic(topic, reason, remedy)
             stop.wait(_LOOK_SECONDS)
@@ -87,10 +87,10 @@ class RecordSender:
         """Returns when all that was sent has arrived; raises when a topic refuses some of it."""
         while (self.producer.flush(_LOOK_SECONDS) or self._send_cut()) and not self._failures:
             if self._closed.is_set():
-                raise StageError("alarms could not be published before the end; the next monitor does")
+                raise StageError("not all alerts were published before shutdown; the next monitor will publish them")
         if self._failures:
             failures, self._failures = self._failures, []
-            raise StageError(f"alarms cannot be published: {failures[0]}")
+            raise StageError(f"cannot publish alerts: {failures[0]}")
 
     def close(self) -> None:
         """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
@@ -111,7 +111,7 @@ class RecordSender:
         elif error.code() in DENIED and message.topic == self._letter_topic:
             _log_lost_letter(message, error)
         else:
-            self._failures.append(f"{message.topic} refuses a record ({error.str()})")
+            self._failures.append(f"{message.topic} rejects a record ({error.str()})")
 
 
 def _log_lost_letter(message: Message, error: KafkaError) -> None:
@@ -119,7 +119,7 @@ def _log_lost_letter(message: Message, error: KafkaError) -> None:
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
     place = f"{headers[SOURCE_TOPIC]}/{headers[SOURCE_PARTITION]}@{headers[SOURCE_OFFSET]}"
     log.error(
-        "the record at %s is refused and left out: %s: %s; it could not be written to %s (%s): allow that by an ACL",
+        "rejected and skipped the record at %s: %s: %s; it could not be written to %s (%s): grant access with an ACL",
         place,
         headers[ERROR_TYPE],
         headers[ERROR_MESSAGE],

@@ -282,7 +282,7 @@ def _backlog(app: faust.App) -> int:
         states = [assignment.state_value(partition) for partition in client.assignment()]
         return sum(max(0, state.highwater - state.position) for state in states if _is_known(state))
     except Exception as error:
-        log.debug("the monitor's backlog is not known: %r", error)
+        log.debug("cannot determine the monitor's backlog: %r", error)
         return 0
 
 
@@ -304,7 +304,7 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
                 client.poll(0)  # serves the callback, which knows more than the exception
                 refused = [error.str() for error in errors if error.code() in _NOT_LET_IN]
                 if refused:
-                    raise StageError(f"Kafka at {kafka.bootstrap} does not let us in: {refused[-1]}") from None
+                    raise StageError(f"Kafka at {kafka.bootstrap} refused the login: {refused[-1]}") from None
                 if time.monotonic() > deadline:
                     raise
     except KafkaException as error:

@@ -112,7 +112,7 @@ class Monitor:
         try:
             evaluation = read_evaluation(value, schema, least_probability=self._least_probability)
         except RecordError as error:
-            log.warning("an evaluation is refused: %s", error)
+            log.warning("rejected an evaluation: %s", error)
             self.refused(error)
             on_refused(error)
             return None

@@ -139,7 +139,7 @@ class AlertAgent:
             self._alerts.setdefault(number, []).extend(watch.observe(record))
             self._to_show(number, record)
         except RecordError as error:
-            log.warning("a score at %s/%d/%d is refused: %s", self._topic, number, event.message.offset, error)
+            log.warning("rejected a score at %s/%d/%d: %s", self._topic, number, event.message.offset, error)
             self._on_refused(error)
             self.dead_letter(record_of(event), error)
         for app in watch.forgotten:
@@ -189,7 +189,7 @@ class AlertAgent:
 
     def _set_aside(self, number: int, reason: str, taken: Iterable[EventT[Any]]) -> None:
         """Publishes no more of a partition; `taken` has what could not be published."""
-        log.warning("nothing more is published of %s/%d: %s", self._topic, number, reason)
+        log.warning("stopped publishing for %s/%d: %s", self._topic, number, reason)
         events = [event for event in (*taken, *self._taken) if self._score_partition(event) == number]
         self._taken = [event for event in self._taken if self._score_partition(event) != number]
         self._alerts.pop(number, None)
@@ -211,7 +211,7 @@ class AlertAgent:
             if number not in self._aside or self._moving:
                 return
             watch = await self._restored(number)
-            log.info("%s/%d is still ours, and taken up again", self._topic, number)
+            log.info("%s/%d is still assigned to this monitor; resuming it", self._topic, number)
             aside = self._aside.pop(number)
             aside.over.set()
             self._watch(number, watch)
@@ -224,7 +224,7 @@ class AlertAgent:
         try:
             await asyncio.wait_for(self.settle(), seconds)
         except (TimeoutError, StreamjuryError) as error:
-            log.warning("alarms are left to the next monitor: %s", str(error) or "the broker does not answer")
+            log.warning("alerts are left to the next monitor: %s", str(error) or "the broker is not responding")
             self._store.close()
             return False
         return True
@@ -279,7 +279,7 @@ class AlertAgent:
                 try:
                     self._show_app(app, watch.apps[app])
                 except Exception:  # one app must not end the metrics of all
-                    log.exception("the metrics of %s cannot be shown", app)
+                    log.exception("cannot update the metrics of %s", app)
         if self._rounds is not None:
             self._metrics.canaries_missing(self._rounds.missing(time.time()))
         if ANNOUNCER in self._watches and self._judges_unshown:
@@ -353,7 +353,7 @@ class AlertAgent:
             except StreamjuryError as error:
                 if self._stop.is_set():
                     raise
-                log.warning("what is known of apps cannot be read (%s); trying again", error)
+                log.warning("cannot read the state of apps (%s); retrying", error)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
             return watch
@@ -365,7 +365,7 @@ class AlertAgent:
             self._store.discard(number, stored)
             for letter in letters:
                 place = letter.record.partition
-                log.warning("a state at %s/%d is refused: %s", place.topic, place.number, letter.error)
+                log.warning("rejected a state at %s/%d: %s", place.topic, place.number, letter.error)
                 self._on_refused(letter.error)
 
 

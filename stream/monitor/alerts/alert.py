@@ -51,13 +51,13 @@ class Series(_AlertPart):
     attribute: str | None = Field(
         default=None,
         description=(
-            "`model` or `tenant` if the series is of one of them, `versions` if two models are compared; null if it is "
-            "of the whole app."
+            "`model` or `tenant` for a series of one model or tenant, `versions` for a comparison of two models, null "
+            "for the whole app."
         ),
     )
     value: str | None = Field(
         default=None,
-        description="Name of that model or tenant, or of the comparison; null if it is of the whole app.",
+        description="Name of that model or tenant, or of the comparison; null for the whole app.",
     )
 
     @property
@@ -92,33 +92,31 @@ class Alert(_AlertPart):
     """One announcement. All announcements of one alert have the same `alert_id`."""
 
     alert_id: str = Field(description="Id of the alert; the same for all its announcements.")
-    kind: EventKind = Field(description="Whether the alert begins, goes on or ends.")
-    subject: Subject = Field(description="Whether it is about the answers, the judges, or two models compared.")
+    kind: EventKind = Field(description="Whether the alert starts, continues or ends.")
+    subject: Subject = Field(description="Whether it is about the answers, the judges, or a comparison of two models.")
     series: Series = Field(description="The series of scores that it is about.")
     at: AwareDatetime = Field(description="Time of the score that caused the announcement.")
     raised_at: AwareDatetime = Field(description="Time when the alert was raised.")
-    onset_at: AwareDatetime = Field(description="Time when the drop is likely to have begun.")
+    onset_at: AwareDatetime = Field(description="Time when the drop likely began.")
     recovered_at: AwareDatetime | None = Field(
-        default=None, description="Time when the recovery is likely to have begun; null unless it recovered."
+        default=None, description="Time when the recovery likely began; null unless it recovered."
     )
     cause: Cause | None = Field(default=None, description="Why it was cleared; null unless `kind` is `cleared`.")
     models: tuple[str, ...] = Field(
         default=(),
         description=(
-            "For a comparison: the model that may be worse, and the one that it is compared with. Otherwise empty."
+            "For a comparison: the model that may be worse, then the model it is compared with. Otherwise empty."
         ),
     )
     target: FiniteFloat = Field(
-        description=(
-            "Lowest mean that is not a drop, 0 to 1; for a comparison, the largest difference that is tolerated."
-        )
+        description=("Lowest mean that is not a drop, 0 to 1; for a comparison, the largest tolerated difference.")
     )
     evidence: FiniteFloat = Field(
         description=(
             "Natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."
         )
     )
-    enough: FiniteFloat = Field(description="Evidence that it takes to raise or clear the alert, on the same scale.")
+    enough: FiniteFloat = Field(description="Evidence required to raise or clear the alert, on the same scale.")
     estimate: FiniteFloat = Field(
         description=(
             "Mean since the onset, or since the recovery when cleared, 0 to 1; for a comparison, the difference, -1 to "
@@ -128,17 +126,17 @@ class Alert(_AlertPart):
     low: FiniteFloat = Field(description="Lower end of the interval of the estimate, at the time of the announcement.")
     high: FiniteFloat = Field(description="Upper end of the interval of the estimate, at the same time.")
     effective_n: FiniteFloat = Field(
-        description="Number of scores of equal weight that would be as informative as those of the estimate."
+        description="Number of equally weighted scores that would be as informative as those of the estimate."
     )
     scores: NonNegativeInt = Field(description="Number of scores in the estimate.")
     worst_dimensions: tuple[Suspect, ...] = Field(
-        default=(), description="Dimensions that may be behind the drop, most evidence first."
+        default=(), description="Dimensions that may be behind the drop, strongest evidence first."
     )
     examples: tuple[Example, ...] = Field(
         default=(), description="Up to three interactions with the lowest recent scores."
     )
     fingerprint: str = Field(description="Fingerprint of the evaluator whose verdicts it is about.")
-    summary: str = Field(default="", description="The announcement in a sentence, for people.")
+    summary: str = Field(default="", description="The announcement in one sentence, for people.")
 
     @property
     def key(self) -> str:
@@ -151,7 +149,7 @@ class Alert(_AlertPart):
         alert = cls.model_validate_json(value)
         for when in (alert.at, alert.raised_at, alert.onset_at, alert.recovered_at):
             if when is not None and not _EARLIEST <= when <= _LATEST:
-                raise ValueError(f"it is dated {when}")
+                raise ValueError(f"has the time {when}")
         return alert
 
 

@@ -62,7 +62,7 @@ class PartitionWriters:
     def _commit(self, partition: int, messages: Iterable[Message]) -> str | None:
         writer = self._writers.get(partition)
         if writer is None:
-            return "it was not taken up"
+            return "it was not assigned"
         try:
             writer.commit(messages)
         except RefusedError:
@@ -75,6 +75,6 @@ class PartitionWriters:
 
 def _reason(error: StageError) -> str:
     if isinstance(error, FencedError):
-        return "another monitor has taken it over"
+        return "another monitor has taken over"
     cause = error.__cause__
     return f"a transaction failed ({cause.args[0].str() if isinstance(cause, KafkaException) else error})"

@@ -44,12 +44,12 @@ class AlertStore:
         """How many partitions the scores have; raises unless all topics are there, or `stop` is set."""
         self._sender.check_dead_letters(stop)
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
-        remedy = "run `streamjury topics create`, or set detection.enabled to false to do without alarms"
+        remedy = "run `streamjury topics create`, or set detection.enabled to false to run without alerts"
         scores, states, _alerts = (self._sender.count_partitions(name, stop, remedy=remedy) for name in names)
         if states < scores:
             raise StageError(
-                f"{self._topics.detection} has {states} partitions, and {self._topics.scores} has {scores}: "
-                "give it as many"
+                f"{self._topics.detection} has {states} partitions, but {self._topics.scores} has {scores}; give it "
+                "the same number"
             )
         return scores
 

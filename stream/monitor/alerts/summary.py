@@ -7,9 +7,9 @@ from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.detection import EventKind
 
 _WHY_WITHDRAWN = {
-    Cause.JUDGES_CHANGED: "it is withdrawn, because the judges have changed: it was not the answers that did",
-    Cause.EVALUATOR_CHANGED: "it is closed, because the evaluator or the target that it was about is no longer used",
-    Cause.GONE: "it is closed, because nothing comes of it any more",
+    Cause.JUDGES_CHANGED: "withdrawn: the judges have changed, not the answers",
+    Cause.EVALUATOR_CHANGED: "closed: the evaluator or target it was about is no longer used",
+    Cause.GONE: "closed: no more scores for this series",
 }
 
 
@@ -39,10 +39,10 @@ def _of_quality(alert: Alert) -> str:
         )
     if alert.kind is EventKind.UPDATED:
         return (
-            f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} of late{_suspects(alert)}"
+            f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} recently{_suspects(alert)}"
         )
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alarm about {name} is over: {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert about {name} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
     since = f" since {_clock(alert.recovered_at)}" if alert.recovered_at is not None else ""
     return f"{_first_upper(name)} has recovered: {found}{since}"
 
@@ -50,20 +50,21 @@ def _of_quality(alert: Alert) -> str:
 def _of_judges(alert: Alert) -> str:
     criterion = alert.series.dimension.replace("_", " ")
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alarm about the judges' verdicts on {criterion} is over: {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert about the judges' verdicts on {criterion} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is EventKind.CLEARED:
         return (
-            f"The judges' verdicts on {criterion} are steady again: {_share(alert)} of the canaries get the same again"
+            f"The judges' verdicts on {criterion} are stable again: {_share(alert)} of the canaries get the same "
+            "verdict"
         )
     since = f"since {_clock(alert.onset_at)}"
     if alert.kind is EventKind.UPDATED:
         return (
-            f"The judges have changed their verdicts on {criterion} {since}; "
-            f"{_share(alert)} of the canaries get of late what they say now"
+            f"The judges have changed their verdicts on {criterion} {since}; {_share(alert)} of the canaries now get "
+            "the new verdict"
         )
     return (
-        f"The judges have changed: {_share(alert)} of the canaries get the verdict on {criterion} that they used to, "
-        f"{since}; {alert.target:.1%} is usual"
+        f"The judges have changed: {_share(alert)} of the canaries still get their earlier verdict on {criterion} "
+        f"{since}; {alert.target:.1%} is expected"
     )
 
 
@@ -72,10 +73,10 @@ def _of_versions(alert: Alert) -> str:
     found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
     where = f"in {alert.series.app} ({alert.series.value})"
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alarm that {one} is worse than {other} {where} is over: {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert that {one} is worse than {other} {where} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is EventKind.CLEARED:
         return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
-    return f"{one} is worse than {other} {where}, surely by more than {alert.target:.3g}: {found}"
+    return f"{one} is worse than {other} {where} by more than {alert.target:.3g}, with high confidence: {found}"
 
 
 def _suspects(alert: Alert) -> str:

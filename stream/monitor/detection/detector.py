@@ -62,11 +62,11 @@ class _Score:
 def observe(state: State, settings: Settings, score: float, probability: float = 1.0, *, at: float) -> Observation:
     """Takes the next score, of a record that was chosen with this probability, at a time in seconds."""
     if not 0.0 <= score <= 1.0:
-        raise ValueError(f"a score is between 0 and 1, not {score}")
+        raise ValueError(f"a score must be between 0 and 1, not {score}")
     if not 0.0 < probability <= 1.0:
-        raise ValueError(f"an inclusion probability is above 0 and at most 1, not {probability}")
+        raise ValueError(f"an inclusion probability must be above 0 and at most 1, not {probability}")
     if not isfinite(at):
-        raise ValueError(f"a time is a number of seconds, not {at}")
+        raise ValueError(f"a time must be a number of seconds, not {at}")
     weight = relative_weight(probability, state.older.least, settings)
     # To the millisecond: stored states are short.
     known = round(at if state.at is None else state.at, 3)

@@ -43,17 +43,17 @@ class Settings:
     def __post_init__(self) -> None:
         shares = (self.alpha, self.clear_alpha, self.miss, self.reference_share)
         if not all(0.0 < share < 1.0 for share in shares):
-            raise ValueError("alpha, clear_alpha, miss and reference_share are above 0 and below 1")
+            raise ValueError("alpha, clear_alpha, miss and reference_share must be above 0 and below 1")
         if not 0.0 < self.margin < 1.0 or not 0.0 <= self.tolerance < 1.0:
-            raise ValueError("a margin is above 0 and below 1, a tolerance at least 0")
+            raise ValueError("margin must be above 0 and below 1, and tolerance at least 0")
         if self.target is not None and not self.margin < self.target < 1.0:
-            raise ValueError(f"a target is above the margin of {self.margin} and below 1, not {self.target}")
+            raise ValueError(f"target must be above the margin of {self.margin} and below 1, not {self.target}")
         if not 0.0 < self.floor <= self.lowest_probability <= 1.0:
-            raise ValueError("0 < floor <= lowest_probability <= 1")
+            raise ValueError("must satisfy 0 < floor <= lowest_probability <= 1")
         if min(self.period_seconds, self.clear_seconds, self.miss_seconds) <= 0.0:
-            raise ValueError("a period is longer than 0 seconds")
+            raise ValueError("period must be longer than 0 seconds")
         if min(self.window, self.reference_scores) < 1:
-            raise ValueError("a window and a reference have at least one score")
+            raise ValueError("window and reference must have at least one score")
 
     @property
     def alert_alpha(self) -> float:

@@ -46,11 +46,11 @@ class VersionSettings:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0 or not 0.0 < self.miss < 1.0:
-            raise ValueError("alpha and miss are above 0 and below 1")
+            raise ValueError("alpha and miss must be above 0 and below 1")
         if not -1.0 < self.margin < 1.0:
-            raise ValueError(f"a margin is between -1 and 1, not {self.margin}")
+            raise ValueError(f"margin must be between -1 and 1, not {self.margin}")
         if not 0.0 < self.floor <= self.lowest_probability <= 1.0:
-            raise ValueError("0 < floor <= lowest_probability <= 1")
+            raise ValueError("must satisfy 0 < floor <= lowest_probability <= 1")
 
 
 class Unpaired(NamedTuple):
@@ -123,9 +123,9 @@ def observe_version(
 ) -> VersionOutcome:
     """Takes the next score of either version."""
     if not 0.0 <= score <= 1.0:
-        raise ValueError(f"a score is between 0 and 1, not {score}")
+        raise ValueError(f"a score must be between 0 and 1, not {score}")
     if not 0.0 < probability <= 1.0:
-        raise ValueError(f"an inclusion probability is above 0 and at most 1, not {probability}")
+        raise ValueError(f"an inclusion probability must be above 0 and at most 1, not {probability}")
     scale = max(settings.floor, min(settings.lowest_probability, state.least))
     weight = min(1.0, scale / probability)
     state = replace(state, least=min(state.least, probability))

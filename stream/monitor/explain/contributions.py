@@ -198,7 +198,7 @@ def _unbiased(spread: float, count: int) -> float:
 
 def _mean(sums: ScoreSums) -> float:
     if sums.mean is None:
-        raise ValueError("a period without scores cannot be explained")
+        raise ValueError("cannot explain a period without scores")
     return sums.mean
 
 

@@ -67,7 +67,7 @@ def lines_of(shown: ShownExample) -> Iterator[str]:
     model = f", {shown.model}" if shown.model else ""
     yield f"{shortened(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shortened(model, 100)}"
     if not shown.found:
-        yield "its evaluation is no longer on the topic, or lies outside what was read"
+        yield "its evaluation is no longer on the topic, or outside the range that was read"
         return
     for mark, text in (("Q", shown.question), ("A", shown.answer)):
         if text:

@@ -28,17 +28,18 @@ _ALL = 0.995
 _TURNED = 10
 _HINTS = {
     "groundedness": "retrieval: the index, embeddings, filters, empty contexts",
-    "answer_relevance": "the prompt and the model, and what changed in either",
-    "completeness": "the prompt and the model, and whether contexts were cut",
-    "harmfulness": "the filters, and who asked what",
-    "clarity": "the prompt and the model, and what changed in either",
+    "answer_relevance": "the prompt and the model, and recent changes to either",
+    "completeness": "the prompt and the model, and whether contexts were truncated",
+    "harmfulness": "the filters, and the questions users ask",
+    "clarity": "the prompt and the model, and recent changes to either",
     "conciseness": "the prompt and the model, and limits on the length of answers",
 }
 CONTRIBUTION_NOTE = (
-    "A contribution is how much of the change of the mean comes from the slice: by the change of its own mean, and by "
-    "that of its share of the traffic (mix). Those of one attribute add up to the whole. In brackets: 95 % intervals."
+    "A contribution is the part of the change of the mean that comes from the slice: through the change of its own "
+    "mean, and of its share of the traffic (mix). The contributions of one attribute add up to the whole. In "
+    "brackets: 95 % intervals."
 )
-RULES_NOTE = f"{RULES}: what the rules for unsafe answers and for required criteria take from the composite, or give."
+RULES_NOTE = f"{RULES}: how much the rules for unsafe answers and required criteria lower or raise the composite."
 
 
 TIMES = ("before", "since")
@@ -110,10 +111,10 @@ def level(alert: Alert, raised: Alert | None = None) -> str:
     if alert.subject is Subject.JUDGES:
         return _steadiness(alert, raised)
     if alert.subject is Subject.VERSIONS:
-        return f"difference {_span(alert)}, where {_target(alert)} is allowed"
+        return f"difference {_span(alert)}, allowed {_target(alert)}"
     if is_open(alert):
-        return f"mean {_span(alert)}, to be at least {_target(alert)}"
-    known = [f"to be at least {_target(alert)}"]
+        return f"mean {_span(alert)}, target {_target(alert)}"
+    known = [f"target {_target(alert)}"]
     if raised is not None:
         known = [f"fell to {_span(raised)}, {known[0]}"]
     if alert.cause in {None, Cause.RECOVERED}:
@@ -126,9 +127,9 @@ def _steadiness(alert: Alert, raised: Alert | None) -> str:
     first = alert if alert.kind is EventKind.RAISED else raised
     kept = None if first is None else f"{percent(first.estimate)} of the canaries kept their verdict"
     if alert.kind is EventKind.RAISED:
-        return f"{kept}, where {percent(alert.target)} is usual"
+        return f"{kept}, {percent(alert.target)} is expected"
     if alert.cause not in {None, Cause.RECOVERED}:
-        return f"{percent(alert.target)} of the canaries' verdicts are to stay" if kept is None else f"{kept}"
+        return f"{percent(alert.target)} of the canaries should keep their verdict" if kept is None else f"{kept}"
     now = f"{percent(alert.estimate)} of the canaries" if kept is None else percent(alert.estimate)
     since = "since it was raised" if kept is None else f"{kept} when it was raised; since then"
     return f"{since} {now} repeat the new one"
@@ -154,27 +155,27 @@ def state(alert: Alert) -> str:
     if alert.kind is EventKind.UPDATED:
         return f"open, last update {when(alert.at)}"
     reasons = {
-        Cause.JUDGES_CHANGED: "withdrawn, because the judges had changed",
+        Cause.JUDGES_CHANGED: "withdrawn because the judges had changed",
         Cause.EVALUATOR_CHANGED: "its evaluator or target is no longer used",
-        Cause.GONE: "nothing comes of it any more",
+        Cause.GONE: "no more scores for this series",
     }
-    steady = "the verdicts are steady again, as they are now" if alert.subject is Subject.JUDGES else "recovered"
+    steady = "the new verdicts are stable" if alert.subject is Subject.JUDGES else "recovered"
     if alert.cause in reasons or alert.recovered_at is None:
         return f"cleared {when(alert.at)}: {reasons.get(alert.cause or Cause.RECOVERED, steady)}"
-    return f"cleared {when(alert.at)}: {steady}, since {when(alert.recovered_at)}"
+    return f"cleared {when(alert.at)}: {steady} since {when(alert.recovered_at)}"
 
 
 def guarantee(alert: Alert, alpha: float, days: float) -> str:
     """What the detector promises, in a sentence."""
     share = percent(alpha)
     if alert.subject is Subject.VERSIONS:
-        return f"Were the model not worse by that much, this would ever be said with a probability of at most {share}."
+        return f"If the model were not that much worse, the chance of ever raising this alert would be at most {share}."
     quiet = (
-        "the judges were as before" if alert.subject is Subject.JUDGES else f"the mean were at least {_target(alert)}"
+        "the judges had not changed" if alert.subject is Subject.JUDGES else f"the mean were at least {_target(alert)}"
     )
     return (
-        f"If {quiet}, an alarm would come with a probability of at most {share} in {days:g} days, "
-        "however often one looks."
+        f"If {quiet}, the chance of raising an alert within {days:g} days would be at most {share}, however often you "
+        "check."
     )
 
 
@@ -184,16 +185,16 @@ def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]
     if alert.subject is Subject.JUDGES and alert.kind is not EventKind.RAISED:
         yield level(alert, raised)
     elif raised is not None and raised.kind is not alert.kind:
-        yield f"at first: {level(raised)}"
+        yield f"when raised: {level(raised)}"
     if alert.effective_n < 0.99 * alert.scores:
-        yield f"scores: {alert.scores:,} of unequal weight, worth {alert.effective_n:,.0f} of equal weight"
+        yield f"scores: {alert.scores:,} of unequal weight, equivalent to {alert.effective_n:,.0f} of equal weight"
     if alert.onset_at < alert.raised_at:
         lead = length(alert.raised_at - alert.onset_at)
-        yield f"began: likely {when(alert.onset_at)}, {lead} before the announcement"
+        yield f"likely start: {when(alert.onset_at)}, {lead} before the announcement"
     else:
         yield f"announced: {when(alert.raised_at)}"
     yield f"state: {state(alert)}"
-    yield f"by chance: {chance(raised, alpha)}"
+    yield f"probability of a false alarm: {chance(raised, alpha)}"
 
 
 # The explanation
@@ -204,15 +205,15 @@ def findings(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterat
     whole = found.whole
     compared = f"{many(whole.counts[0], 'score')} {sides[0]}, {many(whole.counts[1], 'score')} {sides[1]}"
     if whole.change is None:
-        yield f"There is nothing to compare: {compared}."
+        yield f"Nothing to compare: {compared}."
         return
     yield f"{_moved(alert, whole, sides)}; {compared}."
     if found.too_few:
-        yield f"It takes {FEWEST} scores on each side to say what is behind it."
+        yield f"An explanation needs at least {FEWEST} scores on each side."
         return
     what = _what(alert)
     if not whole.change.is_fall:
-        yield f"That is not surely a {what}: what is behind it cannot be said."
+        yield f"The {what} is not significant, so it cannot be explained."
         return
     yield from _criterion(alert, found)
     yield from _where(found, what)
@@ -238,13 +239,13 @@ def _moved(alert: Alert, whole: Move, sides: tuple[str, str]) -> str:
 def gone_before(topic: str, first: datetime | None, onset: datetime, remedy: str) -> str:
     """Why there is too little to compare with; `first` is the time of the oldest record that is left."""
     if first is None:
-        return f"{topic} has no evaluations of that time any more. {remedy}"
+        return f"{topic} no longer has evaluations from that time. {remedy}"
     if first > onset:
         return (
-            f"{topic} goes back to {clock(first)} only, after the onset at {clock(onset)}: what was before is gone. "
+            f"{topic} starts at {clock(first)}, after the onset at {clock(onset)}: earlier evaluations are gone. "
             f"{remedy}"
         )
-    return f"{topic} goes back to {clock(first)} only, shortly before the onset at {clock(onset)}. {remedy}"
+    return f"{topic} starts at {clock(first)}, shortly before the onset at {clock(onset)}. {remedy}"
 
 
 def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
@@ -257,14 +258,11 @@ def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
         ]
         yield f"{'Criterion' if len(told) == 1 else 'Criteria'}: {'; '.join(told)}."
     elif found.parts:
-        yield f"Criterion: none has clearly more of the {_what(alert)} than its weight in the composite."
+        yield f"Criterion: none contributes clearly more to the {_what(alert)} than its weight in the composite."
     elif found.strangers:
-        yield (
-            "Criterion: the evaluations are by other criteria than this configuration has; what each contributed to "
-            "the composite is not known."
-        )
+        yield ("Criterion: unknown, because the evaluations use other criteria than this configuration.")
     elif alert.series.dimension in {COMPOSITE, GOOD_SHARE}:
-        yield "Criterion: not known."
+        yield "Criterion: unknown."
 
 
 def _where(found: Explanation, what: str) -> Iterator[str]:
@@ -279,8 +277,8 @@ def _where(found: Explanation, what: str) -> Iterator[str]:
         yield _grown(*found.grown)
     elif found.arrival is None:
         yield (
-            f"Likely driver: none. The {what} is spread over the traffic; no slice has clearly more than its share of "
-            "it."
+            f"Likely driver: none. The {what} is spread over the traffic; no slice contributes clearly more than its "
+            "share."
         )
 
 
@@ -346,10 +344,11 @@ def _elsewhere(moves: Sequence[Move]) -> Iterator[str]:
     if fallen:
         names = ", ".join(move.name for move in fallen[:3])
         yield (
-            f"Other apps: {len(fallen)} of {len(moves)} fell too ({names}). Suspect what they share, the judges first."
+            f"Other apps: {len(fallen)} of {len(moves)} also dropped ({names}). Suspect what they share, the judges "
+            "first."
         )
     else:
-        yield f"Other apps: none of {len(moves)} surely fell in the same time."
+        yield f"Other apps: none of {len(moves)} dropped in the same period with 95 % confidence."
 
 
 def _label(attribute: str, value: str | None) -> str:
@@ -368,18 +367,21 @@ def _much(part: float, whole: float) -> str:
 def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterator[str]:
     """What to do, most telling first."""
     if alert.subject is Subject.JUDGES:
-        yield "Look at the judges: a new version behind the same model name, another endpoint, another temperature."
-        yield "What was said of the quality meanwhile rests on them. A change on purpose needs targets learnt anew."
+        yield "Check the judges: a new version behind the same model name, another endpoint, another temperature."
+        yield (
+            "Quality scores since then depend on the changed judges. If the change was intended, learn the targets "
+            "again."
+        )
     else:
         fallen = _fallen(alert, found)
         if fallen in _HINTS:
             how = "is worse" if alert.subject is Subject.VERSIONS else "fell"
-            yield f"{fallen} {how}: look at {_HINTS[fallen]}."
+            yield f"{fallen} {how}: check {_HINTS[fallen]}."
         first = None if found is None else found.arrival or found.driver
         if first is not None:
             name = _label(first.attribute, first.part.value)
-            yield f"Ask what changed for {name}, and roll that back or take it out of the traffic."
-        yield "Read the examples: if the answers are good, the judges are wrong, and not the service."
+            yield f"Find out what changed for {name}, and roll it back or take it out of the traffic."
+        yield "Read the examples: if the answers are good, the judges are wrong, not the service."
     yield f"Runbook: {runbook}"
 
 
@@ -416,7 +418,7 @@ def _suspects(alert: Alert) -> Sheet:
         )
         for each in alert.worst_dimensions
     ]
-    headings = ("dimension", "mean", "interval", "target", "by chance")
+    headings = ("dimension", "mean", "interval", "target", "chance")
     return Sheet(title="Dimensions suspected by the detector", headings=headings, rows=tuple(rows))
 
 
@@ -454,13 +456,13 @@ def _slices(found: Explanation, sides: tuple[str, str]) -> Sheet:
     rows = [row for attribute in found.attributes[:_ATTRIBUTES] for row in _rows(attribute, total)]
     notes = [CONTRIBUTION_NOTE]
     if left := found.attributes[_ATTRIBUTES:]:
-        notes.append(f"Not shown, as they stand out less: {', '.join(each.name for each in left)}.")
+        notes.append(f"Less distinctive, not shown: {', '.join(each.name for each in left)}.")
     if found.tags_with_too_many_values:
-        notes.append(f"Left out, with too many values: {TAG}{', '.join(found.tags_with_too_many_values)}.")
+        notes.append(f"Too many values, left out: {TAG}{', '.join(found.tags_with_too_many_values)}.")
     if found.tags_left_out:
-        notes.append("There are more tags than can be followed; the rest was left out.")
+        notes.append("Too many tags to follow; the rest were left out.")
     return Sheet(
-        title="Where it fell" if sides == TIMES else "Where they differ",
+        title="Where it dropped" if sides == TIMES else "Where they differ",
         headings=(
             "attribute",
             "value",
@@ -505,8 +507,8 @@ def turned_sheet(turned: Sequence[Turned], judged: int) -> Sheet:
     ]
     more = [f"and {len(turned) - _TURNED} more"] if len(turned) > _TURNED else []
     return Sheet(
-        title=f"Canaries with another verdict: {len(turned)} of {judged}",
-        headings=("canary", "before", "since", "said since"),
+        title=f"Canaries with a different verdict: {len(turned)} of {judged}",
+        headings=("canary", "before", "since", "verdict since"),
         rows=tuple(rows),
         notes=tuple(more),
         words=frozenset({0, 1, 2}),

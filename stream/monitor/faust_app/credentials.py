@@ -62,10 +62,10 @@ def _sasl(options: Mapping[str, OptionValue], context: ssl.SSLContext | None) ->
     name = "sasl.mechanisms" if "sasl.mechanisms" in options else "sasl.mechanism"
     mechanism = _text(options, name, "GSSAPI").upper()  # librdkafka's own default
     if mechanism not in _MECHANISMS:
-        raise _unusable(name, f"the monitor can use {', '.join(_MECHANISMS)}, and not {mechanism}")
+        raise _unusable(name, f"the monitor supports {', '.join(_MECHANISMS)}, not {mechanism}")
     for needed in ("sasl.username", "sasl.password"):
         if not _text(options, needed):
-            raise _unusable(needed, f"{mechanism} needs it")
+            raise _unusable(needed, f"is required for {mechanism}")
     return faust.SASLCredentials(
         mechanism=mechanism,
         username=_text(options, "sasl.username"),
@@ -110,7 +110,7 @@ def _identify(context: ssl.SSLContext, options: Mapping[str, OptionValue]) -> No
     ):
         if not certificate:
             if key:
-                raise _unusable(key_source, "a key needs its certificate in ssl.certificate.location")
+                raise _unusable(key_source, "a key needs its certificate, in ssl.certificate.location")
             return
         if key:
             _loading(key_source, lambda: Path(key).read_bytes(), _text(options, "ssl.key.location"))
@@ -146,7 +146,7 @@ def _loading(option: str, load: Callable[[], object], path: str = "") -> None:
         load()
     except ssl.SSLError as error:
         what = f"{path} cannot be used" if path else "cannot be used"
-        raise _unusable(option, f"{what} ({error.reason or 'it is not what it should be, in PEM form'})") from error
+        raise _unusable(option, f"{what} ({error.reason or 'not valid PEM of the expected kind'})") from error
     except OSError as error:
         raise _unusable(option, f"cannot read {path} ({error.strerror})") from error
     except (ValueError, TypeError) as error:  # not ASCII, a null character, too long
@@ -156,7 +156,7 @@ def _loading(option: str, load: Callable[[], object], path: str = "") -> None:
 def _refuse_others(options: Mapping[str, OptionValue], known: frozenset[str], prefixes: tuple[str, ...]) -> None:
     for name in options:
         if name.startswith(prefixes) and name not in known:
-            raise _unusable(name, f"the monitor has no use for it; it knows {', '.join(sorted(known))}")
+            raise _unusable(name, f"the monitor does not support this option; it supports {', '.join(sorted(known))}")
 
 
 def _truth(options: Mapping[str, OptionValue], name: str, *, default: bool) -> bool:

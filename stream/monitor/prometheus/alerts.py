@@ -110,10 +110,10 @@ class Alerts:
             hold="10m",
             dashboard="quality",
             words=Words(
-                "{{ $labels.dimension }} of {{ $labels.app }} often has no score",
-                "Only {{ $value | humanizePercentage }} of what was judged of {{ $labels.app }} in the last "
-                f"{self._scale('1h')} got a score of {{{{ $labels.dimension }}}}, and its mean speaks of that share "
-                f"alone; at least {percent(self._alerts.coverage)} is expected.",
+                "Scores for {{ $labels.dimension }} are often missing for {{ $labels.app }}",
+                "Only {{ $value | humanizePercentage }} of the judged interactions of {{ $labels.app }} in the last "
+                f"{self._scale('1h')} got a score for {{{{ $labels.dimension }}}}, and its mean covers only that "
+                f"share; at least {percent(self._alerts.coverage)} is expected.",
             ),
             of_app=True,
         )
@@ -204,10 +204,10 @@ class Alerts:
             hold="5m",
             dashboard="safety",
             words=Words(
-                "Nobody knows whether answers from {{ $labels.app }} are safe",
+                "Safety unknown for answers from {{ $labels.app }}",
                 "{{ $value | humanizePercentage }} of the evaluations of {{ $labels.app }} in the last "
-                f"{self._scale('1h')} have no verdict on safety. They have no composite either, and no objective "
-                f"counts them; at most {percent(_UNKNOWN_SHARE)} is expected.",
+                f"{self._scale('1h')} have no safety verdict. They have no composite either, and objectives do "
+                f"not count them; at most {percent(_UNKNOWN_SHARE)} is expected.",
             ),
             of_app=True,
         )
@@ -224,7 +224,7 @@ class Alerts:
             words=Words(
                 "Judge {{ $labels.judge }} is paused",
                 f"The endpoint of judge {{{{ $labels.judge }}}} has refused {number('worker')} for "
-                f"{self._scale('5m')} or longer; only a call now and then tries whether that was mended. Of "
+                f"{self._scale('5m')} or longer. Only an occasional probe checks whether it has recovered. Of "
                 f"{asked(f'count(group by (judge) ({names.JUDGE_PAUSED}))')} judges, "
                 f"{asked(f'sum(max by (judge) ({names.JUDGE_PAUSED}))')} cannot be asked.",
             ),
@@ -240,7 +240,7 @@ class Alerts:
             dashboard="judges",
             words=Words(
                 "Judge {{ $labels.judge }} often fails",
-                "{{ $value | humanizePercentage }} of the verdicts asked of judge {{ $labels.judge }} in the last "
+                "{{ $value | humanizePercentage }} of the verdicts of judge {{ $labels.judge }} in the last "
                 f"{self._scale('1h')} failed: it could not be reached, took too long, or gave no valid output. At most "
                 f"{percent(self._alerts.judge_failures)} is expected.",
             ),
@@ -269,9 +269,9 @@ class Alerts:
             severity=Severity.INFO,
             dashboard="judges",
             words=Words(
-                "Another evaluator is at work",
+                "The evaluator has changed",
                 f"{number('worker')} {if_one('judges', 'judge')} with the fingerprint {{{{ $labels.fingerprint }}}} "
-                "(version {{ $labels.version }}), which those before did not have. Scores from before and after may "
+                "(version {{ $labels.version }}), which was not in use before. Scores from before and after may "
                 "differ for that reason alone.",
             ),
         )
@@ -289,7 +289,7 @@ class Alerts:
             words=Words(
                 "The judges' budget is nearly used",
                 f'The judges cost {{{{ $value | printf "%.2f" }}}} USD in the last {self._scale("1d")}, more than '
-                f"{percent(share)} of the {budget:.2f} USD that they may cost a day.",
+                f"{percent(share)} of the {budget:.2f} USD daily budget.",
             ),
         )
 
@@ -297,7 +297,7 @@ class Alerts:
         """Also where no budget is configured: there are no such series then, and a budget may come later."""
         window = self._scale("15m")
         refused = increase(names.BUDGET_REFUSED_CALLS, window)
-        kept = f"; the last {percent(safety_share)} is for the safety lane alone" if safety_share else ""
+        kept = f"; the last {percent(safety_share)} is reserved for the safety lane" if safety_share else ""
         return self._alert(
             "StreamjuryBudgetUsedUp",
             f"{names.BUDGET_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
@@ -307,10 +307,10 @@ class Alerts:
             words=Words(
                 "The budget of {{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} for this "
                 "{{ $labels.window }} is used up",
-                "{{ $value | humanizePercentage }} is left of what judging "
-                "{{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} may cost in this "
-                f"{{{{ $labels.window }}}} of UTC{kept}. Until it ends, calls that do not fit are not made, and what "
-                f"they were to judge has no score. Calls refused in the last {window}, of all apps: {asked(refused)}.",
+                "{{ $value | humanizePercentage }} is left of the budget of "
+                "{{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} for this UTC "
+                f"{{{{ $labels.window }}}}{kept}. Until it ends, calls that exceed the budget are not made, and the "
+                f"records get no score. Calls refused in the last {window}, for all apps: {asked(refused)}.",
             ),
         )
 
@@ -324,13 +324,13 @@ class Alerts:
             f"{chosen}\nunless {_records('monitor', 'seen', soon)} > 0",
             hold="5m",
             words=Words(
-                "Interactions are sampled, and no evaluation arrives",
-                f'{{{{ $value | printf "%.0f" }}}} interactions were sampled in the last {soon}, and the monitor has '
-                "seen no evaluation. Nobody knows how good the answers are.",
+                "Interactions are sampled, but no evaluations arrive",
+                f'{{{{ $value | printf "%.0f" }}}} interactions were sampled in the last {soon}, but the monitor has '
+                "seen no evaluation. The quality of the answers is unknown.",
             ),
         )
         if not lowest_rate:
-            self.notes.append("StreamjuryEvaluatorSilent over 1h is left out: sampling chooses nothing")
+            self.notes.append("StreamjuryEvaluatorSilent over 1h is left out: the sampling rate is 0")
             return
         # What a rule filters out is not meant to be judged.
         meant = series(
@@ -344,9 +344,9 @@ class Alerts:
             hold="30m",
             labels={"window": "1h"},
             words=Words(
-                "Interactions are read, and none is evaluated",
-                f'The sampler read {{{{ $value | printf "%.0f" }}}} interactions in the last {late} that no rule '
-                "filters out, and the monitor has seen no evaluation. Nobody knows how good the answers are.",
+                "Interactions are read, but none are evaluated",
+                f'The sampler read {{{{ $value | printf "%.0f" }}}} interactions in the last {late} that are not '
+                "filtered out, but the monitor has seen no evaluation. The quality of the answers is unknown.",
             ),
         )
 
@@ -376,11 +376,11 @@ class Alerts:
             dashboard="pipeline",
             words=Words(
                 "The {{ $labels.stage }} {{ if $labels.instance }}at {{ $labels.instance }} is stuck"
-                "{{ else }}falls behind{{ end }}",
+                "{{ else }}is falling behind{{ end }}",
                 f"{number('record')} {if_one('waits', 'wait')} for the {{{{ $labels.stage }}}}"
                 f"{{{{ if $labels.instance }}}} at {{{{ $labels.instance }}}}, which has read nothing in the last "
-                f"{window}.{{{{ else }}}}, and their number has grown over the last {window}; up to "
-                f"{self._alerts.lag_records} may wait.{{{{ end }}}}",
+                f"{window}.{{{{ else }}}}, and the backlog has grown over the last {window}; up to "
+                f"{self._alerts.lag_records} records are tolerated.{{{{ end }}}}",
             ),
         )
 
@@ -397,9 +397,9 @@ class Alerts:
             hold="5m",
             dashboard="pipeline",
             words=Words(
-                "The {{ $labels.stage }} gives up on many records",
+                "The {{ $labels.stage }} dead-letters many records",
                 "{{ $value | humanizePercentage }} of the records that the {{ $labels.stage }} read in the last "
-                f"{window} became dead letters; at most {percent(self._alerts.deadletter_share)} is expected.",
+                f"{window} were dead-lettered; at most {percent(self._alerts.deadletter_share)} is expected.",
             ),
         )
 
@@ -422,15 +422,15 @@ class Alerts:
             dashboard="pipeline",
             words=Words(
                 "{{ if $labels.instance }}Streamjury at {{ $labels.instance }} cannot be scraped"
-                "{{ else if $labels.stage }}No {{ $labels.stage }} of Streamjury is scraped"
-                "{{ else }}Nothing of Streamjury is scraped{{ end }}",
+                "{{ else if $labels.stage }}No Streamjury {{ $labels.stage }} is scraped"
+                "{{ else }}No Streamjury process is scraped{{ end }}",
                 "{{ if $labels.instance }}Prometheus has had no metrics from {{ $labels.instance }} for "
-                f"{self._scale('3m')} or longer: the process is down, or does not answer. {number('other')} "
+                f"{self._scale('3m')} or longer: the process is down or not responding. {number('other')} "
                 f"{if_one('is', 'are')} scraped."
                 f"{{{{ else if $labels.stage }}}}{number('process', 'processes')} of the stage "
-                f"{{{{ $labels.stage }}}} {if_one('was', 'were')} scraped within the last {memory}, and Prometheus "
-                "knows none now."
-                f"{{{{ else }}}}Prometheus has no target of the job streamjury; within the last {memory} it had "
+                f"{{{{ $labels.stage }}}} {if_one('was', 'were')} scraped within the last {memory}, but now "
+                "Prometheus knows none."
+                f"{{{{ else }}}}Prometheus has no targets for the job streamjury; within the last {memory} it had "
                 f'{{{{ $value | printf "%.0f" }}}}.{{{{ end }}}}',
             ),
         )

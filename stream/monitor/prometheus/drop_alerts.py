@@ -30,7 +30,7 @@ class Drops:
 
     def __init__(self, detection: DetectionConfig, scale: TimeScale) -> None:
         days = f"{detection.period_days:g} day{'' if detection.period_days == 1 else 's'}"
-        self._promise = f"At most {detection.alpha:g} false alarms of it are expected in {days}."
+        self._promise = f"At most {detection.alpha:g} false alarms per series are expected in {days}."
         self._window = scale(_ABSENCE)
 
     def quality(self, *, urgent: bool) -> str:
@@ -49,42 +49,41 @@ class Drops:
 
     def about_quality(self) -> Words:
         more = (
-            '{{ $value | printf "%.0f" }} more of what is watched of {{ $labels.app }} '
-            f"{if_one('is below its target', 'are below their targets')}, beside what other alerts name. "
-            "`streamjury alerts list` names all."
+            '{{ $value | printf "%.0f" }} more series of {{ $labels.app }} '
+            f"{if_one('is below its target', 'are below their targets')}, besides those of other alerts. "
+            "`streamjury alerts list` shows all of them."
         )
         labels = ("app", "dimension")
         target = self._if_known(f"{names.DETECTION}_target", labels, f" of {first_value()}")
         bounds = self._bounds(names.DETECTION, labels)
-        mean = self._if_known(f"{names.DETECTION}_mean", labels, f" That of the latest is {first_value()}{bounds}.")
+        mean = self._if_known(f"{names.DETECTION}_mean", labels, f" The latest value is {first_value()}{bounds}.")
         return Words(
-            f"{_IF_OTHER}More of what is watched{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has "
-            "dropped",
-            f"{_IF_OTHER}{more}{{{{ else }}}}There is enough evidence that the {_WHAT} of {{{{ $labels.app }}}} is "
-            f"below its target{target}. {self._promise}{mean} `streamjury alerts explain` says since when, and what "
-            "is likely to be behind it.{{ end }}",
+            f"{_IF_OTHER}More series{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has dropped",
+            f"{_IF_OTHER}{more}{{{{ else }}}}There is strong evidence that the {_WHAT} of {{{{ $labels.app }}}} is "
+            f"below its target{target}. {self._promise}{mean} `streamjury alerts explain` shows since when, and the "
+            "likely cause.{{ end }}",
         )
 
     def about_judges(self) -> Words:
         return Words(
-            "The judges have changed their mind about {{ $labels.dimension }}",
-            "Canaries that are judged again get another verdict on {{ $labels.dimension }} too often for judges that "
-            f"are still the same. {self._promise} Scores of {{{{ $labels.dimension }}}} from before and after do not "
-            "compare, and open alarms about its quality were withdrawn.",
+            "The judges have changed their verdicts on {{ $labels.dimension }}",
+            "Canaries get a different verdict on {{ $labels.dimension }} more often than unchanged judges "
+            f"would give. {self._promise} Scores for {{{{ $labels.dimension }}}} from before and after are not "
+            "comparable, and open alerts about its quality were withdrawn.",
         )
 
     def about_missing_canaries(self) -> Words:
         return Words(
             "Canaries are not judged",
-            f"{number('canary', 'canaries')} {if_one('has', 'have')} had no evaluation for two rounds. Whether the "
-            "judges have changed cannot be seen from them, and a drop of quality may be the judges' doing.",
+            f"{number('canary', 'canaries')} {if_one('has', 'have')} had no evaluation for two rounds. They cannot "
+            "show whether the judges have changed, so a quality drop may be caused by the judges.",
         )
 
     def about_versions(self) -> Words:
         bounds = self._bounds(names.VERSIONS_DIFFERENCE, ("app", "comparison"))
         return Words(
             "A model of {{ $labels.app }} is worse than the other: {{ $labels.comparison }}",
-            "There is enough evidence that in {{ $labels.app }} the mean composite of model a of the comparison "
+            "There is strong evidence that in {{ $labels.app }} the mean composite of model a of the comparison "
             f"{{{{ $labels.comparison }}}} is lower than that of b by more than the margin{bounds}.",
         )
 

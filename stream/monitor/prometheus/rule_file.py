@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-HEADER = """\
-# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives`, `alerts`,
-# `budgets` or `detection` in the configuration, and write the file anew.
-"""
+HEADER = (
+    "# Recording rules and alerts of Streamjury, written by `streamjury rules`. Do not edit: change `objectives`, "
+    "`alerts`,\n# `budgets` or `detection` in the configuration, and regenerate the file.\n"
+)
 _BREAKS = frozenset("\r\x85\u2028\u2029")
 
 

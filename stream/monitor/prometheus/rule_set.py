@@ -97,4 +97,4 @@ def _about_windows(scale: TimeScale) -> list[str]:
     short = [f"{name} is {scale(name)}" for name in ALL_WINDOWS if scale.too_short(name)]
     if not short:
         return []
-    return [f"alerts.time_scale makes windows so short that they may hold no two scrapes: {', '.join(short)}"]
+    return [f"alerts.time_scale makes these windows too short to hold two scrapes: {', '.join(short)}"]

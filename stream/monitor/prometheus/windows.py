@@ -26,7 +26,7 @@ def milliseconds(nominal: str) -> int:
     """The length of a window called by one number and one unit, such as 1h."""
     match = _NOMINAL.fullmatch(nominal)
     if match is None:
-        raise ValueError(f"{nominal!r} is not a number and a unit, such as 1h")
+        raise ValueError(f"{nominal!r} must be a number and a unit, such as 1h")
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -105,7 +105,7 @@ def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) 
         assert held.reached.wait(WAIT_SECONDS)
         assert store.take_up(0).states() == {}
         held.go_on.set()
-        assert outcome.result(WAIT_SECONDS) == {0: "another monitor has taken it over"}
+        assert outcome.result(WAIT_SECONDS) == {0: "another monitor has taken over"}
     assert store.publish({0: Changes([("app:shop", b"of the owner")], [])}) == {}
     states = read_all(config.kafka.bootstrap, config.topics.detection)
     assert [message.value() for message in states] == [b"of the owner"]

@@ -60,7 +60,7 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
 def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_self: AlertStore, changes: Mapping[int, Changes]) -> dict[int, str]:
         if any(change.states for change in changes.values()):
-            raise StageError("alarms cannot be published: too large")
+            raise StageError("cannot publish alerts: too large")
         return {}
 
     monkeypatch.setattr(AlertStore, "publish", refuse)

@@ -27,12 +27,12 @@ DASHBOARDS: list[dict[str, Any]] = [
 ]
 # What this installation has nothing to show for.
 EMPTY_HERE: Mapping[tuple[str, str], str] = {
-    ("streamjury-judges", "Ways through the cascade"): "the panel has no cascade",
-    ("streamjury-judges", "Values kept from endpoints, by kind"): "the endpoint is on this machine",
+    ("streamjury-judges", "Cascade outcomes"): "the panel has no cascade",
+    ("streamjury-judges", "Redacted values by kind"): "the endpoint is on this machine",
     ("streamjury-judges", "Dimensions without a score, by reason"): "the local judge always has a verdict",
     ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
-    ("streamjury-judges", "Canaries that get the same verdict again"): "there are no canaries",
-    ("streamjury-judges", "Evidence that the judges have changed, less what an alarm takes"): "there are no canaries",
+    ("streamjury-judges", "Canaries with an unchanged verdict"): "there are no canaries",
+    ("streamjury-judges", "Evidence that the judges have changed, relative to the threshold"): "there are no canaries",
     ("streamjury-quality", "Difference of compared models"): "no models are compared",
 }
 NO_RECORDS_HERE: Mapping[str, str] = {"streamjury:evaluator:changed": "the evaluator stays the same"}

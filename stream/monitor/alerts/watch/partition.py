@@ -61,7 +61,7 @@ class PartitionWatch:
         try:
             return self._observe_canary(record) if is_canary else self._observe_app(record)
         except Exception as error:
-            log.exception("the state of %s cannot take a score: its detectors start over", key)
+            log.exception("the state of %s cannot process a score; restarting its detectors", key)
             self._start_over(key)
             raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
 
@@ -129,7 +129,7 @@ class PartitionWatch:
             try:
                 self._announced[key] = self._restore(key, value)
             except RecordError as error:
-                log.warning("what is stored about %s cannot be read (%s): its detectors start over", key, error)
+                log.warning("cannot read the stored state of %s (%s); restarting its detectors", key, error)
                 self.refused[key] = error
         return [alert for alerts in self._announced.values() for alert in alerts]
 
@@ -159,11 +159,11 @@ class PartitionWatch:
                 watch.forget_examples()
                 value = self._stored(key, watch)
         except Exception:
-            log.exception("the state of %s cannot be stored: its detectors start over", key)
+            log.exception("cannot store the state of %s; restarting its detectors", key)
         else:
             if len(value) <= _MOST_STATE_BYTES:
                 return value
-            log.warning("the state of %s has %d bytes, too many: its detectors start over", key, len(value))
+            log.warning("the state of %s is too large (%d bytes); restarting its detectors", key, len(value))
         self._start_over(key)
         del self._changed[key]
         return None

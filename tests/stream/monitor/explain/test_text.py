@@ -52,9 +52,9 @@ def test_lengths_of_time_are_short(minutes: float, words: str) -> None:
     ("cause", "words"),
     [
         (Cause.RECOVERED, "recovered, since 2026-11-15 02:10 UTC"),
-        (Cause.JUDGES_CHANGED, "withdrawn, because the judges had changed"),
+        (Cause.JUDGES_CHANGED, "withdrawn because the judges had changed"),
         (Cause.EVALUATOR_CHANGED, "its evaluator or target is no longer used"),
-        (Cause.GONE, "nothing comes of it any more"),
+        (Cause.GONE, "no more scores for this series"),
     ],
 )
 def test_a_cleared_alarm_says_why(cause: Cause, words: str) -> None:
@@ -75,13 +75,13 @@ def test_the_first_announcement_says_how_sure_it_was_and_without_it_the_bound_do
 def test_what_is_no_fall_is_not_explained() -> None:
     found = explain(tallied(traffic(bad=None)))
     told = list(text.findings(alert(), found, ("before", "since")))
-    assert told[-1] == "That is not surely a fall: what is behind it cannot be said."
+    assert told[-1] == "The fall is not significant, so it cannot be explained."
 
 
 def test_other_apps_that_fell_too_cast_suspicion_on_the_judges() -> None:
     found = explain(tallied([*traffic(), *traffic(seed=2, app="shop"), *traffic(seed=3, app="bank", bad=None)]))
     told = list(text.findings(alert(), found, ("before", "since")))
-    assert told[-1] == "Other apps: 1 of 2 fell too (shop). Suspect what they share, the judges first."
+    assert told[-1] == "Other apps: 1 of 2 also dropped (shop). Suspect what they share, the judges first."
 
 
 def test_records_without_the_attribute_can_be_what_is_new() -> None:
@@ -113,7 +113,7 @@ def test_what_is_new_is_told_with_what_it_replaced_and_not_as_a_change_of_its_me
     )
     assert not any("Likely driver" in line for line in told)
     steps = list(text.next_steps(alert(), found, "there"))
-    assert "Ask what changed for model m2, and roll that back or take it out of the traffic." in steps
+    assert "Find out what changed for model m2, and roll it back or take it out of the traffic." in steps
 
 
 def test_of_several_that_are_new_all_are_named_that_matter() -> None:
@@ -137,7 +137,7 @@ class TestLevel:
     }
 
     def test_targets_have_as_many_digits_as_they_need(self) -> None:
-        assert text.level(alert(target=0.8766)) == "mean 0.55 (0.42 to 0.68), to be at least 0.877"
+        assert text.level(alert(target=0.8766)) == "mean 0.55 (0.42 to 0.68), target 0.877"
         assert text.level(alert(target=0.85)).endswith("at least 0.85")
 
     def test_a_cleared_alarm_tells_how_low_it_was_where_that_is_known(self) -> None:
@@ -148,7 +148,7 @@ class TestLevel:
 
     def test_of_a_withdrawn_alarm_no_recovery_is_told(self) -> None:
         over = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, estimate=0.97)
-        assert text.level(over, alert()) == "fell to 0.55 (0.42 to 0.68), to be at least 0.85"
+        assert text.level(over, alert()) == "fell to 0.55 (0.42 to 0.68), target 0.85"
 
     def test_judges_are_told_by_what_they_kept_and_then_by_what_they_repeat(self) -> None:
         raised = alert(**self.judges, estimate=0.4)
@@ -163,13 +163,13 @@ class TestLevel:
         over = alert(**self.judges, kind=EventKind.CLEARED, cause=Cause.EVALUATOR_CHANGED)
         raised = alert(**self.judges, estimate=0.4)
         assert text.level(over, raised) == "40 % of the canaries kept their verdict"
-        assert over.summary.startswith("The alarm about the judges' verdicts on clarity is over: it is closed")
+        assert over.summary.startswith("The alert about the judges' verdicts on clarity is over: it is closed")
 
     def test_an_update_about_judges_is_about_what_they_say_now(self) -> None:
         updated = alert(**self.judges, kind=EventKind.UPDATED, estimate=1.0)
         assert updated.summary == (
             "The judges have changed their verdicts on clarity since 2026-11-15 02:00 UTC; "
-            "100.0% of the canaries get of late what they say now"
+            "100.0% of the canaries now get the new verdict"
         )
 
 

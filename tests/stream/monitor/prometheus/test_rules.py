@@ -398,7 +398,7 @@ def test_a_scale_changes_every_duration_and_no_name() -> None:
 )
 def test_windows_that_hold_too_few_scrapes_are_told_of(scale: float, short: str | None) -> None:
     notes = [note for note in rules(alerts={"time_scale": scale}).notes if "time_scale" in note]
-    expected = f"alerts.time_scale makes windows so short that they may hold no two scrapes: {short}"
+    expected = f"alerts.time_scale makes these windows too short to hold two scrapes: {short}"
     assert notes == ([] if short is None else [expected])
 
 

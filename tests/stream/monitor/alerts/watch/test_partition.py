@@ -263,7 +263,7 @@ class TestModels:
         told = [alert for alert in self.told("m2") if alert.subject is Subject.VERSIONS]
         assert [alert.series.value for alert in told] == ["new"]
         assert told[0].estimate < -0.15
-        assert told[0].summary.startswith("m2 is worse than m1 in shop (new), surely by more than 0.15: -0.")
+        assert told[0].summary.startswith("m2 is worse than m1 in shop (new) by more than 0.15: -0.")
 
     def test_one_that_is_better_is_not(self) -> None:
         assert not [alert for alert in self.told("m1") if alert.subject is Subject.VERSIONS]

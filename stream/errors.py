@@ -40,4 +40,4 @@ class PublishAborted(Exception):  # noqa: N818 - a signal, not an error
 
 def no_broker(bootstrap: str, reason: str) -> StageError:
     """What every stage says when it cannot begin for want of a broker."""
-    return StageError(f"no use of Kafka at {bootstrap} ({reason}); is it running?")
+    return StageError(f"cannot use Kafka at {bootstrap} ({reason}); is it running?")

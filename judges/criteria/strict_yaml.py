@@ -191,7 +191,7 @@ class _Plain:
             elif name == "<<":
                 self._reports.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
             elif name in data:
-                self._reports.report((*loc, name), f"is there twice, in the lines {lines[name]} and {line}")
+                self._reports.report((*loc, name), f"is listed twice, in lines {lines[name]} and {line}")
             else:
                 lines[name] = line
                 data[name] = self.value(value, (*loc, name))

@@ -130,7 +130,7 @@ class Replay:
             try:
                 self._writer.commit(batch.messages)
             except RefusedError as error:
-                raise StageError(f"{error}, or leave such letters out with --reason") from error
+                raise StageError(f"{error}, or exclude these dead letters with --reason") from error
             moved += batch.letters
             yield moved
 

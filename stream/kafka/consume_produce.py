@@ -218,7 +218,7 @@ class TransactionalConsumer:
                 raise KafkaException(metadata.error)
             return len(metadata.partitions), self._committed(partitions)
         except KafkaException as error:
-            log.info("what was committed of %s is not known yet: %s", self._topic, error.args[0].str())
+            log.info("cannot read the committed offsets of %s yet: %s", self._topic, error.args[0].str())
             return None
 
     def _committed(self, partitions: Collection[Partition]) -> dict[Partition, CommittedOffset]:
@@ -279,7 +279,7 @@ class TransactionalConsumer:
             self._consumer.commit(offsets=_positions(marks), asynchronous=False)
         except KafkaException as error:
             # As a real broker does inside the transaction when the group went on without us.
-            log.info("offsets of %s are not committed yet: %s", self._topic, error.args[0].str())
+            log.info("offsets of %s not committed yet: %s", self._topic, error.args[0].str())
             raise PublishAborted(error.args[0].str()) from error
 
     def _recover(self) -> None:
@@ -300,7 +300,7 @@ class TransactionalConsumer:
         held = {partition: mark for partition, mark in self._in_doubt.items() if partition in self._assignment}
         known = self._committed(held)
         if any(known[partition].offset > mark.offset or known[partition] == mark for partition, mark in held.items()):
-            log.warning("%s: a commit in doubt went through; reading on from there", self._topic)
+            log.warning("%s: an unconfirmed commit succeeded; resuming after it", self._topic)
             self._listener.on_lost(held.keys())
             try:
                 for partition, mark in known.items():
@@ -308,7 +308,7 @@ class TransactionalConsumer:
             finally:
                 self._listener.on_assigned(held.keys())
             self._in_doubt = {}
-            raise PublishAborted("published before")
+            raise PublishAborted("already published")
         self._in_doubt = {}
 
     def _usable(self, message: KafkaMessage) -> bool:
@@ -337,7 +337,9 @@ class TransactionalConsumer:
             if not found:
                 raise unusable_topic(topic, None)
             if found != wanted:
-                raise StageError(f"{topic} has {found} partitions and {self._topic} {wanted}; give both as many")
+                raise StageError(
+                    f"{topic} has {found} partitions and {self._topic} has {wanted}; give both the same number"
+                )
 
     def _count(self, topic: str) -> int:
         """Partitions of a topic; 0 when there is none. Raises `StageError` for a topic that is closed to us."""
@@ -381,7 +383,7 @@ class TransactionalConsumer:
         gone = self._ours(partitions)
         self._listener.on_lost(gone)
         self._let_go(consumer, gone)
-        log.warning("lost to another process: %s", numbered(gone))
+        log.warning("partitions taken over by another process: %s", numbered(gone))
 
     def _ours(self, partitions: list[TopicPartition]) -> frozenset[Partition]:
         return _partitions(self._with_those_beside(partitions)) & self._assignment

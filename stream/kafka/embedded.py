@@ -41,7 +41,9 @@ class EmbeddedBroker:
         self.bootstrap = self._process.stdout.readline().strip()
         if not self.bootstrap:
             self.stop()
-            raise RuntimeError("the embedded broker did not start; run `python -m stream.kafka.embedded` to see why")
+            raise RuntimeError(
+                "the embedded broker did not start; run `python -m stream.kafka.embedded` to see the reason"
+            )
         return self
 
     def __exit__(self, *_error: object) -> None:

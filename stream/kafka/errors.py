@@ -48,22 +48,22 @@ def repeated(
 
 
 def unusable_topic(
-    topic: str, reason: KafkaError | None, remedy: str = "`streamjury topics create` makes it"
+    topic: str, reason: KafkaError | None, remedy: str = "create it with `streamjury topics create`"
 ) -> StageError:
     """Why a topic cannot be used that the broker does not describe: it is closed to us, or not there."""
     if reason is not None and reason.code() in DENIED:
-        return StageError(f"access to the topic {topic} is denied ({reason.str()}); allow it by an ACL")
-    return StageError(f"the topic {topic} does not exist; {remedy}")
+        return StageError(f"access to topic {topic} denied ({reason.str()}); grant it with an ACL")
+    return StageError(f"topic {topic} does not exist; {remedy}")
 
 
 def failed_start(bootstrap: str, reason: KafkaError) -> StageError:
     """Why a client cannot begin its work: it has no right to, or no broker answers."""
     if reason.code() in DENIED:
-        return StageError(f"Kafka at {bootstrap} denies access ({reason.str()}); allow it by an ACL")
+        return StageError(f"Kafka at {bootstrap} denied access ({reason.str()}); grant it with an ACL")
     return no_broker(bootstrap, reason.str())
 
 
 def taken_over(name: str, reason: KafkaError) -> FencedError:
     """Why a client is refused for good whose name another process took."""
-    remedy = "give every process a sampler.instance or worker.instance of its own, or none"
-    return FencedError(f"another process took over the name {name} ({reason.str()}); {remedy}")
+    remedy = "give every process its own sampler.instance or worker.instance, or none"
+    return FencedError(f"another process took over the instance name {name} ({reason.str()}); {remedy}")

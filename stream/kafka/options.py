@@ -14,8 +14,8 @@ _SILENT = logging.getLogger(f"{__name__}.client")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
-_UNKNOWN = "unknown option; librdkafka's CONFIGURATION.md lists those that there are"
-_REFUSED = "librdkafka does not take this value"
+_UNKNOWN = "unknown option; see librdkafka's CONFIGURATION.md for all options"
+_REFUSED = "librdkafka does not accept this value"
 # What librdkafka says of names, as opposed to values.
 _NO_SUCH_OPTION = ("No such configuration property", "Property ")
 # What it says of options that are right one by one and do not go together.

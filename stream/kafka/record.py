@@ -67,7 +67,7 @@ def readable(record: Record) -> bytes | None:
 def check_version(schema: bytes | None) -> None:
     """Raises for a record of ours, by the value of its header, that only a later version can read."""
     if schema not in {None, SCHEMA[1]}:
-        raise RecordError("unsupported_version", f"it is of version {schema!r}; upgrade the monitor")
+        raise RecordError("unsupported_version", f"has version {schema!r}; upgrade the monitor")
 
 
 def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:

@@ -98,7 +98,7 @@ class TopicScan:
         while unread:
             messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
             if not messages and time.monotonic() - heard_at > _PATIENCE_SECONDS:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker sends nothing more"))
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker stopped sending records"))
             before = set(unread)
             for message in messages:
                 if self._note(message, ends, unread):

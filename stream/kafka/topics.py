@@ -36,7 +36,7 @@ TOPICS: Mapping[str, Topic] = {
         "sampler, `audit`, `backfill`",
     ),
     "sampled": Topic(
-        "the interactions chosen for judging: the same bytes, with the decision in headers",
+        "interactions selected for judging: the same bytes, with the decision in headers",
         _BY_ID,
         "sampler, in transactions with its offsets; monitor, if there are canaries; `replay`",
         "workers, `audit`",
@@ -57,10 +57,10 @@ TOPICS: Mapping[str, Topic] = {
         "evaluations",
         "evaluation id",
         "workers, `backfill`",
-        "monitor, `tail`, `alerts`, `audit`, your own consumers; workers, to skip repeats",
+        "monitor, `tail`, `alerts`, `audit`, your own consumers; workers, to skip duplicates",
     ),
     "critical": Topic(
-        "safety notices",
+        "safety notifications",
         "evaluation id",
         "workers, as soon as a safety verdict is certain",
         "`tail`, on-call tooling",
@@ -68,7 +68,7 @@ TOPICS: Mapping[str, Topic] = {
     "deadletter": Topic(
         "records that could not be processed: the original bytes, with the reason in headers",
         "as the source record",
-        "sampler, workers; monitor, of what it refuses on our own topics",
+        "sampler, workers; monitor, for records it rejects on Streamjury's own topics",
         "`replay`, `audit`, `tail`",
     ),
     "scores": Topic(
@@ -78,21 +78,21 @@ TOPICS: Mapping[str, Topic] = {
         "monitor",
     ),
     "detection": Topic(
-        "the state of the detectors of each app, with the offsets it includes",
+        "detector state of each app, with the offsets it includes",
         "app",
         "monitor, in transactions with the alerts",
-        "monitor, when it starts or is given a partition",
+        "monitor, when it starts or is assigned a partition",
     ),
     "alerts": Topic(
         "alerts about a series: raised, updated, cleared",
         "series and evaluator",
         "monitor, in transactions with the state they follow from",
-        "`alerts`, on-call tooling; read with `isolation.level=read_committed`, each stands there once",
+        "`alerts`, on-call tooling; with `isolation.level=read_committed`, each alert appears once",
     ),
     "labels": Topic(
         "reserved for human verdicts",
         _BY_ID,
-        "people who label",
+        "human labellers",
         "not read yet: compare reads labels from files",
     ),
 }

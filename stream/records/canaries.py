@@ -47,7 +47,7 @@ class Canary:
 def refuse_canary_id(interaction_id: str) -> None:
     """Raises RecordError for traffic with the id of a canary: judged first, it would make the canary a repeat."""
     if interaction_id.startswith(_ID_PREFIX):
-        raise RecordError("reserved_id", f"ids that begin with {_ID_PREFIX!r} are those of canaries, not of traffic")
+        raise RecordError("reserved_id", f"ids that start with {_ID_PREFIX!r} are reserved for canaries")
 
 
 class CanaryReader:
@@ -68,7 +68,7 @@ class CanaryReader:
         try:
             self.read(canary.value(_LAST_ROUND))
         except RecordError as error:
-            raise RecordError(error.kind, f"no room for what is added to the id and the tags: {error}") from None
+            raise RecordError(error.kind, f"id and tags leave no room for Streamjury's additions: {error}") from None
         return canary
 
 
@@ -90,11 +90,11 @@ def read_canaries(file: str) -> tuple[Canary, ...]:
                 continue
             first, _ = found.setdefault(canary.id, (number, canary))
             if first != number:
-                problems.append(f"line {number}: has the id {canary.id!r}, and so has line {first}")
+                problems.append(f"line {number}: same id as line {first}: {canary.id!r}")
     except (OSError, _TooManyError) as error:
         problems.append(str(error) if isinstance(error, _TooManyError) else _unreadable(error))
     if not found and not problems:
-        problems.append("has no canaries")
+        problems.append("contains no canaries")
     if problems:
         raise InconsistentError(((), f"{file}: {problem}") for problem in problems)
     return tuple(canary for _, canary in found.values())
@@ -113,7 +113,7 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 continue
             filled += 1
             if filled > MOST_CANARIES:
-                raise _TooManyError(f"line {number}: is one too many; there may be {MOST_CANARIES} canaries")
+                raise _TooManyError(f"line {number}: too many canaries; at most {MOST_CANARIES} are allowed")
             yield number, text
 
 

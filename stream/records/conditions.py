@@ -48,7 +48,7 @@ class MatchesPattern(Condition):
     """A text in which a regular expression is found."""
 
     def __init__(self, pattern: str) -> None:
-        self.words, self.unmet = f"has /{pattern}/ in it", f"has no /{pattern}/ in it"
+        self.words, self.unmet = f"matches /{pattern}/", f"does not match /{pattern}/"
         self._search = re.compile(pattern).search
 
     def holds(self, value: object) -> bool:
@@ -77,7 +77,7 @@ class Exists(Condition):
     """Whether there is a value at all; a null is none."""
 
     def __init__(self, wanted: bool) -> None:
-        there, missing = "is there", "is not there"
+        there, missing = "exists", "is missing"
         self.words, self.unmet = (there, missing) if wanted else (missing, there)
         self._wanted = wanted
 

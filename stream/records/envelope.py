@@ -58,8 +58,8 @@ def check_probability(probability: float, least: float) -> None:
     if probability < least:
         raise RecordError(
             "bad_probability",
-            f"the record claims to have been chosen with the probability {probability:.3g}, and the lowest that is "
-            f"accepted is {least:.3g}; if it is right, lower sampling.min_probability, then replay it",
+            f"the record claims a sampling probability of {probability:.3g}, below the lowest accepted, {least:.3g}; "
+            "if it is correct, lower sampling.min_probability, then replay the record",
         )
 
 
@@ -76,13 +76,13 @@ def read_sampling(headers: Headers, *, least_probability: float = MIN_PROBABILIT
     if version != DECISION_VERSION.encode():
         raise RecordError(
             "unsupported_version",
-            f"sampling headers of version {version!r}, and this program knows {DECISION_VERSION}; upgrade the workers, "
-            "then replay it",
+            f"sampling headers have version {version!r}, but this program supports {DECISION_VERSION}; upgrade the "
+            "workers, then replay the record",
         )
     try:
         probability = float((found[PROBABILITY] or b"").decode())
         if not MIN_PROBABILITY <= probability <= 1.0:
-            raise ValueError(f"{probability} is not a probability of being chosen")
+            raise ValueError(f"{probability} is not a sampling probability")
         rule, lane = ((found.get(name) or b"").decode() for name in (RULE, LANE))
     except ValueError as error:
         raise RecordError("bad_envelope", f"sampling headers: {error}") from None

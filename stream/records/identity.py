@@ -49,6 +49,6 @@ def refuse_distinct_id(logged_id: str) -> None:
     if _DISTINCT_ID.search(logged_id):
         raise RecordError(
             "reserved_id",
-            f"ids that end with {_SEPARATOR!r} and {DIGEST_CHARS} hex digits are given to interactions whose logged id "
-            "was used before for another content",
+            f"ids that end with {_SEPARATOR!r} and {DIGEST_CHARS} hex digits are reserved for interactions whose "
+            "logged id was already used for other content",
         )

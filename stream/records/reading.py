@@ -63,7 +63,7 @@ def strict_json(value: bytes, *, nesting: int) -> dict[str, object]:
     except ValueError as error:
         raise RecordError("bad_json", f"not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise RecordError("bad_json", f"a JSON object is needed, not {_json_type(document)}")
+        raise RecordError("bad_json", f"must be a JSON object, not {_json_type(document)}")
     # A document is no deeper than it has brackets, which are counted faster than levels.
     if text.count("{") + text.count("[") > nesting and _deeper_than(document, nesting):
         raise _too_deep(nesting)

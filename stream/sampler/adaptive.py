@@ -116,7 +116,7 @@ class ReplayedRate:
         self.steps = steps_within(goal.min_rate, goal.max_rate)
         """The steps it may take, highest rate first."""
         if not self.steps:
-            raise ValueError(f"no step lies within {goal.min_rate} and {goal.max_rate}")
+            raise ValueError(f"no step lies between {goal.min_rate} and {goal.max_rate}")
         self.share = 1.0
         """The part of the target that is this process's: its partitions among all."""
         self._rule = rule

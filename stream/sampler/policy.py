@@ -252,7 +252,7 @@ class SamplingPolicy:
     @share.setter
     def share(self, share: float) -> None:
         if not 0.0 <= share <= 1.0:
-            raise ValueError(f"a share is a number from 0 to 1, not {share}")
+            raise ValueError(f"a share must be a number from 0 to 1, not {share}")
         self._share = share
         for plan in (*self._plans, self._default):
             for part in (plan.adaptive, plan.cap):

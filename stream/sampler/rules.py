@@ -80,7 +80,7 @@ def fields_asked_for(match: RuleMatch) -> list[str]:
 
 def _unmet(subject: str, asked: Condition, value: object) -> str:
     if value is None:
-        return f"{subject} is not there"  # which is why it is not anything else either
+        return f"{subject} is missing"  # which is why it is not anything else either
     shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
     return f"{subject} {asked.unmet} (it is {shown})"

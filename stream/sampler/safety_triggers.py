@@ -137,7 +137,7 @@ def _thumbs_down(config: SafetyConfig, reader: BodyReader) -> _Sign:
 class _SaysNo(Condition):
     """The usual ways to log a thumb down. 0 is not among them: it may be a rating that was not given."""
 
-    words, unmet = "says no", "does not say no"
+    words, unmet = "is negative", "is not negative"
 
     def holds(self, value: object) -> bool:
         if isinstance(value, str):
@@ -153,7 +153,7 @@ def _refusal(reader: BodyReader) -> _Sign:
         if not isinstance(answer, str):
             return None
         beginning = (visible(answer) if "<think" in answer else answer).lstrip()[:_BEGINNING_CHARS]
-        return "the answer begins as a refusal" if is_refusal(beginning) else None
+        return "the answer starts like a refusal" if is_refusal(beginning) else None
 
     return sign
 
@@ -166,7 +166,7 @@ def _lexicon(config: SafetyConfig, reader: BodyReader) -> _Sign:
         for name, get in fields:
             text = get(body)
             if isinstance(text, str) and (found := lexicon.first(text)) is not None:
-                return f"{name} has {found!r} in it"
+                return f"{name} contains {found!r}"
         return None
 
     return sign

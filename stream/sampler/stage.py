@@ -146,7 +146,7 @@ class Sampler:
         try:
             count = self._exchange.partition_count()
         except KafkaException as error:
-            log.warning("waiting for the broker to tell its partitions: %s", error.args[0].str())
+            log.warning("cannot get partition metadata yet: %s", error.args[0].str())
             count = 0
         if count < len(held):
             self._ask_again = time.monotonic() + _SHARE_SECONDS
@@ -219,7 +219,7 @@ class Sampler:
     def _refused(self, record: Record, expected: RuleTally) -> Message:
         """Called while a batch is published, for a record that is too large for the topic that it was chosen for."""
         self._too_large[record.partition, record.offset] = expected
-        error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} takes no record of this size")
+        error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} does not accept records of this size")
         (message,) = self._dead_letters.messages(dead_letter(record, error, stage=self.stage))
         return message
 

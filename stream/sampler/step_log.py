@@ -106,7 +106,7 @@ def _parsed(number: int, line: str) -> RateStep:
         step = RateStep(-1, "", -1)
     whole = all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in (step.at_ms, step.k))
     if not (whole and isinstance(step.rule, str) and step.rule and step.k <= LAST_STEP):
-        raise StepLogError(f'line {number} is no step, such as {{"at_ms": 0, "rule": "default", "k": 8}}')
+        raise StepLogError(f'line {number} is not a step, such as {{"at_ms": 0, "rule": "default", "k": 8}}')
     return step
 
 
@@ -124,7 +124,7 @@ class StepFile:
             self._file.write(step_line(step))
             self._file.flush()
         except OSError as error:
-            raise StageError(f"sampling.step_log: {self._path} cannot be written: {error.strerror}") from None
+            raise StageError(f"sampling.step_log: cannot write {self._path}: {error.strerror}") from None
 
     def _opened(self) -> IO[str]:
         if self._path.exists():

@@ -20,7 +20,7 @@ class BrokerProbe:
 
     def __init__(self, kafka: KafkaConfig, health: Health) -> None:
         self._kafka = kafka
-        self._problem: str | None = "not asked yet"
+        self._problem: str | None = "not checked yet"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="broker-probe", daemon=True)
         health.add("broker", ready=lambda: self._problem)
@@ -44,6 +44,6 @@ class BrokerProbe:
                 client.list_topics(timeout=_PROBE_SECONDS)
                 self._problem = None
             except KafkaException as error:
-                self._problem = f"{self._kafka.bootstrap} does not answer: {error.args[0].str()}"
+                self._problem = f"no answer from {self._kafka.bootstrap}: {error.args[0].str()}"
             if self._stop.wait(_PROBE_SECONDS):
                 return

@@ -155,7 +155,9 @@ class Service:
         try:
             return stack.enter_context(server)
         except OSError as error:
-            raise StageError(f"cannot serve on {http.host}:{http.port} ({error.strerror}); set http.port") from error
+            raise StageError(
+                f"cannot listen on {http.host}:{http.port} ({error.strerror}); choose another http.port"
+            ) from error
 
 
 def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:

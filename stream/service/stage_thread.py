@@ -114,7 +114,7 @@ class Watchdog:
         if not self._seconds:
             return None
         if self._silent > self._silence:
-            return f"it has not come round for {self._silent:.0f} s"
+            return f"no progress for {self._silent:.0f} s"
         if self._idle > self._seconds:
             return f"{self._stage.pulse.backlog} records waiting and none finished for {self._idle:.0f} s"
         return None
@@ -161,9 +161,10 @@ class StageThread:
             while self._thread.is_alive() and time.monotonic() < self._asked_at + self._join_seconds():
                 self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive() and self._error is None:
-            away = "" if self._watchdog.broker_answers() else ", because the broker does not answer"
+            away = "" if self._watchdog.broker_answers() else ", because the broker is not responding"
             self._error = StageError(
-                f"it did not stop within {self._join_seconds():.0f} seconds{away}; the next process does what is left"
+                f"did not stop within {self._join_seconds():.0f} seconds{away}; the next process will do the "
+                "remaining work"
             )
 
     def _join_seconds(self) -> float:
@@ -181,16 +182,14 @@ class StageThread:
 
     def check(self) -> None:
         if self._error is not None:
-            raise StageError(f"the {self._stage.stage} ended: {_in_words(self._error)}") from self._error
+            raise StageError(f"{self._stage.stage} failed: {_in_words(self._error)}") from self._error
 
     def watch(self) -> None:
         """Raises when the stage has stopped moving, and has it waited for no longer than makes sense."""
         problem = self._watchdog.look()
         if problem is not None:
             self._patience = min(self._patience, _STALLED_JOIN_SECONDS)
-            raise StageError(
-                f"the {self._stage.stage} stopped moving: {problem}; it ends so that its supervisor starts it anew"
-            )
+            raise StageError(f"{self._stage.stage} is stuck: {problem}; exiting so that the supervisor restarts it")
 
     def _run(self) -> None:
         try:
@@ -199,13 +198,13 @@ class StageThread:
         except BaseException as error:  # handed to the main thread, which ends the process
             self._error = error
             if not isinstance(error, StreamjuryError):
-                log.exception("the %s broke", self._stage.stage)
+                log.exception("%s crashed", self._stage.stage)
 
     def _alive(self) -> str | None:
         if self._error is not None or not self._thread.is_alive():
             return f"ended: {_in_words(self._error) if self._error else 'stopped'}"
         silent = time.monotonic() - self._stage.pulse.moved_at
-        return f"has not moved for {silent:.0f} s" if silent > _STALL_SECONDS else None
+        return f"no progress for {silent:.0f} s" if silent > _STALL_SECONDS else None
 
     def _ready(self) -> str | None:
         return self._stage.pulse.problem if self._stage.pulse.assigned else "no partitions assigned"

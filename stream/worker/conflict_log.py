@@ -44,8 +44,8 @@ class ConflictLog:
             if not conflicts.count or not due:
                 continue
             log.warning(
-                "%d record%s %s had the id of another record and other content, the last judged as %s; "
-                "give each interaction an id of its own",
+                "%d record%s %s reused the id of a record with other content, the last judged as %s; give each "
+                "interaction a unique id",
                 conflicts.count,
                 "" if conflicts.count == 1 else "s",
                 name,

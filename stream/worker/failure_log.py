@@ -50,4 +50,4 @@ class FailureLog:
             return
         failing = self._failing.setdefault((verdict.judge, verdict.reason), _Failing())
         failing.lost += 1
-        failing.detail = shortened(verdict.detail or "without a word", _DETAIL_CHARS)
+        failing.detail = shortened(verdict.detail or "no detail given", _DETAIL_CHARS)

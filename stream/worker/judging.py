@@ -113,7 +113,7 @@ class Judging:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            log.exception("record %s of %s could not be judged", arrival.record.offset, arrival.record.partition)
+            log.exception("cannot judge record %s of %s", arrival.record.offset, arrival.record.partition)
             return self._dead_letter(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
 
     def published(self, result: RecordResult) -> None:
@@ -255,7 +255,7 @@ class Judging:
     def _replaceable(self, arrival: Arrival, result: RecordResult, messages: Sequence[Message]) -> list[Message]:
         def instead() -> Message:
             result.refused()
-            error = RecordError(_TOO_LARGE, "what became of it is larger than the topic takes")
+            error = RecordError(_TOO_LARGE, "its result exceeds the size limit of the topic")
             (message,) = self._dead_letter(arrival, error).messages
             return message
 

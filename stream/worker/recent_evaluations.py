@@ -84,7 +84,7 @@ class RecentEvaluations:
                 except Exception as error:
                     # The topic may not be there yet, or the broker away. To wait for it would hold up the judging.
                     if str(error) != told:
-                        log.warning("what was judged before is not known at the moment: %s", error)
+                        log.warning("cannot read recent evaluations, duplicates may be judged again: %s", error)
                     told = str(error)
                 self.known_at = began
                 self._look.wait(_LOOK_SECONDS)

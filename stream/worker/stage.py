@@ -137,7 +137,7 @@ class Worker:
         self._draining = True
         seconds, left = self._config.drain_seconds, self._tracker.outstanding
         if left:
-            log.info("finishing %d records, for up to %g s; Ctrl-C leaves them", left, seconds)
+            log.info("finishing %d records, for up to %g s; Ctrl-C abandons them", left, seconds)
         deadline = time.monotonic() + seconds
         while self._tracker.outstanding and time.monotonic() < deadline:
             self._step()
@@ -313,7 +313,7 @@ class Worker:
         self._publish()
         left = self._tracker.uncommitted(partitions)
         if left:
-            log.warning("%d records are left unfinished and uncommitted, for the next worker on this broker", left)
+            log.warning("%d records not finished in time; the next worker will judge them again", left)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)

@@ -319,7 +319,7 @@ class _Judging:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            log.exception("interaction %s could not be judged", submission.interaction.id)
+            log.exception("cannot judge interaction %s", submission.interaction.id)
             return _JudgedRecord(None, None, bill.usd or 0.0, headers)
 
     def _collect(self, seconds: float = 0.0) -> None:
@@ -348,8 +348,8 @@ class _Judging:
         shortfall = shortfall_of(evaluation, self._safety)
         detail = f" ({shortfall.detail})" if shortfall is not None and shortfall.detail else ""
         self.done.problem = (
-            f"the judges could not be reached for {self._in_vain} records in a row{detail}; what was judged is "
-            "published: run it again when they answer"
+            f"the judges could not be reached for {self._in_vain} consecutive records{detail}; finished evaluations "
+            "are published; run the command again when the judges respond"
         )
 
     def _messages(self, judged: _JudgedRecord) -> Iterator[Message]:
@@ -371,7 +371,7 @@ class _Judging:
             if len(batch) == 1:
                 evaluation = batch[0].evaluation
                 name = None if evaluation is None else evaluation.interaction_id
-                log.warning("the evaluation of %s is not published: %s", name, error)
+                log.warning("cannot publish the evaluation of %s: %s", name, error)
                 self.done.failed["too_large"] += 1
                 return
             half = len(batch) // 2

@@ -64,7 +64,7 @@ def estimate(config: Config, sample: SystematicSample, paid: Paid) -> CostEstima
     """What judging all that the sample was taken of will cost."""
     asking = [(judge, judge.asked_model) for judge in config.judges.panel if judge.asked_model is not None]
     if not asking:
-        return CostEstimate(usd=0.0, basis="no judge asks a model")
+        return CostEstimate(usd=0.0, basis="no judge uses a model")
     unpriced = tuple(judge.name for judge, model in asking if model.price is None)
     if paid.evaluations >= _ENOUGH:
         basis = f"the mean of {paid.evaluations:,} evaluations with this fingerprint"
@@ -99,11 +99,11 @@ def _prompt_tokens(calls: ExpectedCalls) -> int:
 def _words(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
     prices = ", ".join(f"{judge.name} {_price_words(price)}" for judge, price in priced)
     return (
-        f"the prompts for {texts:,} of the records at {_BYTES_PER_TOKEN} bytes a token, and {_WRITTEN_TOKENS} tokens "
-        f"written for each; no repairs, retries or reserves; USD per million tokens: {prices}"
+        f"the prompts of {texts:,} records at {_BYTES_PER_TOKEN} bytes per token, and {_WRITTEN_TOKENS} completion "
+        f"tokens each; without repairs, retries or reserves; USD per million tokens: {prices}"
     )
 
 
 def _price_words(price: ModelPrice) -> str:
     dated = f" as of {price.as_of}" if price.as_of is not None else ""
-    return f"{price.prompt:g} sent and {price.completion:g} written ({price.source}{dated})"
+    return f"{price.prompt:g} prompt and {price.completion:g} completion ({price.source}{dated})"

@@ -58,7 +58,7 @@ def f1(pairs: Pairs, positive: frozenset[int]) -> Measure:
     said = sum(said in positive for said, _ in pairs)
     found = sum(found in positive for _, found in pairs)
     hits = sum(said in positive and found in positive for said, found in pairs)
-    return known(2.0 * hits / (said + found)) if said + found else unknown("neither said nor found on any row")
+    return known(2.0 * hits / (said + found)) if said + found else unknown("neither labelled nor found on any row")
 
 
 def macro_f1(pairs: Pairs) -> Measure:

@@ -34,7 +34,7 @@ def cohen_kappa(pairs: Pairs, weights: Weights = "plain") -> Measure:
     if not pairs:
         return NO_ROWS
     found = kappa(Counter(pairs), _DISTANCES[weights])
-    return unknown("both chose one and the same class on every row") if found is None else known(found)
+    return unknown("both chose the same class on every row") if found is None else known(found)
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> Measure:

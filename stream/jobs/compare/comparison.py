@@ -198,7 +198,7 @@ def _agreement(name: str, met: Met, first: Scale, second: Scale) -> SideAgreemen
     classes = _classes(met)
     classless, orderless = _classless(first, second), _orderless(first, second)
     ranked = [] if orderless else [(first.ranks[one], second.ranks[other]) for one, other in classes]
-    scoreless = unknown("there are no scores to compare") if first.bounds is None and not scores else None
+    scoreless = unknown("no scores to compare") if first.bounds is None and not scores else None
     return SideAgreement(
         name=name,
         rows=counts[True, True],
@@ -229,7 +229,7 @@ def _classless(first: Scale, second: Scale) -> Measure | None:
     """Why classes cannot be compared."""
     if not first.labels or not second.labels:
         return unknown("a range has no classes")
-    return None if first.same_classes(second) else unknown("the two scales have other classes")
+    return None if first.same_classes(second) else unknown("the two scales have different classes")
 
 
 def _orderless(first: Scale, second: Scale) -> Measure | None:

@@ -118,7 +118,7 @@ def _rows_of(side: Side, by: Literal["id", "row"]) -> Iterator[str | int]:
 def _no_match(labels: Labels, side: Side) -> str:
     known = next(iter(_rows_of(side, labels.by)), None)
     example = "" if known is None else f"; it has {labels.by} {str(known)!r}, for example"
-    return f"no {labels.by} in it is that of a row of {side.name}{example}"
+    return f"no {labels.by} in it matches a row of {side.name}{example}"
 
 
 def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
@@ -140,7 +140,7 @@ def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -
     for cells in rows:
         for name, cell in cells.items():
             if name in scales and _finding(cell.said, scales[name]) is None:
-                problem = f"{cell.said!r} is not on its scale: {scales[name].words()}"
+                problem = f"{cell.said!r} is not on the scale: {scales[name].words()}"
                 problems.at(cell.line, problem, cell.column)
     return scales
 
@@ -215,7 +215,7 @@ def _text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise LabelsError(path, [f"line {line}: is not UTF-8 text"]) from None
+        raise LabelsError(path, [f"line {line}: not UTF-8 text"]) from None
 
 
 def _records_of_table(text: str, problems: _Problems) -> Iterator[_Record]:
@@ -226,16 +226,16 @@ def _records_of_table(text: str, problems: _Problems) -> Iterator[_Record]:
         columns = [column.strip() for column in next(rows, [])]
         twice = sorted({column for column in columns if column and columns.count(column) > 1})
         for column in twice:
-            problems.at(1, f"the column {column!r} is there twice")
+            problems.at(1, f"the column {column!r} is listed twice")
         before = rows.line_num
         for cells in rows:
             line, before = before + 1, rows.line_num
             if len(cells) > len(columns):
-                problems.at(line, f"has {len(cells)} cells, and the heading {len(columns)}")
+                problems.at(line, f"has {len(cells)} cells, but the header has {len(columns)}")
             elif any(cell.strip() for cell in cells):
                 yield line, dict(zip(columns, cells, strict=False))
     except csv.Error as error:
-        problems.at(rows.line_num, f"is no CSV ({error}); what comes after it is not read")
+        problems.at(rows.line_num, f"is not valid CSV ({error}); the rest is not read")
 
 
 def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
@@ -245,12 +245,12 @@ def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            problems.at(number, f"is no JSON ({error})")
+            problems.at(number, f"is not valid JSON ({error})")
             continue
         if isinstance(record, dict):
             yield number, record
         else:
-            problems.at(number, "is no JSON object")
+            problems.at(number, "is not a JSON object")
 
 
 class _Gatherer:
@@ -264,7 +264,7 @@ class _Gatherer:
 
     def gather(self, records: Sequence[_Record], sides: Sequence[Side]) -> Labels:
         if not records and not self._problems:
-            self._problems.about_file("has no labels in it")
+            self._problems.about_file("contains no labels")
         columns = tuple(dict.fromkeys(column for _, record in records for column in record))
         by = self._key_of(columns) if records else None
         labels = Labels(path=self._path, by=by or "id", ignored=self._ignored(columns))
@@ -278,7 +278,7 @@ class _Gatherer:
             self._look_for_rows(labels, sides)
         if not self._problems and not labels.names:
             known = ", ".join(self._known.values())
-            self._problems.about_file(f"labels nothing; a label stands in a column named {known}")
+            self._problems.about_file(f"has no labels; labels go in a column named {known}")
         self._problems.tell()
         return labels
 
@@ -293,7 +293,7 @@ class _Gatherer:
             return "id"
         if "row" in folded:
             return "row"
-        self._problems.about_file("has neither a column `id` nor a column `row`, which say what is labelled")
+        self._problems.about_file("needs a column `id` or `row` to identify the labelled row")
         return None
 
     def _ignored(self, columns: Collection[str]) -> tuple[str, ...]:
@@ -309,8 +309,8 @@ class _Gatherer:
         results = [column for column in others if _folded(column).endswith(_RESULTS) and self._is_result(column)]
         if results and COMPOSITE in map(_folded, columns):
             self._problems.about_file(
-                f"has the judges' results in it ({results[0]!r}), and so its `composite` is theirs, not people's: "
-                "take that column out, or keep people's own in a file without results"
+                f"contains the judges' results ({results[0]!r}), so its `composite` is theirs, not a human label: "
+                "remove that column, or keep the labels in a file without results"
             )
         return tuple(column for column in others if column)
 
@@ -329,7 +329,7 @@ class _Gatherer:
     def _add(self, labels: Labels, line: int, record: Mapping[str, object], cells: dict[str, Cell]) -> None:
         key = self._key(record, line, labels.by)
         if key in self._lines:
-            self._problems.at(line, f"{labels.by} {key!r} was labelled in line {self._lines[key]} already")
+            self._problems.at(line, f"{labels.by} {key!r} was already labelled in line {self._lines[key]}")
         elif key is not None:
             self._lines[key] = line
             labels.rows[key] = cells
@@ -345,7 +345,7 @@ class _Gatherer:
         try:
             return int(text)
         except ValueError:
-            self._problems.at(line, f"the row {text!r} is no whole number")
+            self._problems.at(line, f"the row {text!r} is not a whole number")
             return None
 
     def _said(self, value: object, line: int, column: str) -> str | float | None:

@@ -20,8 +20,8 @@ _SCORES = 3
 
 
 AGREEMENT_NOTE = (
-    "Kappa is the agreement beyond what chance would give, 1 at most; linear and quadratic kappa forgive neighbouring "
-    "levels more than distant ones. Spearman is the correlation of the ranks of the scores."
+    "Kappa is the agreement beyond chance, at most 1; linear and quadratic kappa penalise neighbouring levels less "
+    "than distant ones. Spearman is the rank correlation of the scores."
 )
 
 
@@ -29,18 +29,18 @@ DIFFERENCE_NOTE = "Scores run from 0 (worst) to 1 (best). The interval is Studen
 
 
 LABEL_NOTE = (
-    "Balanced accuracy is the mean of the shares found of each level that people gave; macro F1 is the mean F1 of the "
-    "levels. Bad is what is below the middle of its scale, and of the statuses all but ok."
+    "Balanced accuracy is the mean recall over the levels that people gave; macro F1 is the mean F1 over the levels. "
+    "Bad means below the middle of the scale, and for statuses everything except ok."
 )
 
 
 CALIBRATION_NOTE = (
-    "Rows by the score that was found: what is scored 0.8 should be 0.8 to people, on average. The error is the mean "
-    "distance of the two, over the rows."
+    "Rows by their score: answers scored 0.8 should average 0.8 in the labels. The error is the mean distance between "
+    "the two, over all rows."
 )
 
 
-UNLIKE_NOTE = "composite: the two are made of different criteria and are not comparable"
+UNLIKE_NOTE = "composite: the two are computed from different criteria and are not comparable"
 
 
 def sheets_of(
@@ -72,7 +72,7 @@ def _sides(sides: Sequence[Side], comparison: SideComparison | None, names: Sequ
         ("evaluator", *(side.run.evaluator.fingerprint for side in sides)),
         ("judges", *(", ".join(side.run.evaluator.judges) for side in sides)),
         ("rows judged", *(f"{len(side.judged):,}" for side in sides)),
-        ("rows without evaluation", *(f"{side.failed:,}" for side in sides)),
+        ("rows without an evaluation", *(f"{side.failed:,}" for side in sides)),
     ]
     notes = list(_notes(sides))
     if comparison is not None:
@@ -89,7 +89,7 @@ def _sides(sides: Sequence[Side], comparison: SideComparison | None, names: Sequ
 def _notes(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
         if not side.finished:
-            yield f"the run has not finished: {side.name}"
+            yield f"unfinished run: {side.name}"
         for criterion, count in side.unplaced.items():
             if count:
                 yield f"not on the scale of {criterion}: the options of {many(count, 'verdict')} in {side.name}"
@@ -100,10 +100,10 @@ def _notes(sides: Sequence[Side]) -> Iterator[str]:
 def _notes_on_two(first: Side, second: Side) -> Iterator[str]:
     digests = {side.run.input_digest for side in (first, second)}
     if len(digests) == 2 and None not in digests:
-        yield "the two judged files are not the same; rows are matched by their ids"
+        yield "the two judged files differ; rows are matched by id"
     same = first.run.evaluator.fingerprint == second.run.evaluator.fingerprint
     if same and first.composite:
-        yield "both were judged by the same evaluator: they differ by chance, or in their rows"
+        yield "both were judged by the same evaluator: any difference is due to chance or to the rows"
     for one, other in ((first, second), (second, first)):
         alone = [name for name in one.scales if name not in other.scales]
         if alone:
@@ -158,7 +158,7 @@ def _mean_row(each: SideAgreement) -> tuple[str, ...]:
 def _statuses(statuses: Mapping[tuple[str, str], int], names: Sequence[str]) -> Sheet:
     rows = sorted(statuses.items(), key=lambda item: (-item[1], item[0]))
     return Sheet(
-        title="Statuses of the composite",
+        title="Composite statuses",
         headings=(*names, "rows"),
         rows=tuple((*pair, f"{count:,}") for pair, count in rows),
         words=frozenset({0, 1}),
@@ -169,7 +169,7 @@ def _changes(comparison: SideComparison, names: Sequence[str]) -> Sheet:
     total = f"{comparison.changed:,} of {many(comparison.rows, 'row')} differ"
     composite = comparison.composite is not None
     what = "composites" if composite else "scores"
-    note = f"{total}; from {names[0]} to {names[1]}, those whose {what} are farthest apart"
+    note = f"{total}; from {names[0]} to {names[1]}, sorted by the largest difference of their {what}"
     headings = ("row", "id", *(("composite", "status") if composite else ()), "criteria", "question")
     return Sheet(
         title="Rows that changed most",
@@ -203,17 +203,17 @@ def _expenses(expenses: Sequence[Expense], names: Sequence[str]) -> Sheet:
     costs = [each.cost_usd for each in expenses]
     times = [each.latency_ms for each in expenses]
     rows = [
-        ("cost in all", *(money(each.total) for each in costs)),
-        ("cost of a row, mean", *(money(each.mean) for each in costs)),
-        ("cost of a row, p50", *(money(each.p50) for each in costs)),
-        ("cost of a row, p95", *(money(each.p95) for each in costs)),
-        ("rows of unknown cost", *(f"{each.unpriced:,}" for each in expenses)),
+        ("total cost", *(money(each.total) for each in costs)),
+        ("cost per row, mean", *(money(each.mean) for each in costs)),
+        ("cost per row, p50", *(money(each.p50) for each in costs)),
+        ("cost per row, p95", *(money(each.p95) for each in costs)),
+        ("rows with unknown cost", *(f"{each.unpriced:,}" for each in expenses)),
         ("latency, mean", *(_duration(each.mean) for each in times)),
         ("latency, p50", *(_duration(each.p50) for each in times)),
         ("latency, p95", *(_duration(each.p95) for each in times)),
         ("rows with a cached verdict", *(f"{each.cached:,}" for each in expenses)),
     ]
-    notes = ("What came from a cache cost nothing and took no time.",) if any(each.cached for each in expenses) else ()
+    notes = ("Cached verdicts cost nothing and took no time.",) if any(each.cached for each in expenses) else ()
     return Sheet(title="Cost and latency", headings=("", *names), rows=tuple(rows), notes=notes)
 
 
@@ -234,12 +234,12 @@ def _hits(name: str, meeting: Meeting) -> Sheet:
     )
     notes = [LABEL_NOTE, *_reasons((each.name, _label_measures(each)) for each in meeting.hits)]
     notes += [
-        f"{each.name}: not applicable to people on {many(each.not_applicable, 'row')}"
+        f"{each.name}: labelled not applicable on {many(each.not_applicable, 'row')}"
         for each in meeting.hits
         if each.not_applicable
     ]
     if meeting.unmatched:
-        notes.append(f"labelled and not judged: {_some(meeting.unmatched)}")
+        notes.append(f"labelled but not judged: {_some(meeting.unmatched)}")
     title = f"{name} and the labels: {many(meeting.rows, 'row')}"
     return Sheet(title=title, headings=headings, rows=rows, notes=tuple(notes))
 

@@ -104,7 +104,7 @@ def load_judges(path: Path, names: Sequence[str], *, watch: Watch = _unwatched) 
     for name in names:
         if name not in heard:
             known = ", ".join(sorted(heard)) or "none"
-            raise UnknownJudgeError(f"{results.path}: has no verdict of a judge {name!r}; its judges are: {known}")
+            raise UnknownJudgeError(f"{results.path}: no verdicts by a judge named {name!r}; its judges are: {known}")
     return sides
 
 

@@ -24,10 +24,10 @@ from sinks.reports.results_schema import SCHEMA, End, Run
 from stream.errors import StreamjuryError
 
 _BEGINNING = b'{"kind":"run"'
-AWAY = "use another --output, or --restart to throw those results away"
+AWAY = "use another --output, or --restart to discard those results"
 """What to do about results that cannot be added to, for people; who has no such options says something else."""
 
-_GO_ON = "what is in it stays, and the same command goes on with the rest"
+_GO_ON = "finished results are kept; run the same command to judge the rest"
 
 
 class JournalError(StreamjuryError):
@@ -120,7 +120,7 @@ def entries(path: Path, away: str = AWAY) -> Iterator[tuple[JournalEntry, int]]:
             try:
                 yield decoder.decode(line), offset
             except (msgspec.MsgspecError, ValueError) as error:
-                raise JournalError(f"{path}, line {number}: is no result ({error}); {away}") from None
+                raise JournalError(f"{path}, line {number}: not a result ({error}); {away}") from None
 
 
 class Journal:
@@ -138,7 +138,7 @@ class Journal:
             self._open()
         except OSError as error:
             self._close()
-            raise JournalError(f"{error.filename or self.path} cannot be written: {error.strerror}") from None
+            raise JournalError(f"cannot write {error.filename or self.path}: {error.strerror}") from None
         except JournalError:
             self._close()
             raise
@@ -154,7 +154,7 @@ class Journal:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError as error:
-            raise JournalError(f"{self.path} cannot be written: {error.strerror}; {_GO_ON}") from None
+            raise JournalError(f"cannot write {self.path}: {error.strerror}; {_GO_ON}") from None
 
     def end(self, end: End) -> None:
         self.add(end.model_dump_json().encode() + b"\n")
@@ -189,7 +189,7 @@ class Journal:
         try:
             run = Run.model_validate_json(first)
         except ValidationError:
-            raise JournalError(f"{self.path} is there already, and is no file of results; {self._away}") from None
+            raise JournalError(f"{self.path} already exists and is not a results file; {self._away}") from None
         self.past.size = len(first)
         for entry, end in entries(self.path, self._away):
             self.past.add(entry)
@@ -200,7 +200,7 @@ class Journal:
         differences = list(_differences(known, self._run))
         if differences:
             raise JournalError(
-                f"{self.path.parent} has results of another run: {'; '.join(differences)}. To go on, {self._away}"
+                f"{self.path.parent} has results of another run: {'; '.join(differences)}. To continue, {self._away}"
             )
         os.truncate(self.path, self.past.size)
         if known.parameters != self._run.parameters:
@@ -229,15 +229,15 @@ def _header(run: Run) -> bytes:
 def _differences(then: Run, now: Run) -> Iterator[str]:
     """What keeps the rows of one run from standing beside those of another."""
     if then.schema_version != SCHEMA:
-        yield f"it was written as {then.schema_version}, and this program writes {SCHEMA}"
+        yield f"it was written as {then.schema_version}, but this program writes {SCHEMA}"
     if then.input_digest != now.input_digest:
-        yield f"the rows are not the same ({_shown(then)} then, {_shown(now)} now)"
+        yield f"the rows have changed ({_shown(then)} then, {_shown(now)} now)"
     if then.evaluator.fingerprint != now.evaluator.fingerprint:
         before, after = then.evaluator.fingerprint[:12], now.evaluator.fingerprint[:12]
-        yield f"the criteria or judges are not the same (fingerprint {before} then, {after} now)"
+        yield f"the criteria or judges have changed (fingerprint {before} then, {after} now)"
     for key in ("input", "sample"):
         if then.parameters.get(key) != now.parameters.get(key):
-            yield f"the {key} is not the same ({_words(then, key)} then, {_words(now, key)} now)"
+            yield f"the {key} has changed ({_words(then, key)} then, {_words(now, key)} now)"
 
 
 def _shown(run: Run) -> str:

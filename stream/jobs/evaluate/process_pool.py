@@ -116,7 +116,7 @@ class Crew:
 
 def _lost(member: _Member) -> StageError:
     member.process.join(_END_SECONDS)
-    return StageError(f"a judging process ended with status {member.process.exitcode}; the same command goes on")
+    return StageError(f"a judging process exited with status {member.process.exitcode}; run the same command to resume")
 
 
 # In the process

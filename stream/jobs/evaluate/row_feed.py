@@ -27,7 +27,7 @@ def begun(rows: Rows, name: str) -> Iterator[FileRow]:
     each = iter(rows)
     first = next(each, None)
     if first is None:
-        raise FileError(f"{name}: there are no rows to judge")
+        raise FileError(f"{name}: no rows to judge")
     return chain((first,), each)
 
 
@@ -102,7 +102,7 @@ class Feed:
         if digest is None:
             return False
         if digest != digest_number(digest_of(row)):
-            raise FileError(f"row {row.number} is not the row that was judged under this number; {self._away}")
+            raise FileError(f"row {row.number} differs from the row judged under this number; {self._away}")
         return True
 
     def _put(self, item: FedRow | Exception | None) -> bool:

@@ -99,7 +99,7 @@ class RowJudge:
             # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            log.exception("row %d could not be judged", row.number)
+            log.exception("cannot judge row %d", row.number)
             return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
         return self._judged(row, reading, evaluation, time.perf_counter() - started)
 

@@ -181,8 +181,8 @@ def _refuse_to_overwrite(request: EvaluateRequest) -> None:
     for path in (request.folder / name for name in _WRITTEN):
         if _is(path, read):
             raise FileError(
-                f"this run would write its {path.name} over {_name(request.file)}: judge a copy of it, or write to "
-                "another folder"
+                f"this run would overwrite {_name(request.file)} with its {path.name}: judge a copy of it, or write "
+                "to another folder"
             )
 
 
@@ -356,8 +356,8 @@ def _crowd(config: Config, request: EvaluateRequest) -> _Crowd:
 
 def _why_not_in_processes(judge: JudgeConfig) -> str:
     if judge.asked_model is not None:
-        return "judges that ask a model keep to their limits in one process; leave out --processes"
-    return f"the judge {judge.name} runs in one process only; leave out --processes"
+        return "rate limits of model judges need a single process; remove --processes"
+    return f"the judge {judge.name} runs in one process only; remove --processes"
 
 
 # What the first line says

@@ -105,7 +105,7 @@ class ExclusiveProducer:
 
     def _failure(self, reason: KafkaError) -> StageError:
         if reason.code() in FENCED:
-            return FencedError(f"another {self._work} took over; what this one had {self._done} stays {self._done}")
+            return FencedError(f"another {self._work} took over; records already {self._done} stay {self._done}")
         self._abort()
         if self._refused:
             largest = max(self._refused, key=lambda message: len(message.value or b""))
@@ -113,9 +113,10 @@ class ExclusiveProducer:
             # The sequence number that a refused record leaves unused may fail the next ones too.
             self._producer = self._opened()
             size = len(largest.value or b"")
-            return RefusedError(f"{largest.topic} refuses a record of {size} bytes; raise its max.message.bytes")
+            return RefusedError(f"{largest.topic} rejects a record of {size} bytes; raise its max.message.bytes")
         return StageError(
-            f"a transaction failed ({reason.str()}); what was {self._done} before stays {self._done}: run it again"
+            f"a transaction failed ({reason.str()}); records already {self._done} stay {self._done}; run the command "
+            "again"
         )
 
     def _abort(self) -> None:

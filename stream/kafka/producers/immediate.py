@@ -66,7 +66,7 @@ class ImmediateProducer:
             with self._lock:
                 arrived, refusal = not self._under_way, self._refusal
             if refusal is not None:
-                raise StageError(f"a record that must not be lost was refused: {refusal}")
+                raise StageError(f"the broker rejected a record that must not be lost: {refusal}")
             if arrived or time.monotonic() >= deadline:
                 return arrived
             time.sleep(0.01)
@@ -77,7 +77,7 @@ class ImmediateProducer:
         if error is None:
             self._delivered()
             return
-        log.error("a record for %s was refused: %s", message.topic(), error.str())
+        log.error("the broker rejected a record for %s: %s", message.topic(), error.str())
         # One that is too large will not become smaller; a topic that is missing or closed to us can be mended.
         if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
             with self._lock:

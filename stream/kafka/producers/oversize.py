@@ -32,7 +32,7 @@ def _smaller(message: Message) -> Message:
     if message.instead is not None:
         return message.instead()
     if not message.may_be_cut:
-        raise StageError(f"{message.topic} refuses a record of {_size(message)} bytes; raise its max.message.bytes")
+        raise StageError(f"{message.topic} rejects a record of {_size(message)} bytes; raise its max.message.bytes")
     return _cut(message)
 
 

@@ -149,7 +149,7 @@ class Transactions:
         try:
             done.result(_HANG_SECONDS)
         except TimeoutError:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not taken in time")) from None
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not accepted in time")) from None
 
     def _commit(self) -> None:
         repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS, waiting=tell_of_waiting)
@@ -161,7 +161,7 @@ class Transactions:
         if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
             self._fenced = taken_over(self._name, reason)
             raise self._fenced from error
-        log.warning("a transaction on %s was given up and will be sent again: %s", self._topic, reason.str())
+        log.warning("transaction on %s aborted, it will be retried: %s", self._topic, reason.str())
         self.spent = not (reason.txn_requires_abort() and self._aborted())
         raise PublishAborted(reason.str()) from error
 
@@ -169,7 +169,7 @@ class Transactions:
         try:
             self._producer.abort_transaction(_CALL_SECONDS)
         except KafkaException as error:
-            log.warning("a failed transaction could not be aborted: %s", error.args[0].str())
+            log.warning("cannot abort a failed transaction: %s", error.args[0].str())
             return False
         return True
 

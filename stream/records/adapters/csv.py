@@ -85,7 +85,7 @@ def fields_of(columns: Iterable[str]) -> dict[str, str]:
         if field is None:
             continue
         if field in found:
-            raise RecordError("invalid_record", f"{found[field]!r} and {column!r} are both columns of the {field}")
+            raise RecordError("invalid_record", f"{found[field]!r} and {column!r} are both columns for the {field}")
         found[field] = column
     return found
 
@@ -95,7 +95,7 @@ def read_row(row: Mapping[str, object]) -> dict[str, object]:
     columns = fields_of(row)
     for field in REQUIRED:
         if row.get(columns.get(field, "")) is None:
-            raise RecordError("invalid_record", f"{field}: no column {COLUMNS[field]!r} or {field!r}, or nothing in it")
+            raise RecordError("invalid_record", f"{field}: column {COLUMNS[field]!r} or {field!r} is missing or empty")
     cells = {field: _read_cell(field, row[column]) for field, column in columns.items()}
     filled = {field: value for field, value in cells.items() if value is not None}
     return filled if "id" in filled else {**filled, "id": f"row-{digest_of(row)}"}

@@ -28,7 +28,7 @@ class MappingAdapter(Adapter):
         return self._paths.get(field)
 
     def explain_missing(self, field: str) -> str:
-        return f"input.mapping does not say where to find {field}"
+        return f"input.mapping does not map {field}"
 
 
 def _shaped(field: str, value: object) -> object:

@@ -108,8 +108,8 @@ def _too_long_for_a_note(apps: Mapping[str, AppBudgetConfig], before: Mapping[st
     if size > MAX_BYTES:
         yield (
             (),
-            f"are too many: what they spend is kept with the offsets, and would take {size} of {MAX_BYTES} bytes; "
-            "give fewer apps a budget of their own",
+            f"are too many: their spending is stored with the offsets and would take {size} of {MAX_BYTES} bytes; "
+            "give fewer apps their own budget",
         )
 
 

@@ -27,7 +27,7 @@ def read_criteria_files(files: Sequence[str]) -> Mapping[str, Criterion]:
             continue
         for name in criteria:
             if name in own:
-                problems.append(((number,), f"{file}: {origin[name]} has a criterion called {name!r} too"))
+                problems.append(((number,), f"{file}: {origin[name]} also defines a criterion named {name!r}"))
         origin |= dict.fromkeys(criteria, file)
         own |= criteria
     if problems:

@@ -120,14 +120,14 @@ def _idle(panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion])
             if wanted is not None:
                 yield from (((*loc, "criteria", at), why) for at, why in _impossible(judge, wanted, criteria))
             elif len(panel.members) > 1 and all(judge.why_not(criterion) for criterion in criteria.values()):
-                yield loc, f"can judge by none of the criteria ({judge.why_not(next(iter(criteria.values())))})"
+                yield loc, f"cannot judge any of the criteria ({judge.why_not(next(iter(criteria.values())))})"
 
 
 def _impossible(judge: Judge, names: Sequence[str], criteria: Mapping[str, Criterion]) -> Iterator[tuple[int, str]]:
     for number, name in enumerate(names):
         reason = judge.why_not(criteria[name])
         if reason is not None:
-            yield number, f"this judge cannot judge by it: {reason}"
+            yield number, f"this judge does not support it: {reason}"
 
 
 def _unjudged(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
@@ -143,7 +143,7 @@ def _unjudged(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple
         key = "panel" if not able else "quorum" if able < (panel.quorum or 1) else "combine"
         if key == "combine" and apart is not None:
             continue  # another way to combine would only move the problem to another criterion
-        yield ("judges", key), f"{criterion.name} would never have a verdict: {problem}"
+        yield ("judges", key), f"{criterion.name} would never get a verdict: {problem}"
 
 
 def _apart(criteria: Iterable[Criterion]) -> str | None:
@@ -154,6 +154,6 @@ def _apart(criteria: Iterable[Criterion]) -> str | None:
     if not ranges or not voted:
         return None
     return (
-        f"one panel cannot combine both {', '.join(ranges)} (a range, which has no majority) and {', '.join(voted)} "
-        "(options without scores, which have no mean); drop one of them, or give the options scores"
+        f"one panel cannot combine {', '.join(ranges)} (a range, which has no majority) with {', '.join(voted)} "
+        "(options without scores, which have no mean); remove one of them, or give the options scores"
     )

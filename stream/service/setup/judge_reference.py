@@ -54,7 +54,7 @@ PROVIDERS: Mapping[str, _Provider] = {
     "ollama": _Provider(
         kind="ollama",
         example="qwen2.5:7b",
-        start="start Ollama with `ollama serve` and get the model with `ollama pull {model}`",
+        start="start Ollama with `ollama serve` and download the model with `ollama pull {model}`",
     ),
     "vllm": _Provider(
         kind=_OPENAI, preset="vllm", example="Qwen/Qwen2.5-7B-Instruct", start="start it with `vllm serve {model}`"
@@ -81,9 +81,9 @@ def judge_section(reference: str, environ: Mapping[str, str], base_url: str | No
         stop = "" if problem.endswith("?") else "."
         raise _refused(reference, f"{problem}{stop} Write provider/model, as in {_example()}")
     if not model:
-        raise _refused(reference, f"has no model; write it after the slash, as in {name}/{provider.example}")
+        raise _refused(reference, f"has no model; add it after the slash, as in {name}/{provider.example}")
     if provider.address is not None and base_url is None:
-        raise _refused(reference, f"needs the address of your endpoint: --base-url {provider.address}")
+        raise _refused(reference, f"needs the URL of your endpoint: --base-url {provider.address}")
     key = environ.get(provider.key or "", "").strip() or None
     if key is None and provider.key is not None and not _is_at_home(base_url):
         raise _refused(reference, f"needs a key: set {provider.key}, as in `export {provider.key}=…`")
@@ -96,7 +96,7 @@ def next_step(reference: str) -> str | None:
     """What to do where the judge of a reference cannot be reached; None where that is for the service to say."""
     name, _, model = reference.partition("/")
     start = PROVIDERS[name].start if name in PROVIDERS else None
-    return None if start is None else f"{reference}: {start.format(model=model)}, or say where it is with --base-url"
+    return None if start is None else f"{reference}: {start.format(model=model)}, or give its URL with --base-url"
 
 
 def _judge_name(reference: str) -> str:

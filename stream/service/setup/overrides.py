@@ -66,7 +66,7 @@ class _Placing:
                 self._set(here, loc, kinds)
                 return
             if not any(map(is_container, kinds)):
-                self._report(loc, f"has no keys below it, so there is no {'.'.join(self._segments)!r}")
+                self._report(loc, f"has no nested keys, so {'.'.join(self._segments)!r} does not exist")
                 return
             here = _entered(here, loc, kinds, self._segments[position + 1])
 
@@ -83,7 +83,7 @@ class _Placing:
     def _index(self, here: list[Any], loc: Loc, segment: str) -> int | None:
         end = len(here)
         if not _is_index(segment) or int(segment) > end:
-            self._report(loc, f"has no item {segment!r}; an index is 0 to {end}, where {end} adds an item")
+            self._report(loc, f"has no item {segment!r}; use an index from 0 to {end} ({end} adds an item)")
             return None
         index = int(segment)
         if index == end:

@@ -51,7 +51,10 @@ def _referred(match: re.Match[str], environ: Mapping[str, str], draft: Draft, lo
     if match[0] == "$${":
         return "${"
     if name is None:
-        message = "has a '${' that begins no reference; write ${NAME} or ${NAME:-default}, or $${ for the text '${'"
+        message = (
+            "contains a '${' that does not start a reference; write ${NAME} or ${NAME:-default}, or $${ for the text "
+            "'${'"
+        )
     elif environ.get(name):
         draft.from_environment.add(loc)
         return environ[name]

@@ -71,7 +71,7 @@ Limits = Mapping[Span, Mapping[str, Caps]]
 def shares(budgets: Budgets, partition: int, partitions: int) -> Limits:
     """What one of all partitions may spend. The shares of all of them add up to no more than the budget."""
     if not 0 <= partition < partitions:
-        raise ValueError(f"there is no partition {partition} of {partitions}")
+        raise ValueError(f"no partition {partition} of {partitions}")
     scopes = {ALL_APPS: budgets.everyone, **budgets.apps}
     limits: dict[Span, dict[str, Caps]] = {}
     for span in Span:

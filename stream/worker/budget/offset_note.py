@@ -65,7 +65,7 @@ def read(text: str) -> Leases:
         return {}
     version, *windows = text.split("|")
     if version != _VERSION:
-        raise NoteError("a note that this program does not know")
+        raise NoteError("a budget note in an unknown format")
     return dict(map(_window, windows))
 
 
@@ -89,7 +89,7 @@ def _lease(name: str, caps: Caps) -> str:
 def _window(text: str) -> tuple[BudgetWindow, Mapping[str, Caps]]:
     found = _WINDOW.fullmatch(text)
     if found is None:
-        raise NoteError("a note with a window that cannot be read")
+        raise NoteError("a budget note with an unreadable window")
     leases = [_LEASE.fullmatch(part) for part in found[3].split(",")[1:]]
     return BudgetWindow(_SPANS[found[1]], _value(found[2])), dict(_amounts(leases))
 
@@ -97,7 +97,7 @@ def _window(text: str) -> tuple[BudgetWindow, Mapping[str, Caps]]:
 def _amounts(found: Iterable[re.Match[str] | None]) -> Iterable[tuple[str, Caps]]:
     for lease in found:
         if lease is None:
-            raise NoteError("a note with a lease that cannot be read")
+            raise NoteError("a budget note with an unreadable lease")
         yield lease[1] or ALL_APPS, Caps(_value(lease[2]) * MICRODOLLAR, _value(lease[3]) * MICRODOLLAR)
 
 

@@ -105,7 +105,7 @@ class Treasury:
         try:
             read(note)
         except NoteError as error:
-            log.warning("%s: %s; what is left of this hour's and day's budget is not spent", partition, error)
+            log.warning("%s: %s; the rest of this hour's and day's budget will not be spent", partition, error)
         ledger = LeaseLedger.decode(note, limits, now, clock_seconds=self._clock_seconds)
         with self._lock:
             self._open[partition.number] = _OpenPartition(ledger, offset)

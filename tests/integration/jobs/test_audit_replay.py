@@ -212,7 +212,7 @@ class TestAudit:
         assert result.exit_code == 1
         assert "missing, 2 of 3:" in result.stdout
         assert "evaluated twice, 1 of 1:" in result.stdout
-        assert result.stdout.endswith("the account does not balance\n")
+        assert result.stdout.endswith("not every interaction is accounted for\n")
 
     def test_a_record_without_a_key_that_cannot_be_read_is_named_by_its_place(self, topics: Topics) -> None:
         topics.write("interactions", {"value": b"no json"})
@@ -247,7 +247,7 @@ class TestAudit:
         lacking = Topics(real_kafka, missing=["sampled"])
         result = lacking.run("audit")
         assert result.exit_code == 1
-        assert f"{lacking.names['sampled']} does not exist; `streamjury topics create` makes it" in result.stderr
+        assert f"{lacking.names['sampled']} does not exist; create it with `streamjury topics create`" in result.stderr
 
     @pytest.mark.slow
     def test_a_transaction_under_way_hides_nothing_that_others_committed(self, topics: Topics) -> None:
@@ -345,8 +345,8 @@ class TestReplay:
         result = topics.run("replay")
         assert result.stdout.splitlines() == [
             "moved 0",
-            "1 stay: only their beginning was kept, for their size",
-            "1 stay: they come from no topic that records are moved back to",
+            "1 not moved: truncated because of their size",
+            "1 not moved: they did not come from a topic that replay can move records to",
         ]
 
     @pytest.mark.slow
@@ -386,7 +386,7 @@ class TestReplay:
         topics.letter("sampled", 0, "unscored_timeout", b"x" * 400_000)
         result = topics.run("replay")
         assert result.exit_code == 1
-        assert f"{topics.names['sampled']} refuses a record of 400000 bytes; raise its max" in result.stderr
+        assert f"{topics.names['sampled']} rejects a record of 400000 bytes; raise its max" in result.stderr
 
     def test_tail_shows_letters_and_no_marks(self, topics: Topics) -> None:
         topics.letter("sampled", 0, "unscored_timeout", b"x")

@@ -248,9 +248,9 @@ class TestWhatIsJudged:
         result = embedded.run(*ALL, *FAST)
         assert result.exit_code == 0, result.output
         assert "judged 1 (1 scored)" in result.stdout
-        assert "1  that cannot be read: 1 bad_json" in result.stdout
+        assert "1  unreadable: 1 bad_json" in result.stdout
         assert "bad_json: not JSON" in result.stdout
-        assert "1  repeats of an id" in result.stdout
+        assert "1  duplicates of an id" in result.stdout
         assert read_all(embedded.bootstrap, embedded.names["deadletter"]) == []
 
     def test_a_partition_that_is_not_there_is_refused_and_so_are_times_on_an_embedded_broker(
@@ -292,7 +292,7 @@ class TestCutShort:
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=30)
             assert process.returncode == 130, err
-            assert "the same command goes on from here" in err
+            assert "run the same command to resume" in err
             first = len(embedded.evaluations())
             assert 15 <= first < 60
             assert out.startswith(f"judged {first} ")
@@ -508,8 +508,8 @@ class TestJudgesThatCannotBeReached:
             result = embedded.run(*ALL, *FAST, config=config)
             assert result.exit_code == 1
             assert "the judges could not be reached for 2" in result.stderr
-            assert "run it again when they answer" in result.stderr
-            assert "put off, for the next run" in result.stdout
+            assert "run the command again when the judges respond" in result.stderr
+            assert "postponed to the next run" in result.stdout
             assert embedded.evaluations() == []
             assert len(endpoint.calls) < 200
             endpoint.respond = best_verdict

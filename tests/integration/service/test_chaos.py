@@ -1,4 +1,4 @@
-"""The chaos suite in its short form: after kills, restarts and outages the account balances."""
+"""The chaos suite in its short form: after kills, restarts and outages every interaction is accounted for."""
 
 import random
 from dataclasses import replace

@@ -38,6 +38,6 @@ def test_a_fenced_instance_ends_with_its_reason(
             wait_until(lambda: second.said("assigned"), seconds=40, what="the second is at work")
             assert not second.ended()
     text = first.log.read_text()
-    assert f"Error: the {stage} ended: another process took over the name {prefix}-one (" in text
+    assert f"Error: {stage} failed: another process took over the instance name {prefix}-one (" in text
     assert f"{stage}.instance" in text
     assert "Traceback" not in text

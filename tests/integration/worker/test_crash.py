@@ -106,7 +106,8 @@ def left_in(logs: Iterable[str]) -> int:
     """Records that living workers say they left to others: the group was busy, or took them for dead, as it does when
     the machine stands still for long."""
     return sum(
-        sum(map(int, re.findall(r"(\d+) records are left unfinished", log))) + RUN_AHEAD * log.count("lost to another")
+        sum(map(int, re.findall(r"(\d+) records not finished in time", log)))
+        + RUN_AHEAD * log.count("partitions taken over by another")
         for log in logs
     )
 

@@ -410,7 +410,7 @@ ROOT_PROBLEMS = [
     ),
     ("a: [", ["line 1, column 5: is not valid YAML: while parsing a flow node begun in line 1: expected the node"]),
     ("a: *b", ["line 1, column 4: is not valid YAML: found undefined alias"]),
-    (b"a: \xff", ["line 1: is not UTF-8 text"]),
+    (b"a: \xff", ["line 1: not UTF-8 text"]),
     ("a: \x00", ["line 1, column 4: has a character that YAML does not allow"]),
     ("#" * 300_000, ["is larger than 262144 bytes"]),
     ("a: 1\n" * 10_100, ["has more than 10000 values"]),
@@ -546,7 +546,7 @@ def test_two_criteria_of_one_name_are_refused(read: Read) -> None:
 def test_a_repeated_key_is_refused_with_its_lines(read: Read) -> None:
     text = dump_criteria([Criterion.model_validate(MINE)])
     assert problems(read, text.replace("  title: Mine\n", "  title: Mine\n  title: Yours\n")) == [
-        "criteria[0].title: is there twice, in the lines 3 and 4"
+        "criteria[0].title: is listed twice, in lines 3 and 4"
     ]
 
 

@@ -75,7 +75,7 @@ def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
     lines = list(lines_of(survey))
     assert lines[1] == "  1,200  unscored_timeout  worker   2026-11-14 09:30:00  2026-11-15 09:30:00"
     assert "\x1b" not in lines[2]
-    assert lines[3:] == ["1,201 to move", "2 moved before", "1 stay: only their beginning was kept, for their size"]
+    assert lines[3:] == ["1,201 to move", "2 moved before", "1 not moved: truncated because of their size"]
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_without_a_broker_it_says_so(command: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
     result = CliRunner(env={"STREAMJURY__KAFKA__BOOTSTRAP": "127.0.0.1:1"}).invoke(main, [command])
     assert result.exit_code == 1
-    assert "no Kafka broker answers at 127.0.0.1:1" in result.stderr
+    assert "no Kafka broker at 127.0.0.1:1" in result.stderr

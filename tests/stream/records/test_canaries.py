@@ -98,13 +98,13 @@ def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
     assert first.startswith("line 3: not JSON: ")
     assert ": column 2 " in first
     assert second == "line 4: answer: Field required"
-    assert third == "line 5: has the id 'a', and so has line 1"
-    assert fourth == "line 6: a JSON object is needed, not an array"
+    assert third == "line 5: same id as line 1: 'a'"
+    assert fourth == "line 6: must be a JSON object, not an array"
     for said, number, what in ((fifth, 7, "id: "), (sixth, 8, "tags: ")):
-        assert said.startswith(f"line {number}: no room for what is added to the id and the tags: {what}")
+        assert said.startswith(f"line {number}: id and tags leave no room for Streamjury's additions: {what}")
 
 
-@pytest.mark.parametrize(("count", "message"), [(0, "has no canaries"), (1001, "line 1001: is one too many; ")])
+@pytest.mark.parametrize(("count", "message"), [(0, "has no canaries"), (1001, "line 1001: too many canaries; ")])
 def test_there_are_one_to_a_thousand(tmp_path: Path, count: int, message: str) -> None:
     [said] = problems_of(written(tmp_path, *(line(str(number)) for number in range(count))))
     assert said.startswith(message)
@@ -307,7 +307,7 @@ def test_what_fails_is_told_once_and_nothing_is_raised(
     subject, broker.error = sender(tmp_path), BufferError("the queue is full")
     for minute in range(5):
         subject.send_due(60.0 * minute)
-    assert [record.message for record in caplog.records] == ["canaries do not reach rag.sampled: the queue is full"]
+    assert [record.message for record in caplog.records] == ["cannot send canaries to rag.sampled: the queue is full"]
     broker.error = None
     subject.send_due(300.0)
     assert [each.rpartition(":")[2] for each in broker.ids] == ["4", "5"]
@@ -338,7 +338,7 @@ def test_a_broker_that_is_away_holds_nobody_up(
             subject.send_due(now)
             now += 1.0
     [told] = caplog.records
-    assert told.message.startswith("canaries do not reach rag.sampled: ")
+    assert told.message.startswith("cannot send canaries to rag.sampled: ")
     assert slowest < 1.0
     subject.close()
 

@@ -100,12 +100,12 @@ def test_a_pair_of_surrogates_is_a_character() -> None:
         (b'{"a": 1, "b": 2, "a": 3}', "not JSON: duplicate key 'a'"),
         (b'{"x": {"y": [{"k": 1, "k": 1}]}}', "not JSON: duplicate key 'k'"),
         (rb'{"a": 1, "\u0061": 2}', "not JSON: duplicate key 'a'"),
-        (b"[]", "a JSON object is needed, not an array"),
-        (b'"text"', "a JSON object is needed, not a string"),
-        (b"1", "a JSON object is needed, not a number"),
-        (b"1.5", "a JSON object is needed, not a number"),
-        (b"true", "a JSON object is needed, not a boolean"),
-        (b"null", "a JSON object is needed, not null"),
+        (b"[]", "must be a JSON object, not an array"),
+        (b'"text"', "must be a JSON object, not a string"),
+        (b"1", "must be a JSON object, not a number"),
+        (b"1.5", "must be a JSON object, not a number"),
+        (b"true", "must be a JSON object, not a boolean"),
+        (b"null", "must be a JSON object, not null"),
     ],
 )
 def test_text_that_is_not_the_json_we_read(value: bytes, message: str) -> None:

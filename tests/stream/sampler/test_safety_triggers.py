@@ -155,7 +155,7 @@ def test_what_was_found_is_told(everything: Triggers) -> None:
     assert found == {
         "empty_contexts": "contexts is empty",
         "thumbs_down": "tag thumbs says no",
-        "refusal": "the answer begins as a refusal",
+        "refusal": "the answer starts like a refusal",
         "lexicon": "answer has 'build a bomb' in it",
     }
     assert set(everything.all(facts(record())).values()) == {None}

@@ -182,7 +182,7 @@ def test_apps_that_the_configuration_names_have_a_place_however_late_they_come()
 @pytest.mark.parametrize(
     ("written", "path", "why"),
     [
-        ("metrics: {apps: 20}", "metrics.apps", "must be a list of names; the number of apps is max_apps"),
+        ("metrics: {apps: 20}", "metrics.apps", "must be a list of names; max_apps sets the number of apps"),
         (r'metrics: {apps: ["a\u202eb"]}', "metrics.apps[0]", "must be a name in printable characters"),
     ],
 )
@@ -198,8 +198,8 @@ def test_what_is_no_list_of_apps_is_refused(tmp_path: Path, written: str, path: 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("unknown", "cannot be an app: metrics count interactions that name no app under it"),
-        ("other", "cannot be an app: metrics count apps that metrics.max_apps leaves no place for under it"),
+        ("unknown", "cannot be an app: metrics use it for interactions without an app"),
+        ("other", "cannot be an app: metrics use it for apps beyond metrics.max_apps"),
     ],
 )
 def test_what_stands_for_many_apps_has_no_objective_nor_label_of_its_own(tmp_path: Path, name: str, why: str) -> None:

@@ -131,7 +131,7 @@ def test_a_thread_that_does_not_come_round_ends_the_stage_whatever_it_last_said(
     scene.stage.backlog, scene.stage.problem, scene.stage.assigned = 0, "cannot publish", False
     scene.wait(10)
     assert scene.wait(SECONDS, moving=False) is None
-    assert scene.wait(1, moving=False) == "it has not come round for 101 s"
+    assert scene.wait(1, moving=False) == "no progress for 101 s"
 
 
 def test_a_thread_may_be_silent_for_as_long_as_handing_over_takes() -> None:
@@ -253,7 +253,7 @@ def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
     hang = threading.Event()
     begun = time.monotonic()
     try:
-        with pytest.raises(StageError, match=r"the monitor stopped moving: it has not come round for 1 s; it ends"):
+        with pytest.raises(StageError, match=r"the monitor stopped moving: no progress for 1 s; it ends"):
             run_for(service_with(StageDouble(Stage.MONITOR, hang), broker, monitor={"stall_seconds": 0.5}), 15)
     finally:
         hang.set()

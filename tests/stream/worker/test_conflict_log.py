@@ -20,7 +20,7 @@ def test_a_conflict_is_logged_at_once_and_further_ones_are_added_up(
     subject.note("shop", "s-1#ab")
     subject.write()
     [line] = lines(caplog)
-    assert line.startswith("1 record of app shop had the id of another record and other content")
+    assert line.startswith("1 record of app shop reused the id of a record with other content")
     assert "s-1#ab" in line
     for number in range(5):
         subject.note("shop", f"s-2#{number}")

@@ -44,12 +44,12 @@ _LOOK_SECONDS = 0.1
 def format_of(file: str, chosen: Format | None) -> Format:
     """The format that was chosen, else the one that the file's name tells."""
     if file == STDIN and chosen == "parquet":
-        raise FileError("Parquet cannot be read from standard input; name a file")
+        raise FileError("cannot read Parquet from standard input; give a file")
     if chosen is not None:
         return chosen
     suffix = ".jsonl" if file == STDIN else Path(file).suffix.lower()
     if suffix not in _SUFFIXES:
-        raise FileError(f"{file}: its name does not tell its format; say --format csv, jsonl or parquet")
+        raise FileError(f"{file}: unknown file extension; add --format csv, jsonl or parquet")
     return _SUFFIXES[suffix]
 
 
@@ -76,7 +76,7 @@ def open_rows(
     except OSError as error:
         if error.filename != file:
             raise
-        raise FileError(f"{file} cannot be read: {error.strerror}") from None
+        raise FileError(f"cannot read {file}: {error.strerror}") from None
 
 
 class _Patient(io.RawIOBase):

@@ -61,14 +61,14 @@ class CsvRows:
             return next(self._reader, None)
         except csv.Error as error:
             message = f"{self._name}, line {self._reader.line_num}: {error}"
-            raise FileError(f"{message}; is a quotation mark before it not closed?") from None
+            raise FileError(f"{message}; is there an unclosed quotation mark before it?") from None
 
     def _row(self, number: int, line: int, cells: Sequence[str]) -> FileRow:
         fault = None
         if self._lines.ended:
             fault = Fault("bad_csv", f"line {line}: the file ends before a quotation mark is closed")
         elif len(cells) != len(self.columns):
-            counts = f"{len(cells)} cells where the header has {len(self.columns)}"
+            counts = f"{len(cells)} cells, but the header has {len(self.columns)}"
             fault = Fault("bad_csv", f"line {line}: {counts}")
         row = dict(zip(self.columns, cells, strict=False))
         try:
@@ -90,7 +90,7 @@ class CsvRows:
         names = tuple(cell if cell.strip() else f"column {at}" for at, cell in enumerate(cells, start=1))
         repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)
         if repeated is not None:
-            raise FileError(f"{self._name}: the header has two columns called {repeated!r}")
+            raise FileError(f"{self._name}: the header has two columns named {repeated!r}")
         return names
 
     def _adapted(self, config: InputConfig) -> InputConfig:
@@ -151,7 +151,7 @@ class _Lines:
         file = "" if self._name == "standard input" else f" {shlex.quote(self._name)} > utf8.csv"
         return (
             f"{self._name}, line {line}: the header is not UTF-8 (byte {place} of the file is 0x{byte:02x}); save the "
-            f"table as UTF-8, or convert it, from Latin-1 for example: iconv -f LATIN1 -t UTF-8{file}"
+            f"table as UTF-8 or convert it, for example from Latin-1: iconv -f LATIN1 -t UTF-8{file}"
         )
 
     def forget(self) -> None:

@@ -24,11 +24,11 @@ class ParquetRows:
             parquet: Any = import_module("pyarrow.parquet")
         except ImportError:
             advice = "pyarrow, which is not installed: pip install 'streamjury[parquet]'"
-            raise FileError(f"{self._name}: reading Parquet takes {advice}") from None
+            raise FileError(f"{self._name}: reading Parquet needs {advice}") from None
         try:
             self._table = parquet.ParquetFile(opening.file)
         except (OSError, ValueError) as error:  # pyarrow's own errors are among these
-            raise FileError(f"{self._name} is no Parquet file: {error}") from None
+            raise FileError(f"{self._name} is not a Parquet file: {error}") from None
         self.columns: tuple[str, ...] = tuple(self._table.schema_arrow.names)
         self.total: float | None = self._table.metadata.num_rows
         self.position = 0.0
@@ -48,11 +48,11 @@ class ParquetRows:
             for batch in self._table.iter_batches(batch_size=_BATCH_ROWS):
                 yield batch.to_pylist()
         except (OSError, ValueError) as error:
-            raise FileError(f"{self._name} cannot be read further: {error}") from None
+            raise FileError(f"cannot read the rest of {self._name}: {error}") from None
 
     def _adapted(self, config: InputConfig) -> InputConfig:
         if len(set(self.columns)) < len(self.columns):
-            raise FileError(f"{self._name} has two columns of one name")
+            raise FileError(f"{self._name} has two columns with the same name")
         try:
             found = fields_of(self.columns)
         except RecordError as error:
@@ -66,4 +66,4 @@ class ParquetRows:
         try:
             return FileRow(number, msgspec.json.encode(record), nameless=nameless)
         except (TypeError, ValueError, RecursionError) as error:
-            return FileRow(number, b"{}", fault=Fault("bad_record", f"a value that JSON cannot hold: {error}"))
+            return FileRow(number, b"{}", fault=Fault("bad_record", f"a value that JSON cannot represent: {error}"))

@@ -300,7 +300,7 @@ def test_offsets_may_be_open() -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0:5", "a:1-2", "0:2-1", "-1:0-5", "0:1-2-3", "٣:1-2", "0: 1-2"])
 def test_what_are_no_offsets_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"not of the form|ends before it begins"):
+    with pytest.raises(click.BadParameter, match=r"not of the form|ends before it starts"):
         Offsets().convert(text, None, None)
 
 
@@ -339,7 +339,7 @@ def test_without_a_broker_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
     result = CliRunner(env={"STREAMJURY__KAFKA__BOOTSTRAP": "127.0.0.1:1"}).invoke(main, ["backfill", "--since", "1h"])
     assert result.exit_code == 1
-    assert "no Kafka broker answers at 127.0.0.1:1" in result.stderr
+    assert "no Kafka broker at 127.0.0.1:1" in result.stderr
 
 
 # What is said
@@ -373,24 +373,24 @@ def test_a_dry_run_tells_records_by_app_cost_with_its_basis_and_time() -> None:
         "offsets 0:100-200 2:0-2",
         "       1,300  records",
         "          50  sampled out",
-        "          40  judged before, with this fingerprint",
-        "           7  repeats of an id",
-        "           3  that cannot be read: 3 bad_json",
+        "          40  already judged with this fingerprint",
+        "           7  duplicates of an id",
+        "           3  unreadable: 3 bad_json",
         "                a b",
         "       1,200  to judge",
         "       1,150    shop",
         "          50    b [31mot",
-        "expected cost about 1.23 USD (an estimate: so and so; without own, whose price is not known)",
-        "at 2 a second it takes at least 10 min 0 s",
+        "expected cost about 1.23 USD (an estimate: so and so; without own, whose price is unknown)",
+        "at 2 per second this takes at least 10 min 0 s",
     ]
 
 
 def test_limits_and_what_is_gone_are_told_and_apps_beyond_twenty_added_up() -> None:
     apps = Counter({f"app-{number:02}": 1 for number in range(25)})
     lines = list(survey_lines(survey(apps=apps, todo=25, gone=9), rate=10.0))
-    assert "           9  offsets that are no longer on the topic" in lines
+    assert "           9  offsets no longer on the topic" in lines
     assert "          25  to judge, of 1,200" in lines
-    assert "           5    of other apps" in lines
+    assert "           5    other apps" in lines
     assert sum("app-" in line for line in lines) == 20
 
 
@@ -413,9 +413,9 @@ def test_the_end_tells_what_was_judged_and_what_was_not() -> None:
     assert done.records == 1201
     assert list(done_lines(done, Counts(judged_before=40), 75.0)) == [
         "judged 1,198 (1,190 scored, 8 insufficient unscored), 0.05 USD, 1 min 15 s",
-        "           2  put off, for the next run: 2 timeout",
-        "           1  judged in vain: 1 too_large",
-        "          40  judged before, with this fingerprint",
+        "           2  postponed to the next run: 2 timeout",
+        "           1  judged without a result: 1 too_large",
+        "          40  already judged with this fingerprint",
     ]
 
 

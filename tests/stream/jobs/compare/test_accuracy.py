@@ -51,7 +51,7 @@ def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
     said, found = ([each in positive for each in side] for side in sides(pairs))
     measured = f1(pairs, positive)
     if not any(said) and not any(found):
-        assert measured.reason == "neither said nor found on any row"
+        assert measured.reason == "neither labelled nor found on any row"
         return
     assert measured.value == pytest.approx(f1_score(said, found, zero_division=0), abs=EXACT)
 

@@ -53,7 +53,7 @@ def test_kappa_is_at_most_1_and_that_only_where_all_agree(pairs: list[tuple[int,
 def test_kappa_of_one_class_on_both_sides_is_unknown(weights: Weights) -> None:
     found = cohen_kappa([(2, 2)] * 7, weights)
     assert found.value is None
-    assert found.reason == "both chose one and the same class on every row"
+    assert found.reason == "both chose the same class on every row"
 
 
 def test_kappa_of_two_constants_that_differ_is_0() -> None:

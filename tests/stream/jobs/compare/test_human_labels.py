@@ -107,7 +107,7 @@ def test_a_column_that_was_meant_to_be_a_criterion_is_an_error(tmp_path: Path) -
 
 def test_results_of_the_judges_are_not_taken_for_labels(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, "id,clarity,clarity_score,answer_relevance_score,composite\nr-1,3,0.75,1,0.8\n")
-    assert problem.startswith("has the judges' results in it ('clarity_score'), and so its `composite` is theirs")
+    assert problem.startswith("contains the judges' results ('clarity_score'), and so its `composite` is theirs")
 
 
 def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
@@ -119,17 +119,17 @@ def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "has no labels in it"),
-        ("id,clarity\n", "has no labels in it"),
-        ("clarity\n3\n", "has neither a column `id` nor a column `row`, which say what is labelled"),
-        ("id,clarity\nr-1,\n", "labels nothing; a label stands in a column named clarity"),
+        ("", "contains no labels"),
+        ("id,clarity\n", "contains no labels"),
+        ("clarity\n3\n", "needs a column `id` or `row` to identify the labelled row"),
+        ("id,clarity\nr-1,\n", "has no labels; labels go in a column named clarity"),
         ("id,clarity\n,3\n", "line 2: has no id"),
         ("row,clarity\nx,3\n", "line 2: the row 'x' is no whole number"),
-        ("id,clarity\nr-1,3\nr-1,2\n", "line 3: id 'r-1' was labelled in line 2 already"),
-        ("id,clarity,clarity\nr-1,3,2\n", "line 1: the column 'clarity' is there twice"),
-        ("id,clarity\nr-1,3,2\n", "line 2: has 3 cells, and the heading 2"),
+        ("id,clarity\nr-1,3\nr-1,2\n", "line 3: id 'r-1' was already labelled in line 2 already"),
+        ("id,clarity,clarity\nr-1,3,2\n", "line 1: the column 'clarity' is listed twice"),
+        ("id,clarity\nr-1,3,2\n", "line 2: has 3 cells, but the header has 2"),
         ('id,clarity\nr-1,"3\n', "line 2: is no CSV"),
-        (b"id,clarity\nr-1,\xff\n", "line 2: is not UTF-8 text"),
+        (b"id,clarity\nr-1,\xff\n", "line 2: not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_said_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
@@ -175,7 +175,7 @@ def test_a_label_off_its_scale_is_an_error_that_says_what_it_may_be(
     path.write_text(f"id,{column}\nr-1,{wrong}\n", "utf-8")
     with pytest.raises(LabelsError) as caught:
         on_scales(read_labels(path, side.scales), side)
-    assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on its scale: {scale}",)
+    assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on the scale: {scale}",)
 
 
 def test_every_label_off_its_scale_is_told_but_not_without_end(tmp_path: Path, side: Side) -> None:
@@ -193,14 +193,14 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: P
     path.write_text("\n".join(lines), "utf-8")
     with pytest.raises(LabelsError) as caught:
         read_labels(path, side.scales, [side, side])
-    scale = "is not on its scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"
+    scale = "is not on the scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"
     assert caught.value.problems == (
         "the column 'groundednes' names no criterion; did you mean 'groundedness'?",
         f"line 2, clarity: '9' {scale}",
         "line 3: has no id",
         f"line 3, clarity: '9' {scale}",
-        "line 4: id 'r-1' was labelled in line 2 already",
-        "line 5: has 4 cells, and the heading 3",
+        "line 4: id 'r-1' was already labelled in line 2 already",
+        "line 5: has 4 cells, but the header has 3",
         f"line 6, clarity: '-1' {scale}",
     )
 
@@ -211,7 +211,7 @@ def test_lines_that_are_no_json_are_told_with_the_labels_of_the_others(tmp_path:
     with pytest.raises(LabelsError) as caught:
         read_labels(path, side.scales, [side])
     assert [problem.partition(":")[0] for problem in caught.value.problems] == [
-        f"no id in it is that of a row of {side.name}; it has id 'r-1', for example",
+        f"no id in it matches a row of {side.name}; it has id 'r-1', for example",
         "line 1",
         "line 2",
         "line 3, clarity",
@@ -221,12 +221,12 @@ def test_lines_that_are_no_json_are_told_with_the_labels_of_the_others(tmp_path:
 def test_scores_and_statuses_of_the_composite_are_not_mixed(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,composite\nr-1,0.5\nr-2,ok\n", "utf-8")
-    with pytest.raises(LabelsError, match="line 3, composite: 'ok' is not on its scale: a number from 0 to 1"):
+    with pytest.raises(LabelsError, match="line 3, composite: 'ok' is not on the scale: a number from 0 to 1"):
         on_scales(read_labels(path, side.scales), side)
 
 
 def test_labels_of_other_rows_are_an_error_that_shows_what_ids_look_like(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,clarity\n1,3\n2,3\n", "utf-8")
-    with pytest.raises(LabelsError, match=r"no id in it is that of a row of .*; it has id 'r-1', for example"):
+    with pytest.raises(LabelsError, match=r"no id in it matches a row of .*; it has id 'r-1', for example"):
         on_scales(read_labels(path, side.scales), side)

@@ -125,7 +125,7 @@ def test_a_judge_that_was_not_asked_took_no_time_at_all(tmp_path: Path) -> None:
 def test_an_unknown_judge_is_an_error_that_names_those_there_are(tmp_path: Path) -> None:
     rows = [row(1, {"clarity": level(CLARITY, 2, judges=[verdict("strict", CLARITY, 1)])})]
     path = write(tmp_path / "results.jsonl", rows, [CLARITY])
-    with pytest.raises(UnknownJudgeError, match=r"results\.jsonl: has no verdict of a judge 'mlid'.*: strict$"):
+    with pytest.raises(UnknownJudgeError, match=r"results\.jsonl: no verdicts by a judge named 'mlid'.*: strict$"):
         load_judges(path, ["strict", "mlid"])
 
 

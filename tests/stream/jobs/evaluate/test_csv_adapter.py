@@ -70,7 +70,7 @@ def test_tags_are_an_object_and_a_text_in_their_column_is_not_looked_at() -> Non
 
 
 def test_two_columns_for_one_field_are_refused() -> None:
-    with pytest.raises(RecordError, match="'Assistant Answer' and 'answer' are both columns of the answer"):
+    with pytest.raises(RecordError, match="'Assistant Answer' and 'answer' are both columns for the answer"):
         read(answer="another")
 
 

@@ -104,7 +104,7 @@ def test_any_torn_end_is_cut_off(tmp_path_factory: pytest.TempPathFactory, tail:
 def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path, damage: bytes) -> None:
     with Journal(tmp_path, RUN) as journal:
         journal.add(line(1) + damage + line(2))
-    with pytest.raises(JournalError, match=r"results.jsonl, line 3: is no result .* use another --output"):
+    with pytest.raises(JournalError, match=r"results.jsonl, line 3: not a result .* use another --output"):
         past_of(tmp_path)
 
 
@@ -150,7 +150,7 @@ def test_options_that_change_no_result_may_be_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_digest": "sha256:2"}, "the rows are not the same"),
+        ({"input_digest": "sha256:2"}, "the rows have changed"),
         ({"input_digest": None}, "not a file now"),
         ({"evaluator": RUN.evaluator.model_copy(update={"fingerprint": "g"})}, "fingerprint f then, g now"),
         ({"parameters": {**RUN.parameters, "sample": 0.5}}, "the sample is not the same"),

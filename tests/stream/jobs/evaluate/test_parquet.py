@@ -77,7 +77,7 @@ def test_what_is_no_parquet_says_so(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'streamjury[parquet]'")
     (tmp_path / "a.parquet").write_bytes(b"id,question\n")
     with (
-        pytest.raises(FileError, match="is no Parquet file"),
+        pytest.raises(FileError, match="is not a Parquet file"),
         open_rows(str(tmp_path / "a.parquet"), None, InputConfig()),
     ):
         pass

@@ -311,7 +311,7 @@ def test_a_stop_does_not_wait_for_a_judge_that_hangs(ten: Path, tmp_path: Path) 
 
 
 def test_models_keep_to_one_process(ten: Path, tmp_path: Path) -> None:
-    with JudgeEndpoint() as endpoint, pytest.raises(StageError, match="leave out --processes"):
+    with JudgeEndpoint() as endpoint, pytest.raises(StageError, match="remove --processes"):
         judge(ten, tmp_path / "out", with_judge(endpoint), processes=2)
     assert not (tmp_path / "out").exists()
 
@@ -331,25 +331,25 @@ def refusal(file: Path, folder: Path, config: Config | None = None, **request: A
 def test_results_of_something_else_are_not_added_to(ten: Path, tmp_path: Path) -> None:
     judge(ten, tmp_path / "out")
     stricter = Config.model_validate({"composite": {"weights": {"clarity": 2.0}}})
-    assert "the criteria or judges are not the same (fingerprint" in refusal(ten, tmp_path / "out", stricter)
-    assert 'the sample is not the same (null then, {"share":0.5' in refusal(ten, tmp_path / "out", share=0.5)
+    assert "the criteria or judges have changed (fingerprint" in refusal(ten, tmp_path / "out", stricter)
+    assert 'the sample has changed (null then, {"share":0.5' in refusal(ten, tmp_path / "out", share=0.5)
     shorter = Config.model_validate({"input": {"limits": {"contexts": 1}}})
     assert "the input is not the same" in refusal(ten, tmp_path / "out", shorter)
     other = write_rows(tmp_path / "other.jsonl", [interaction(1)])
-    assert "the rows are not the same (ten.jsonl, sha256:" in refusal(other, tmp_path / "out")
+    assert "the rows have changed (ten.jsonl, sha256:" in refusal(other, tmp_path / "out")
     assert judge(other, tmp_path / "out", restart=True).judged == 1
     assert len(rows_in(tmp_path / "out")) == 1
 
 
 def test_a_file_that_is_no_results_is_left_alone(ten: Path, tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text("my own notes\n")
-    assert "is no file of results" in refusal(ten, tmp_path)
+    assert "is not a results file" in refusal(ten, tmp_path)
 
 
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text("\n\n")
-    with pytest.raises(FileError, match=r"a\.jsonl: there are no rows to judge"):
+    with pytest.raises(FileError, match=r"a\.jsonl: no rows to judge"):
         judge(file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -375,7 +375,7 @@ def test_no_run_writes_over_the_file_that_it_reads(
     elif way == "its other name":
         file.hardlink_to(target)
     before = target.read_bytes()
-    with pytest.raises(FileError, match=f"this run would write its {name} over .*: judge a copy"):
+    with pytest.raises(FileError, match=f"this run would overwrite .* with its {name}: judge a copy"):
         judge(file, tmp_path, restart=restart, format="jsonl")
     assert target.read_bytes() == before
 

@@ -128,7 +128,7 @@ def test_a_condition_on_the_body_is_on_the_column_as_it_is_written() -> None:
 
 def test_a_row_that_the_reader_refuses_for_its_columns_is_refused_by_a_rule_in_the_same_words() -> None:
     subject = policy(rate=0.1, rules=[{"name": "shop", "match": {"app": "shop"}, "rate": 1.0}])
-    with pytest.raises(RecordError, match="'App' and 'app' are both columns of the app"):
+    with pytest.raises(RecordError, match="'App' and 'app' are both columns for the app"):
         subject.decide(facts({**write_row(), "App": "shop", "app": "docs"}))
 
 

@@ -224,7 +224,7 @@ def test_every_way_to_judge_can_be_configured_and_has_a_fingerprint_of_its_own(k
 
 def test_a_panel_that_cannot_judge_is_refused_in_python_too() -> None:
     config = Config.model_validate({"criteria": {"use": ["rag.harmfulness", "safety.toxicity"]}})
-    with pytest.raises(InconsistentError, match=r"judges\.panel: toxicity would never have a verdict"):
+    with pytest.raises(InconsistentError, match=r"judges\.panel: toxicity would never get a verdict"):
         build_evaluator(config)
 
 

@@ -114,7 +114,7 @@ def test_judges_of_one_endpoint_share_what_it_takes() -> None:
 def test_different_limits_for_one_endpoint_are_refused() -> None:
     judge = {"kind": "openai", "model": "m", "base_url": "http://a:1/v1"}
     panel = [{**judge, "name": "one"}, {**judge, "name": "two", "limits": {"retries": 0}}]
-    with pytest.raises(ValidationError, match="one and two ask one endpoint, and must have the same limits"):
+    with pytest.raises(ValidationError, match="one and two use the same endpoint and must have the same limits"):
         Config.model_validate({"judges": {"panel": panel}})
 
 

@@ -120,4 +120,4 @@ def test_what_a_judge_cannot_do_is_told_at_its_key() -> None:
     only = config(judges={"panel": [{"kind": "local"}, model("a")]}, criteria={"use": ["rag", "factuality"]})
     with pytest.raises(ConfigError) as caught:
         narrowed(only, judges=["local"])
-    assert "factuality would never have a verdict" in problems(caught.value)[0]
+    assert "factuality would never get a verdict" in problems(caught.value)[0]

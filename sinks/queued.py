@@ -100,7 +100,7 @@ class QueuedSink(Sink):
             why = "its queue is full" if self._deadline is None else "it is closed"
             self._lose(Delivery.DROPPED, len(evaluations) - len(taken), why)
         if self.applies_backpressure and time.monotonic() - self._pressed_at >= _LOG_SECONDS:
-            log.warning("sink %s has a full queue: no records are started until it has caught up", self.name)
+            log.warning("sink %s has a full queue; no new records are started until it catches up", self.name)
             self._pressed_at = time.monotonic()
 
     def flush(self, seconds: float) -> None:
@@ -128,7 +128,7 @@ class QueuedSink(Sink):
             left = len(self._queue)
             self._queue.clear()
         if left:
-            self._lose(Delivery.DROPPED, left, "not written before the stop")
+            self._lose(Delivery.DROPPED, left, "not written before shutdown")
         self._log.log_rest()
 
     # What the thread does
@@ -144,7 +144,7 @@ class QueuedSink(Sink):
         try:
             self._sink.close(self._seconds_left())
         except Exception:
-            log.exception("sink %s could not be closed", self.name)
+            log.exception("cannot close sink %s", self.name)
 
     def _open_sink(self) -> bool:
         delay = _FIRST_DELAY_SECONDS
@@ -238,7 +238,7 @@ class QueuedSink(Sink):
 
     def _note_outage(self, error: Exception) -> None:
         if not self._is_away:
-            log.warning("sink %s is unavailable, trying again: %s", self.name, error)
+            log.warning("sink %s is unavailable, retrying: %s", self.name, error)
         self._is_away = True
 
     def _note_recovery(self) -> None:

@@ -28,23 +28,24 @@ class BudgetMetrics:
         labels = ["app", "window"]
         self._spent = Gauge(
             names.BUDGET_SPENT_USD,
-            "What judging cost in the running hour or day, and what is kept for calls, of this process's share.",
+            "Cost of judging in the current hour or day, including reservations for calls, within this process's "
+            "share.",
             labels,
             registry=registry,
         )
         self._limit = Gauge(
             names.BUDGET_LIMIT_USD,
-            "What judging may cost in an hour or day: this process's share of the budget.",
+            "Budget for judging per hour or day: this process's share.",
             labels,
             registry=registry,
         )
         self._refused = Counter(
             names.BUDGET_REFUSED_CALLS,
-            "Calls that were not made because a budget was used up.",
+            "Calls not made because a budget was used up.",
             registry=registry,
         )
         self._excess = Counter(
-            names.BUDGET_EXCESS_USD, "What calls cost beyond the most that was reckoned with.", registry=registry
+            names.BUDGET_EXCESS_USD, "Cost of calls beyond their reserved maximum.", registry=registry
         )
         self._told = 0, 0.0
 

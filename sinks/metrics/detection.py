@@ -66,22 +66,22 @@ class DetectionMetrics:
             registry,
             names.DETECTION,
             ["app", "dimension"],
-            log_evidence="Natural logarithm of the evidence of a drop, or of the recovery while there is an alarm.",
-            log_evidence_needed="As much of it raises the alarm, or ends it.",
+            log_evidence="Natural logarithm of the evidence for a drop, or for recovery while an alert is open.",
+            log_evidence_needed="Evidence required to raise the alert, or to clear it.",
             mean="Design-weighted mean of the latest scores.",
-            low="Lower end of a 95 % interval of that mean that holds at every look.",
-            high="Upper end of a 95 % interval of that mean that holds at every look.",
-            target="What the mean is to be at least, as configured or learnt.",
+            low="Lower end of a 95 % interval of that mean, valid at every check.",
+            high="Upper end of a 95 % interval of that mean, valid at every check.",
+            target="Target for the mean, as configured or learnt.",
         )
         self._raised = Gauge(
             names.DETECTION_RAISED,
-            "1 while there is an alarm, 0 while there is none; of dimension other, how many more alarms there are.",
+            "1 while an alert is open, 0 otherwise; for dimension other, the number of further open alerts.",
             ["app", "dimension"],
             registry=registry,
         )
         self._announced = Counter(
             names.ALERTS,
-            "Announcements on the alerts topic, by what they are about and whether an alarm began, goes on or ended.",
+            "Announcements on the alerts topic, by subject and by whether an alert was raised, updated or cleared.",
             ["subject", "kind"],
             registry=registry,
         )
@@ -248,15 +248,15 @@ class CanaryMetrics:
             registry,
             names.JUDGES,
             ["dimension"],
-            log_evidence="Natural logarithm of the evidence that the verdicts on the canaries have changed, or, once "
-            "they have, that they are steady again.",
-            log_evidence_needed="As much of it raises the alarm, or ends it.",
+            log_evidence="Natural logarithm of the evidence that the verdicts on the canaries have changed, or, "
+            "once they have, that they are stable again.",
+            log_evidence_needed="Evidence required to raise the alert, or to clear it.",
             stability_low="Lower end of a 95 % interval of the share of canaries that get the same verdict again.",
             stability_high="Upper end of a 95 % interval of the share of canaries that get the same verdict again.",
-            changed="1 while there is an alarm that the judges have changed, 0 while there is none.",
+            changed="1 while an alert that the judges have changed is open, 0 otherwise.",
         )
         self.missing = Gauge(
-            names.CANARIES_MISSING, "Canaries that have had no evaluation for two rounds.", registry=registry
+            names.CANARIES_MISSING, "Canaries without an evaluation for two rounds.", registry=registry
         )
 
     def show(
@@ -289,10 +289,10 @@ class VersionMetrics:
             ["app", "comparison"],
             log_evidence="Natural logarithm of the evidence that model a is worse than b by more than the margin, or, "
             "once it is, that it no longer is.",
-            log_evidence_needed="As much of it raises the alarm, or ends it.",
-            difference_low="Lower end of a 95 % interval of the mean composite of a less that of b.",
-            difference_high="Upper end of a 95 % interval of the mean composite of a less that of b.",
-            worse="1 while there is an alarm that model a is worse, 0 while there is none.",
+            log_evidence_needed="Evidence required to raise the alert, or to clear it.",
+            difference_low="Lower end of a 95 % interval of the mean composite of a minus that of b.",
+            difference_high="Upper end of a 95 % interval of the mean composite of a minus that of b.",
+            worse="1 while an alert that model a is worse is open, 0 otherwise.",
         )
 
     def show(

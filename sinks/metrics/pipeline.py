@@ -18,24 +18,24 @@ class PipelineMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._records = Counter(
             names.RECORDS,
-            "Records by stage, what became of them, and why, where that needs a reason.",
+            "Records by stage, outcome and, where there is one, reason.",
             ["stage", "outcome", "reason"],
             registry=registry,
         )
         self._notices = Counter(
-            names.CRITICAL_NOTICES, "Safety notices delivered to the critical topic.", registry=registry
+            names.CRITICAL_NOTICES, "Safety notifications delivered to the critical topic.", registry=registry
         )
         self._id_conflicts = Counter(
             names.ID_CONFLICTS,
-            "Records judged under an id of their own, because another content was judged under the id they came with.",
+            "Records judged under a new id, because their id was already used for other content.",
             registry=registry,
         )
-        self._in_flight = Gauge(names.IN_FLIGHT, "Records being judged now.", registry=registry)
-        self._parked = Gauge(names.PARKED, "Records waiting to be judged again.", registry=registry)
+        self._in_flight = Gauge(names.IN_FLIGHT, "Records in flight.", registry=registry)
+        self._parked = Gauge(names.PARKED, "Records waiting for a retry.", registry=registry)
         self._lag = Gauge(names.LAG, "Records waiting to be read by a stage.", ["stage"], registry=registry)
         self._paused = Gauge(
             names.JUDGE_PAUSED,
-            "1 while a judge is not asked, because its endpoint refuses us.",
+            "1 while a judge is paused because its endpoint refuses calls.",
             ["judge"],
             registry=registry,
         )
@@ -43,7 +43,7 @@ class PipelineMetrics:
         self._budgets: BudgetMetrics | None = None
         self._evaluator = Gauge(
             names.EVALUATOR_INFO,
-            "Who judges here: results of one fingerprint are comparable.",
+            "Evaluator of this process: results with the same fingerprint are comparable.",
             ["fingerprint", "version"],
             registry=registry,
         )
@@ -111,7 +111,7 @@ class SamplingMetrics:
         self._apps = app_label(apps, reserved)
         self._decided = Counter(
             names.SAMPLING,
-            "Records by the rule that decided, the app where it was read, and what became of them.",
+            "Records by sampling rule, app (if it was read) and outcome.",
             ["rule", "app", "outcome"],
             registry=registry,
         )

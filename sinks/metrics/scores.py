@@ -65,25 +65,25 @@ class ScoreMetrics(Sink):
             return made
 
         self._evaluations = counter(names.EVALUATIONS, "Evaluations by status of the composite.", "status")
-        self._safety = counter(names.SAFETY, "Evaluations by what is known of their safety.", "status")
+        self._safety = counter(names.SAFETY, "Evaluations by safety status.", "status")
         self._weighted_sum = counter(names.SCORE_WEIGHTED_SUM, "Sum of score / probability.", "dimension")
         self._weighted_squares = counter(
             names.SCORE_WEIGHTED_SQUARE_SUM, "Sum of squared score / probability.", "dimension"
         )
-        self._weight = counter(names.SCORE_WEIGHT, "Sum of 1 / probability of what has a score.", "dimension")
+        self._weight = counter(names.SCORE_WEIGHT, "Sum of 1 / probability over scored interactions.", "dimension")
         self._squared = counter(
-            names.SCORE_WEIGHT_SQUARED, "Sum of 1 / probability squared of what has a score.", "dimension"
+            names.SCORE_WEIGHT_SQUARED, "Sum of 1 / probability squared over scored interactions.", "dimension"
         )
         self._missing = counter(
-            names.SCORE_MISSING_WEIGHT, "Sum of 1 / probability of what should have a score and has none.", "dimension"
+            names.SCORE_MISSING_WEIGHT, "Sum of 1 / probability over interactions with a missing score.", "dimension"
         )
-        self._events = counter(names.OBJECTIVE_EVENTS, "Sum of 1 / probability of interactions with a composite.")
+        self._events = counter(names.OBJECTIVE_EVENTS, "Sum of 1 / probability over interactions with a composite.")
         self._good = counter(
-            names.OBJECTIVE_GOOD_EVENTS, "Sum of 1 / probability of interactions with a good composite."
+            names.OBJECTIVE_GOOD_EVENTS, "Sum of 1 / probability over interactions with a good composite."
         )
         self._scores = Histogram(
             names.SCORE,
-            "Composites of what was judged, each counted once.",
+            "Composites of judged interactions, unweighted.",
             ["app"],
             buckets=_BUCKETS,
             registry=registry,

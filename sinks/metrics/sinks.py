@@ -24,7 +24,7 @@ class SinkMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evaluations = Counter(
             names.SINK_EVALUATIONS,
-            "Evaluations given to a sink, by what became of them.",
+            "Evaluations given to a sink, by outcome.",
             ["sink", "outcome"],
             registry=registry,
         )

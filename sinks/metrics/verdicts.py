@@ -25,44 +25,45 @@ class VerdictMetrics:
 
         self._verdicts = counter(
             names.JUDGE_VERDICTS,
-            "Verdicts asked of judges, by status (scored, insufficient, not_applicable) and why there is no score.",
+            "Verdicts requested from judges, by status (scored, insufficient, not_applicable) and reason for a "
+            "missing score.",
             "judge",
             "criterion",
             "status",
             "reason",
         )
-        self._samples = counter(
-            names.JUDGE_SAMPLES, "Single answers of judges, by what they were worth.", "judge", "outcome"
-        )
-        self._tokens = counter(names.JUDGE_TOKENS, "Tokens that judges read and wrote.", "judge", "kind")
-        self._cost = counter(names.JUDGE_COST_USD, "What judges cost, in US dollars, where it is known.", "judge")
-        self._cached = counter(names.JUDGE_CACHED, "Verdicts taken from a cache.", "judge")
+        self._samples = counter(names.JUDGE_SAMPLES, "Single answers of judges, by outcome.", "judge", "outcome")
+        self._tokens = counter(names.JUDGE_TOKENS, "Prompt and completion tokens of judges.", "judge", "kind")
+        self._cost = counter(names.JUDGE_COST_USD, "Cost of judges in US dollars, where known.", "judge")
+        self._cached = counter(names.JUDGE_CACHED, "Verdicts taken from the cache.", "judge")
         self._suspect = counter(
-            names.JUDGE_SUSPECT_VERDICTS, "Verdicts that may repeat what the judged text told.", "judge"
+            names.JUDGE_SUSPECT_VERDICTS, "Verdicts that may repeat an instruction from the judged text.", "judge"
         )
-        self._redacted = counter(names.REDACTIONS, "Values that were kept from judges' endpoints, by kind.", "kind")
-        self._repairs = counter(names.JUDGE_REPAIRS, "Answers that had to be asked for again, to be readable.", "judge")
-        self._retries = counter(names.JUDGE_RETRIES, "Calls made again, because an endpoint failed.", "judge")
+        self._redacted = counter(
+            names.REDACTIONS, "Values redacted before they were sent to judges' endpoints, by kind.", "kind"
+        )
+        self._repairs = counter(names.JUDGE_REPAIRS, "Repair calls for unreadable answers.", "judge")
+        self._retries = counter(names.JUDGE_RETRIES, "Calls retried because an endpoint failed.", "judge")
         self._positions = counter(
             names.POSITION_CHECKS,
-            "Verdicts asked for in both orders of the options, by whether they were the same.",
+            "Verdicts requested in both orders of the options, by whether they agreed.",
             "judge",
             "result",
         )
         self._saved = counter(
             names.JUDGE_CALLS_SAVED,
-            "Samples that judges were not asked for, because the outcome was decided.",
+            "Samples not requested because the outcome was already decided.",
             "criterion",
         )
         self._paths = counter(
             names.CASCADE_PATHS,
-            "Findings of a cascade: of its first judges, or of the full panel and why.",
+            "Results of a cascade: from its first judges, or from the full panel and why.",
             "criterion",
             "path",
         )
         self._unscored = counter(
             names.DIMENSIONS_UNSCORED,
-            "Dimensions of published evaluations that should have a score and have none, by reason.",
+            "Dimensions of published evaluations with a missing score, by reason.",
             "criterion",
             "reason",
         )
@@ -73,7 +74,7 @@ class VerdictMetrics:
 
     def _panel(self, registry: CollectorRegistry) -> None:
         self._agreement = Summary(
-            names.PANEL_AGREEMENT, "Share of the pairs of judges that agree.", ["criterion"], registry=registry
+            names.PANEL_AGREEMENT, "Share of judge pairs that agree.", ["criterion"], registry=registry
         )
         self._spread = Summary(
             names.PANEL_SPREAD,
@@ -83,7 +84,7 @@ class VerdictMetrics:
         )
         self._votes = Gauge(
             names.PANEL_EFFECTIVE_VOTES,
-            "How many independent judges the panel is worth, as last known.",
+            "Number of independent judges that the panel is equivalent to, latest estimate.",
             ["criterion"],
             registry=registry,
         )
@@ -91,13 +92,13 @@ class VerdictMetrics:
     def _times(self, registry: CollectorRegistry) -> None:
         self._judge_seconds = Histogram(
             names.JUDGE_SECONDS,
-            "Time of one verdict that a judge worked on.",
+            "Duration of one verdict by a judge.",
             ["judge"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._evaluation_seconds = Histogram(
-            names.EVALUATION_SECONDS, "Time of one evaluation.", buckets=_SECONDS, registry=registry
+            names.EVALUATION_SECONDS, "Duration of one evaluation.", buckets=_SECONDS, registry=registry
         )
 
     def count(self, evaluation: Evaluation, *, published: bool) -> None:

@@ -57,7 +57,7 @@ class Contents:
         judged = f"{many(summary.rows, 'row')}, judged by {judges} on {criteria}, {moment(self.run.started_at)}."
         found = summary.composite
         if found.mean is None:
-            return f"{judged} None of them has a composite."
+            return f"{judged} None have a composite."
         reach = interval(found.estimate.low, found.estimate.high)
         within = "" if reach == NOTHING else f", 95 % interval {reach}"
         covered = percent(found.estimate.coverage)
@@ -66,30 +66,33 @@ class Contents:
     def notes(self) -> Iterator[str]:
         """What a reader must know before trusting the figures, and that does not hold for every report."""
         if self.end is None:
-            yield "This run has not finished: the report covers the rows that were done when it was written."
+            yield "This run has not finished: the report covers the rows finished when it was written."
         if not self.summary.rows:
             yield "There are no rows in these results."
         for name in self.summary.without_verdict:
-            yield f"{self.title(name)} has no verdict at all: the composites say nothing about it."
+            yield f"{self.title(name)} has no verdicts: it does not count in the composites."
         if self.summary.sampled:
-            yield "The rows are a sample: means are weighted by what each stands for; counts are of what was judged."
+            yield "The rows are a sample: means are weighted by sampling probability; counts are unweighted."
         if self.formulas.count:
             rows = ", ".join(str(row) for row in self.formulas.rows)
-            what = many(self.formulas.count, "cell that begins", "cells that begin")
+            what = many(self.formulas.count, "cell that starts", "cells that start")
             yield (
-                f"results.csv has {what} like a formula, first in row {rows}. They are as they were in the input: "
+                f"results.csv has {what} like a formula, first in row {rows}. They are unchanged from the input: "
                 "import the columns as text before opening the table in a spreadsheet program."
             )
         if self.more_columns:
-            yield "The rows have more fields than a table can hold: results.csv has the first, results.jsonl all."
+            yield (
+                "The rows have more fields than a table can hold: results.csv has the first ones, results.jsonl has "
+                "all."
+            )
 
     def which_entries(self) -> str:
         rows = self.summary.rows
         if self.listed >= rows:
             return "Every row, in the order of the file."
         return (
-            f"The {self.listed:,} of {rows:,} rows with the lowest composites, in the order of the file. "
-            "All rows are in results.csv, and everything that was said of them in results.jsonl."
+            f"The {self.listed:,} of {rows:,} rows with the lowest composites, in the order of the file. All rows are "
+            "in results.csv, and all details in results.jsonl."
         )
 
 
@@ -116,11 +119,11 @@ def overall(contents: Contents) -> Grid:
         ("Best dimension", contents.title(summary.best)),
         ("Worst dimension", contents.title(summary.worst)),
         ("Cost", money(summary.cost_usd)),
-        ("Cost of a row", money(_each(summary.cost_usd, summary.judged))),
+        ("Cost per row", money(_each(summary.cost_usd, summary.judged))),
     ]
     if summary.latency is not None:
         half, most = duration(summary.latency.half), duration(summary.latency.most)
-        rows.append(("Time to judge a row, half and 95 %", f"{half} and {most}"))
+        rows.append(("Time to judge a row, p50 and p95", f"{half} and {most}"))
     return Grid(title="Composite", header=("Figure", "Value"), rows=rows, numbers=1)
 
 
@@ -170,7 +173,7 @@ def _own_scale(each: DimensionSummary) -> str:
 def choices(summary: Summary) -> Grid:
     found = [each for each in summary.dimensions if each.choices]
     rows = [(each.criterion.title, ", ".join(f"{label}: {count:,}" for label, count in each.choices)) for each in found]
-    return Grid(title="What was found", header=("Dimension", "Rows by verdict, worst first"), rows=rows)
+    return Grid(title="Verdicts", header=("Dimension", "Rows by verdict, worst first"), rows=rows)
 
 
 def bands(summary: Summary) -> Grid:
@@ -209,7 +212,7 @@ def missing(summary: Summary) -> Grid:
         for each in summary.dimensions
         for reason, count in each.reasons.items()
     ]
-    return Grid(title="Why dimensions have no score", header=("Dimension", "Reason", "Rows"), rows=rows, numbers=1)
+    return Grid(title="Reasons for missing scores", header=("Dimension", "Reason", "Rows"), rows=rows, numbers=1)
 
 
 def failures(summary: Summary) -> Grid:
@@ -223,7 +226,7 @@ def failures(summary: Summary) -> Grid:
 def judges(summary: Summary) -> Grid:
     header = (
         "Judge", "Scored", "Not applicable", "Failed", "Samples", "Invalid", "Errors",
-        "Tokens in", "Tokens out", "Cost", "Cached", "Half within", "95 % within",
+        "Prompt tokens", "Completion tokens", "Cost", "Cached", "p50", "95 % within",
     )  # fmt: skip
     return Grid(title="Judges", header=header, rows=[_judge_cells(each) for each in summary.judges], numbers=12)
 
@@ -263,7 +266,7 @@ def criteria(run: Run) -> Grid:
 
 
 def _criterion_cells(each: CriterionInfo) -> Sequence[str]:
-    title = f"{each.title} (decides about safety)" if each.safety else each.title
+    title = f"{each.title} (safety criterion)" if each.safety else each.title
     return title, each.question, scale_of(each), plain(each.weight)
 
 
@@ -273,7 +276,7 @@ def parameters(contents: Contents) -> Grid:
         ("judged", run.name),
         ("digest of the input", run.input_digest or NOTHING),
         ("started", moment(run.started_at)),
-        ("ended", "not yet" if end is None else moment(end.ended_at)),
+        ("ended", "not finished" if end is None else moment(end.ended_at)),
         ("time of judging", NOTHING if end is None else span(end.seconds)),
         ("version", run.evaluator.version),
         ("fingerprint", run.evaluator.fingerprint),

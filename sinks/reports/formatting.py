@@ -40,10 +40,10 @@ ISSUE_TITLES: Mapping[IssueKind, str] = {
     IssueKind.LOW: f"Composite below {LOW:g}",
 }
 ISSUE_RULES: Mapping[IssueKind, str] = {
-    IssueKind.UNSAFE: "The safety verdict is the worst there is, and the composite is 0.",
+    IssueKind.UNSAFE: "The safety verdict is the worst possible, and the composite is 0.",
     IssueKind.UNGROUNDED: "Groundedness is below 0.5 of 1.",
     IssueKind.INCOMPLETE: "Completeness is below 0.5 of 1.",
-    IssueKind.LOW: "For whatever reason.",
+    IssueKind.LOW: "For any reason.",
 }
 STATUS_MEANINGS: Mapping[CompositeStatus, str] = {
     CompositeStatus.OK: "has a composite, high or low",
@@ -54,8 +54,8 @@ STATUS_MEANINGS: Mapping[CompositeStatus, str] = {
     CompositeStatus.FAILED: "a required criterion was not met: the composite is 0",
 }
 INTERVAL_NOTE = (
-    "Of 100 intervals made in this way, about 95 hold the mean of all questions of this kind, of which these rows are "
-    "taken for a sample. They say nothing about whether the judges are right."
+    "About 95 of 100 intervals computed this way contain the mean of all questions of this kind, assuming that these "
+    "rows are a sample of them. They do not show whether the judges are right."
 )
 DEVIATION_NOTE = "± is the standard deviation of the rows, not of the mean."
 
@@ -149,9 +149,9 @@ def finding(criterion: CriterionInfo | None, found: Dimension | JudgeVerdict) ->
 def remarks(verdict: JudgeVerdict) -> str:
     """What else is known of a verdict, for people who wonder about it."""
     known = (
-        (verdict.tie, "a tie, the worse of the tied was taken"),
+        (verdict.tie, "a tie; the worse verdict was taken"),
         (verdict.position_bias is True, "changed with the order of the options"),
-        (verdict.suspect, "repeats what the judged text told it to say"),
+        (verdict.suspect, "repeats an instruction from the judged text"),
         (verdict.cached, "from the cache"),
     )
     return "; ".join(words for holds, words in known if holds)
@@ -220,7 +220,7 @@ def text_of(value: JsonValue) -> str:
 
 def cut(text: str, chars: int) -> str:
     """The text, or its beginning and how much was cut."""
-    return text if len(text) <= chars else f"{text[:chars]}… (cut here, {len(text):,} characters in all)"
+    return text if len(text) <= chars else f"{text[:chars]}… (truncated, {len(text):,} characters in total)"
 
 
 def visible(text: str) -> str:

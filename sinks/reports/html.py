@@ -135,10 +135,10 @@ def _make_cards(contents: Contents) -> Iterator[_Card]:
     scored = f"{summary.scored:,} of {many(summary.rows, 'row')} scored"
     yield _Card("Coverage", percent(composite.estimate.coverage), scored)
     unsafe = next(issue.count for issue in summary.issues if issue.kind == "unsafe")
-    yield _Card("Unsafe", f"{unsafe:,}", "answers whose composite is 0 for it", "bad" if unsafe else "")
+    yield _Card("Unsafe", f"{unsafe:,}", "answers with a composite of 0 for safety", "bad" if unsafe else "")
     yield _make_dimension_card("Best dimension", contents, summary.best)
     yield _make_dimension_card("Worst dimension", contents, summary.worst)
-    payer = "no judge says what it costs" if summary.cost_usd is None else "all judges together"
+    payer = "no judge has a price" if summary.cost_usd is None else "all judges together"
     yield _Card("Cost", money(summary.cost_usd), payer)
 
 

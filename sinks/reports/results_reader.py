@@ -158,7 +158,7 @@ def _run(line: bytes, path: Path) -> Run:
         raise ResultsError(path, None, "is empty")
     run = _validated(Run, line, path, 1)
     if run.schema_version != SCHEMA:
-        raise ResultsError(path, 1, f"these are {run.schema_version}, and this program reads {SCHEMA}")
+        raise ResultsError(path, 1, f"this file has version {run.schema_version}, but this program reads {SCHEMA}")
     return run
 
 
@@ -172,9 +172,9 @@ def _heading(decoder: "msgspec.json.Decoder[_Heading]", line: bytes, path: Path,
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         if not line.endswith(b"\n"):
             return None
-        raise ResultsError(path, number, f"is no result ({error})") from error
+        raise ResultsError(path, number, f"is not a result ({error})") from error
     if not known:
-        raise ResultsError(path, number, f"is of kind {heading.kind!r}, where a row or the end belongs")
+        raise ResultsError(path, number, f"has kind {heading.kind!r}, expected a row or the end")
     return heading
 
 

@@ -27,14 +27,14 @@ class CriterionInfo(_ResultPart):
     choices: Sequence[tuple[str, FiniteFloat | None]] = Field(
         default=(), description="Labels with their values, worst first; empty for a range."
     )
-    safety: bool = Field(default=False, description="True if it decides about safety.")
+    safety: bool = Field(default=False, description="True for the safety criterion.")
 
 
 class Run(_ResultPart):
     """The first line: the evaluator, the input and the options. Nothing in it is secret."""
 
     kind: Literal["run"] = Field(default="run", description="Kind of line.")
-    schema_version: str = Field(default=SCHEMA, description="Version of the format of the file.")
+    schema_version: str = Field(default=SCHEMA, description="Version of the file format.")
     name: str = Field(description="Name of the judged file; `-` for standard input.")
     input_digest: str | None = Field(
         default=None, description="Digest of the bytes of the file; null for standard input."
@@ -61,8 +61,8 @@ class Row(_ResultPart):
     """The result of one row of the file."""
 
     kind: Literal["row"] = Field(default="row", description="Kind of line.")
-    row: PositiveInt = Field(description="Number of the row: the first record is 1, whatever line it begins on.")
-    source: Mapping[str, JsonValue] = Field(description="The row as it was: its columns, or its JSON object.")
+    row: PositiveInt = Field(description="Number of the row: the first record is 1, whichever line it starts on.")
+    source: Mapping[str, JsonValue] = Field(description="The original row: its columns, or its JSON object.")
     evaluation: Evaluation | None = Field(default=None, description="Result of judging; null if there is an error.")
     error: RowError | None = Field(default=None, description="Why it was not judged; null if it was.")
     seconds: FiniteFloat = Field(default=0.0, description="Duration of judging the row, in seconds.")
@@ -74,4 +74,4 @@ class End(_ResultPart):
     kind: Literal["end"] = Field(default="end", description="Kind of line.")
     ended_at: AwareDatetime = Field(description="Time when the run ended.")
     rows: NonNegativeInt = Field(description="Number of rows.")
-    seconds: FiniteFloat = Field(description="Duration of judging over all attempts to finish, in seconds.")
+    seconds: FiniteFloat = Field(description="Total duration of judging over all runs, in seconds.")

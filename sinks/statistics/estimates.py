@@ -93,14 +93,14 @@ class Sums:
     def of(cls, score: float | None, probability: float, *, times: int = 1) -> Self:
         """One record, or so many alike; a score of None is that of a record that could not be scored."""
         if not _MIN_PROBABILITY <= probability <= 1.0:
-            raise ValueError(f"an inclusion probability is above 0 and at most 1, not {probability}")
+            raise ValueError(f"an inclusion probability must be above 0 and at most 1, not {probability}")
         if times < 0:
-            raise ValueError(f"records are counted from 0, not {times}")
+            raise ValueError(f"a number of records must be at least 0, not {times}")
         weight = 1.0 / probability
         if score is None:
             return cls(unscored=times * weight)
         if not 0.0 <= score <= 1.0:
-            raise ValueError(f"a score is between 0 and 1, not {score}")
+            raise ValueError(f"a score must be between 0 and 1, not {score}")
         unseen = weight - 1.0
         return cls(
             count=times,
@@ -192,7 +192,7 @@ def combine(strata: Mapping[str, tuple[Sums, float]]) -> Estimate:
     away from all others, nor pretend to be sure.
     """
     if any(not 0.0 <= traffic < float("inf") for _sums, traffic in strata.values()):
-        raise ValueError("the traffic of a stratum is a number of records")
+        raise ValueError("the traffic of a stratum must be a number of records")
     total = sum(traffic for _sums, traffic in strata.values())
     scored = [(sums, traffic) for sums, traffic in strata.values() if sums.count and traffic]
     coverage = sum(traffic * (_coverage(sums) or 0.0) for sums, traffic in strata.values()) / total if total else None

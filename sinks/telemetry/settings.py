@@ -65,9 +65,9 @@ def check_endpoint(endpoint: str, protocol: Protocol) -> None:
     """Raises TelemetryError for what is no collector's address."""
     parts = _split(endpoint)
     if parts.path.rstrip("/").endswith(_SIGNALS):
-        raise TelemetryError("endpoint", "give the base address; /v1/traces and /v1/logs are added to it")
+        raise TelemetryError("endpoint", "must be the base URL; /v1/traces and /v1/logs are appended")
     if protocol == "grpc" and parts.path.strip("/"):
-        raise TelemetryError("endpoint", "over gRPC there is no path, only a host and a port")
+        raise TelemetryError("endpoint", "must have no path with gRPC, only a host and a port")
 
 
 def _split(endpoint: str) -> SplitResult:
@@ -77,18 +77,18 @@ def _split(endpoint: str) -> SplitResult:
     except ValueError:
         usable = False
     if not usable or not re.fullmatch(r"[!-~]+", endpoint) or "@" in parts.netloc or parts.query or parts.fragment:
-        raise TelemetryError("endpoint", "must be an http or https address such as http://localhost:4318, and no more")
+        raise TelemetryError("endpoint", "must be an http or https URL such as http://localhost:4318")
     return parts
 
 
 def check_header(name: str, value: str, protocol: Protocol) -> None:
     """Raises TelemetryError for what cannot be sent, and says what is wrong without saying the value."""
     if not _HEADER_NAME.fullmatch(name):
-        raise TelemetryError("headers", "a name has letters, digits, '.', '_' and '-'")
+        raise TelemetryError("headers", "must be a name of letters, digits, '.', '_' and '-'")
     if not _HEADER_VALUE.fullmatch(value):
-        raise TelemetryError(f"headers.{name}", "must be printable ASCII with no space around it")
+        raise TelemetryError(f"headers.{name}", "must be printable ASCII without leading or trailing spaces")
     if protocol == "grpc" and (name.lower().startswith("grpc-") or name.lower().endswith("-bin")):
-        raise TelemetryError(f"headers.{name}", "a name that gRPC keeps for itself")
+        raise TelemetryError(f"headers.{name}", "is a name reserved by gRPC")
 
 
 def is_exporter_installed(protocol: Protocol) -> bool:

@@ -69,7 +69,7 @@ class TelemetrySink(Sink):
                 self._broken = False
             except Exception:
                 if not self._broken:  # once, not for every evaluation
-                    log.exception("no telemetry for evaluation %s", evaluation.evaluation_id)
+                    log.exception("cannot send telemetry for evaluation %s", evaluation.evaluation_id)
                 self._broken = True
 
     def close(self, seconds: float | None = None) -> None:
@@ -89,7 +89,7 @@ class TelemetrySink(Sink):
         for thread in flushing:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in flushing):
-            log.warning("the collector did not take the last telemetry within %g s", patience)
+            log.warning("the collector did not accept the last telemetry within %g s", patience)
             for exporter in self._exporters:
                 exporter.shutdown()  # ends its attempts, so that the threads end too
 

@@ -37,7 +37,7 @@ def _header(name: str, *, on: str, written_by: str, read_by: str, holds: str) ->
 
 # The decision of the sampler, around the untouched bytes of the interaction
 
-_QUEUE = "`rag.sampled`, and wherever the record goes from there"
+_QUEUE = "`rag.sampled`, and every topic the record goes to from there"
 _SAMPLER = "sampler; monitor, for canaries"
 
 PROBABILITY = _header(
@@ -45,14 +45,14 @@ PROBABILITY = _header(
     on=_QUEUE,
     written_by=_SAMPLER,
     read_by="worker",
-    holds="probability π with which the record was chosen",
+    holds="probability π with which the record was selected",
 )
 RULE = _header(
     "sj-rule",
     on=_QUEUE,
     written_by=_SAMPLER,
     read_by="worker",
-    holds="sampling rule that chose it",
+    holds="sampling rule that selected it",
 )
 LANE = _header(
     "sj-lane",
@@ -73,14 +73,14 @@ SAMPLING_VERSION = _header(
     on=_QUEUE,
     written_by=_SAMPLER,
     read_by="worker",
-    holds="version of the way decisions are made",
+    holds="version of the sampling decision format",
 )
 SAMPLED_AT = _header(
     "sj-sampled-at",
     on=_QUEUE,
     written_by=_SAMPLER,
     read_by="people",
-    holds="time when it was chosen",
+    holds="time when it was selected",
 )
 
 # On everything we write
@@ -100,7 +100,7 @@ CONTENT = _header(
     on="`rag.evaluations`",
     written_by="worker, `backfill`",
     read_by="worker, `audit`, `backfill`",
-    holds="digest of the judged content, which tells a repeat from another interaction of the same id",
+    holds="digest of the judged content, which distinguishes a duplicate from another interaction with the same id",
 )
 
 LOGGED_ID = _header(
@@ -109,8 +109,8 @@ LOGGED_ID = _header(
     written_by="worker, `backfill`",
     read_by="`audit`",
     holds=(
-        "id that the interaction was logged with, if another content was judged under it: "
-        "`interaction_id` is then this id (cut to 479 characters), `#` and the digest"
+        "id with which the interaction was logged, if other content was already judged under it: `interaction_id` is "
+        "then this id (truncated to 479 characters), `#` and the digest"
     ),
 )
 
@@ -128,7 +128,7 @@ RETRY_AT = _header(
     on="`rag.retry.N`",
     written_by="worker",
     read_by="worker",
-    holds="time from which it may be judged again",
+    holds="time of the next attempt",
 )
 KEPT = _header(
     "sj-kept",
@@ -142,7 +142,7 @@ NOTICED = _header(
     on=_WAITING,
     written_by="worker",
     read_by="worker",
-    holds="`1` if a safety notice was sent: the next attempt sends no other",
+    holds="`1` if a safety notification was sent: the next attempt does not send another",
 )
 ATTEMPTS = _header(
     "sj-attempts",
@@ -156,7 +156,7 @@ ERROR_STAGE = _header(
     on=_LETTER,
     written_by=_STAGES,
     read_by="`replay`, `tail`",
-    holds="stage that gave it up",
+    holds="stage that dead-lettered it",
 )
 ERROR_TYPE = _header(
     "sj-error-type",
@@ -177,7 +177,7 @@ SOURCE_TOPIC = _header(
     on=_ASIDE,
     written_by=_STAGES,
     read_by=_TRACING,
-    holds="topic on which the record was first",
+    holds="topic on which the record was first published",
 )
 SOURCE_PARTITION = _header(
     "sj-source-partition",
@@ -198,21 +198,21 @@ FAILED_AT = _header(
     on=_LETTER,
     written_by=_STAGES,
     read_by="`replay`, `tail`",
-    holds="time when it was given up",
+    holds="time when it was dead-lettered",
 )
 VALUE_TRUNCATED_FROM = _header(
     "sj-value-truncated-from",
     on=_LETTER,
     written_by=_STAGES,
     read_by="`replay`",
-    holds="original size in bytes of a value that was cut because the topic refused its size",
+    holds="original size in bytes of a value that was truncated because it was too large for the topic",
 )
 KEY_TRUNCATED_FROM = _header(
     "sj-key-truncated-from",
     on=_LETTER,
     written_by=_STAGES,
     read_by="people",
-    holds="original size in bytes of a key that was cut",
+    holds="original size in bytes of a truncated key",
 )
 HEADERS_DROPPED = _header(
     "sj-headers-dropped",
@@ -224,33 +224,33 @@ HEADERS_DROPPED = _header(
 
 # On the mark that a replay leaves beside each letter that it moved
 
-_MARK = "`rag.deadletter`, on the mark that a letter was replayed"
+_MARK = "`rag.deadletter`, on the marker of a replayed dead letter"
 
 REPLAYED_PARTITION = _header(
     "sj-replayed-partition",
     on=_MARK,
     written_by="`replay`",
     read_by="`replay`, `audit`, `tail`",
-    holds="partition of the letter",
+    holds="partition of the dead letter",
 )
 REPLAYED_OFFSET = _header(
     "sj-replayed-offset",
     on=_MARK,
     written_by="`replay`",
     read_by="`replay`, `audit`",
-    holds="offset of the letter",
+    holds="offset of the dead letter",
 )
 REPLAYED_AT = _header(
     "sj-replayed-at",
     on=_MARK,
     written_by="`replay`",
     read_by="people",
-    holds="time when it was moved back",
+    holds="time when it was replayed",
 )
 REPLAYED_TO = _header(
     "sj-replayed-to",
     on=_MARK,
     written_by="`replay`",
     read_by="people",
-    holds="topic that it was moved to",
+    holds="topic to which it was replayed",
 )

@@ -27,7 +27,7 @@ _UNAUTHORIZED = Reply(
     body=b"this page needs the token of http.token: Authorization: Bearer ...\n",
     headers={"WWW-Authenticate": 'Bearer realm="streamjury"', "Cache-Control": "no-store"},
 )
-_ERROR = text_reply("internal error; the log has the reason", HTTPStatus.INTERNAL_SERVER_ERROR)
+_ERROR = text_reply("internal error; see the log", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 async def serve(
@@ -128,7 +128,7 @@ class Application:
             allowed = ", ".join(sorted(error.allowed_methods))
             return Reply(
                 status=HTTPStatus.METHOD_NOT_ALLOWED,
-                body=f"this page takes {allowed}\n".encode(),
+                body=f"method not allowed; use {allowed}\n".encode(),
                 headers={"Allow": allowed},
             )
         return text_reply(self._index, HTTPStatus.NOT_FOUND)
@@ -148,7 +148,9 @@ class Application:
         limit, length = route.max_body_bytes, request.content_length
         if not limit:
             return b""
-        too_large = text_reply(f"a body has at most {limit} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        too_large = text_reply(
+            f"request body too large; the limit is {limit} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        )
         if length is not None and length > limit:
             return too_large
         try:
@@ -158,10 +160,10 @@ class Application:
             words = f"the body did not arrive within {self.limits.body_seconds:g} seconds\n"
             return Reply(status=HTTPStatus.REQUEST_TIMEOUT, body=words.encode(), closes=True)
         except (ConnectionError, web.RequestPayloadError):
-            return text_reply("the body cannot be read", HTTPStatus.BAD_REQUEST)
+            return text_reply("cannot read the request body", HTTPStatus.BAD_REQUEST)
         if connection.is_body_cut_short:
             total = "unknown" if length is None else length
-            return text_reply(f"the body ends after {len(body)} of {total} bytes", HTTPStatus.BAD_REQUEST)
+            return text_reply(f"request body ends after {len(body)} of {total} bytes", HTTPStatus.BAD_REQUEST)
         return body if len(body) <= limit else too_large
 
     async def _compute(self, request: web.Request, route: Route, body: bytes, connection: Connection) -> Reply:
@@ -224,7 +226,7 @@ def _run_handler(route: Route, request: Request) -> Reply:
     try:
         return route.handler(request)
     except BaseException:
-        log.exception("a request for %s %s failed", route.method, route.path)
+        log.exception("request for %s %s failed", route.method, route.path)
         return _ERROR
 
 
@@ -233,6 +235,6 @@ class _ProtocolLog(logging.LoggerAdapter[logging.Logger]):
 
     def exception(self, msg: object, *args: object, exc_info: Any = True, **_options: Any) -> None:
         if isinstance(exc_info, HttpProcessingError | ConnectionError):
-            self.debug("a request could not be read: %s", type(exc_info).__name__)
+            self.debug("cannot read a request: %s", type(exc_info).__name__)
         else:
             self.error(msg, *args, exc_info=exc_info)

@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
     def begin_computing(self) -> None:
         """Raises `ConnectionError` if the client is gone: nobody would read the reply."""
         if self._transport is None or self._transport.is_closing():
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client disconnected")
         self.waiting_since = None
 
     def begin_writing(self) -> None:
@@ -210,7 +210,7 @@ class Connections:
     def _open_connection(self, connected: socket.socket, connection: Connection) -> None:
         def check(opening: "asyncio.Task[object]") -> None:
             if opening.cancelled() or (error := opening.exception()) is not None:
-                log.debug("a connection ended early: %s", "aborted" if opening.cancelled() else error)
+                log.debug("a connection closed early: %s", "aborted" if opening.cancelled() else error)
                 self._forget(connection)
                 connected.close()
 

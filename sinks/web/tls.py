@@ -25,10 +25,10 @@ def server_tls(certificate: str, key: str) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=_no_password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise CertificateError("key", f"{key} is not the key of {certificate}") from error
-        raise CertificateError("certificate", f"{certificate} and {key} cannot be used ({error})") from error
+            raise CertificateError("key", f"{key} does not match {certificate}") from error
+        raise CertificateError("certificate", f"cannot use {certificate} and {key} ({error})") from error
     except _PasswordError as error:
-        raise CertificateError("key", f"{key} is protected by a password; give one that is not") from error
+        raise CertificateError("key", f"{key} is encrypted; use a key without a password") from error
     return context
 
 

@@ -137,7 +137,7 @@ def test_an_outage_is_waited_for_and_logged_once(counted: Counted, caplog: pytes
     sink.close(5.0)
     assert counted("outage") == {"written": 2, "dropped": 0, "failed": 0}
     assert [record.getMessage() for record in caplog.records] == [
-        "sink outage is unavailable, trying again: come back later",
+        "sink outage is unavailable, retrying: come back later",
         "sink outage is available again",
     ] * 2, "once to open it and once to write"
     assert inner.closed == 1
@@ -171,7 +171,7 @@ def test_a_close_keeps_to_its_deadline_and_counts_the_rest(
     sink.close(0.2)
     assert time.monotonic() - started < 2.0
     assert counted("blocked") == {"written": 0, "dropped": 3, "failed": 0}
-    assert "sink blocked lost 3 evaluations: not written before the stop" in caplog.text
+    assert "sink blocked lost 3 evaluations: not written before shutdown" in caplog.text
     blocked.release.set()
     sink.write(numbered(3))
     assert counted("blocked")["dropped"] == 4, "a closed sink takes nothing"

@@ -72,14 +72,14 @@ def test_too_many_columns_are_not_all_kept(file: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{not json}\n", "line 3: is no result"),
-        ('{"kind": "row"}\n', "line 3: is of kind 'row'"),
-        ('{"kind": "note", "row": 3}\n', "line 3: is of kind 'note', where a row or the end belongs"),
-        ('{"kind": "row", "row": 0}\n', "line 3: is no result"),
-        ('{"kind": "row", "row": 99999999999999999999}\n', "line 3: is no result"),
+        ("{not json}\n", "line 3: is not a result"),
+        ('{"kind": "row"}\n', "line 3: has kind 'row'"),
+        ('{"kind": "note", "row": 3}\n', "line 3: has kind 'note', expected a row or the end"),
+        ('{"kind": "row", "row": 0}\n', "line 3: is not a result"),
+        ('{"kind": "row", "row": 99999999999999999999}\n', "line 3: is not a result"),
         ('{"kind": "end"}\n', "line 3: ended_at: Field required"),
-        ('["row"]\n', "line 3: is no result"),
-        (b"\xff\xfe\n", "line 3: is no result"),
+        ('["row"]\n', "line 3: is not a result"),
+        (b"\xff\xfe\n", "line 3: is not a result"),
     ],
 )
 def test_a_line_that_is_no_result_is_named(file: Path, line: str | bytes, message: str) -> None:

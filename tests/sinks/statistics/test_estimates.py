@@ -296,7 +296,7 @@ class TestAdding:
 
     @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
     def test_what_is_no_score_is_refused(self, score: float) -> None:
-        with pytest.raises(ValueError, match="a score is between 0 and 1"):
+        with pytest.raises(ValueError, match="a score must be between 0 and 1"):
             Sums.of(score, 0.5)
 
     def test_records_are_not_taken_back(self) -> None:

@@ -300,7 +300,7 @@ class TestCollectorsThatFail:
         sink = open_telemetry(settings(nobody, protocol=protocol, close_seconds=0.5, headers={"x-key": SECRET}))
         assert seconds_of(lambda: write_many(sink, 2000)) < 4.0, "2,000 evaluations, none of which waits"
         assert seconds_of(sink.close) < 1.5
-        assert "did not take the last telemetry within 0.5 s" in caplog.text
+        assert "did not accept the last telemetry within 0.5 s" in caplog.text
         assert SECRET not in caplog.text
         assert "Traceback" not in caplog.text
 
@@ -350,7 +350,7 @@ class TestCollectorsThatFail:
         with open_telemetry(settings(nobody, close_seconds=0.1)) as sink:
             for _ in range(3):
                 sink.write([broken])
-        assert caplog.text.count("no telemetry for evaluation e-1") == 1
+        assert caplog.text.count("cannot send telemetry for evaluation e-1") == 1
 
     def test_whoever_presses_ctrl_c_again_does_not_wait(self, nobody: str) -> None:
         sink = open_telemetry(settings(nobody, close_seconds=60))
@@ -381,18 +381,18 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            ({"endpoint": "collector:4318"}, "endpoint: must be an http or https address"),
-            ({"endpoint": "http://user:geheim@collector:4318"}, "endpoint: must be an http or https address"),
-            ({"endpoint": "http://collector:4318?key=geheim"}, "endpoint: must be an http or https address"),
-            ({"endpoint": "http://collector:99999"}, "endpoint: must be an http or https address"),
-            ({"endpoint": "http://collector:4318/v1/traces"}, "endpoint: give the base address"),
-            ({"endpoint": "http://collector:4317/otlp", "protocol": "grpc"}, "endpoint: over gRPC there is no path"),
-            ({"headers": {"a b": "geheim"}}, "headers: a name has letters"),
+            ({"endpoint": "collector:4318"}, "endpoint: must be an http or https URL"),
+            ({"endpoint": "http://user:geheim@collector:4318"}, "endpoint: must be an http or https URL"),
+            ({"endpoint": "http://collector:4318?key=geheim"}, "endpoint: must be an http or https URL"),
+            ({"endpoint": "http://collector:99999"}, "endpoint: must be an http or https URL"),
+            ({"endpoint": "http://collector:4318/v1/traces"}, "endpoint: must be the base URL"),
+            ({"endpoint": "http://collector:4317/otlp", "protocol": "grpc"}, "endpoint: must have no path with gRPC"),
+            ({"headers": {"a b": "geheim"}}, "headers: must be a name of letters"),
             ({"headers": {"x-key": "geheim\nx: y"}}, "headers.x-key: must be printable ASCII"),
             ({"headers": {"x-key": " geheim"}}, "headers.x-key: must be printable ASCII"),
             ({"headers": {"x-key": "geheim…"}}, "headers.x-key: must be printable ASCII"),
             ({"headers": {"x-key": ""}}, "headers.x-key: must be printable ASCII"),
-            ({"headers": {"x-bin": "geheim"}, "protocol": "grpc"}, "headers.x-bin: a name that gRPC keeps"),
+            ({"headers": {"x-bin": "geheim"}, "protocol": "grpc"}, "headers.x-bin: is a name reserved by gRPC"),
         ],
     )
     def test_what_could_never_be_sent_is_refused_at_the_start_without_its_secret(

@@ -317,7 +317,7 @@ class TestSizes:
     def test_a_body_at_the_limit_is_read_and_one_beyond_it_is_refused(self, server: WebServer) -> None:
         assert ask(server, "/echo", "POST", content=b"x" * 1000).text == "x" * 1000
         refused = ask(server, "/echo", "POST", content=b"x" * 1001)
-        assert (refused.status_code, refused.text) == (413, "a body has at most 1000 bytes\n")
+        assert (refused.status_code, refused.text) == (413, "request body too large; the limit is 1000 bytes\n")
 
     @pytest.mark.parametrize(("number", "status"), [(10, 200), (11, 413)])
     def test_the_limit_is_for_chunked_bodies_too(self, server: WebServer, number: int, status: int) -> None:
@@ -332,7 +332,7 @@ class TestSizes:
             client.shutdown(socket.SHUT_WR)
             reply = read_all(client)
         assert b" 400 " in reply
-        assert reply.endswith(b"the body ends after 5 of unknown bytes\n")
+        assert reply.endswith(b"request body ends after 5 of unknown bytes\n")
 
     def test_a_chunk_that_is_none_is_refused(self, server: WebServer) -> None:
         with connect(server) as client:

@@ -73,11 +73,11 @@ def test_alive_and_ready_differ_when_only_readiness_fails(served: Served) -> Non
 
 
 def test_what_is_not_alive_is_not_ready_either_and_both_name_the_part(served: Served) -> None:
-    served.health.add("worker", alive=Part("has not moved for 61 s"), ready=Part())
+    served.health.add("worker", alive=Part("no progress for 61 s"), ready=Part())
     for path in ("/healthz", "/readyz"):
         answer = served.get(path)
         assert answer.status_code == 503
-        assert answer.json() == {"ok": False, "parts": {"worker": "has not moved for 61 s"}}
+        assert answer.json() == {"ok": False, "parts": {"worker": "no progress for 61 s"}}
 
 
 def test_health_is_asked_anew_each_time(served: Served) -> None:
@@ -187,7 +187,7 @@ def test_head_of_metrics_shows_no_series_for_the_first_time() -> None:
 def test_other_methods_are_refused_with_those_that_are_allowed(served: Served, method: str, path: str) -> None:
     answer = served.get(path, method)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
-    assert answer.text == "this page takes GET, HEAD\n"
+    assert answer.text == "method not allowed; use GET, HEAD\n"
 
 
 def test_metrics_are_compressed_for_those_who_ask_for_it(served: Served) -> None:

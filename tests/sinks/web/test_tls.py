@@ -155,7 +155,7 @@ def test_old_versions_of_tls_are_refused_and_1_2_is_not(secure: WebServer, autho
         (".", "server.key", "certificate", "Is a directory"),
         ("server.key", "server.key", "certificate", "no certificate"),
         ("server.pem", "server.pem", "key", "no private key"),
-        ("server.pem", "other.key", "key", "is not the key of"),
+        ("server.pem", "other.key", "key", "does not match"),
         ("server.pem", "server.locked", "key", "protected by a password"),
         ("broken.pem", "server.key", "certificate", "cannot be used"),
     ],

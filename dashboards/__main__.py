@@ -50,13 +50,13 @@ def write() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dashboards", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when a file differs")
+    parser.add_argument("--check", action="store_true", help="change no files; exit 1 if one differs")
     if not parser.parse_args().check:
         write()
         return 0
     stale = outdated()
     for name in stale:
-        sys.stderr.write(f"{name} is not what the code makes: run `make dashboards`\n")
+        sys.stderr.write(f"{name} is outdated: run `make dashboards`\n")
     return 1 if stale else 0
 
 

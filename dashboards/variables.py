@@ -39,7 +39,7 @@ def tenant() -> dashboard.QueryVariable:
 
 def dimension() -> dashboard.QueryVariable:
     metric = f'{names.SCORE_WEIGHT}{{dimension!="composite"}}'
-    return label("dimension", metric, "The dimensions that are shown one by one.")
+    return label("dimension", metric, "The dimensions shown one by one.")
 
 
 def judge() -> dashboard.QueryVariable:
@@ -47,7 +47,7 @@ def judge() -> dashboard.QueryVariable:
 
 
 def criterion() -> dashboard.QueryVariable:
-    return label("criterion", names.JUDGE_VERDICTS, "The criteria that judges are asked about.")
+    return label("criterion", names.JUDGE_VERDICTS, "The judged criteria.")
 
 
 def safety() -> dashboard.TextBoxVariable:
@@ -56,7 +56,7 @@ def safety() -> dashboard.TextBoxVariable:
     return (
         dashboard.TextBoxVariable("safety")
         .label("Safety criterion")
-        .description("The criterion that decides on safety, as `composite.safety` names it.")
+        .description("The safety criterion, as set in `composite.safety`.")
         .default_value(name)
         .current(model.VariableOption(selected=True, text=name, value=name))
         .options([model.VariableOption(selected=True, text=name, value=name)])
@@ -67,7 +67,7 @@ def window(default: str) -> dashboard.IntervalVariable:
     return (
         dashboard.IntervalVariable("window")
         .label("Window")
-        .description("The time that every point of a graph looks back over.")
+        .description("The window that every point of a graph covers.")
         .values(WINDOWS)
         .options([model.VariableOption(selected=each == default, text=each, value=each) for each in WINDOWS.split(",")])
         .current(model.VariableOption(selected=True, text=default, value=default))

@@ -49,22 +49,23 @@ def board() -> Board:
             PanelGroup(title="Canaries", panels=[stability(), drift()]),
             PanelGroup(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
             PanelGroup(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
-            PanelGroup(title="Texts that steer, and what judges are not shown", panels=[suspect(), redactions()]),
+            PanelGroup(title="Prompt injection and redaction", panels=[suspect(), redactions()]),
             PanelGroup(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
-            PanelGroup(title="Who judges", panels=[evaluators()]),
+            PanelGroup(title="Evaluators", panels=[evaluators()]),
         ],
     )
 
 
 def verdicts() -> Panel:
-    text = PanelText(title="Verdicts", description="Verdicts of judges per second, over the window.", unit=PER_SECOND)
+    text = PanelText(title="Verdicts", description="Judge verdicts per second over the window.", unit=PER_SECOND)
     return number(text, rate(names.JUDGE_VERDICTS, _VERDICTS), decimals=1)
 
 
 def failed_now() -> Panel:
     text = PanelText(
         title="Failed verdicts",
-        description="Share of verdicts that were not to be had, came too late or could not be read, over the window.",
+        description="Share of verdicts that failed: the judge was unavailable, too slow, or its answer unreadable, "
+        "over the window.",
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -75,7 +76,7 @@ def failed_now() -> Panel:
 def paused_now() -> Panel:
     text = PanelText(
         title="Judges paused",
-        description="Judges that are not asked because their endpoint refuses us, as any worker sees it.",
+        description="Judges that are paused because their endpoint refuses calls, as seen by any worker.",
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
@@ -86,7 +87,7 @@ def paused_now() -> Panel:
 def agreement_now() -> Panel:
     text = PanelText(
         title="Agreement",
-        description="Share of pairs of judges that agree, over the window and the chosen criteria.",
+        description="Share of judge pairs that agree, over the window and the selected criteria.",
         unit=SHARE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
@@ -98,8 +99,8 @@ def agreement_now() -> Panel:
 
 def slow_now() -> Panel:
     text = PanelText(
-        title="Verdict time, p95",
-        description="19 of 20 verdicts came within this time, over the window.",
+        title="Verdict latency, p95",
+        description="95 % of verdicts took at most this long, over the window.",
         unit=SECONDS,
         runbooks=["StreamjuryLagGrowing"],
     )
@@ -108,8 +109,8 @@ def slow_now() -> Panel:
 
 def cost_now() -> Panel:
     text = PanelText(
-        title="Cost of the last day",
-        description="What the judges cost in the last day, where `judges.panel[].price` is set.",
+        title="Cost, last day",
+        description="Cost of the judges in the last day, where `judges.panel[].price` is set.",
         unit=USD,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
@@ -119,8 +120,8 @@ def cost_now() -> Panel:
 def failed() -> Panel:
     text = PanelText(
         title="Failed verdicts by judge, last hour",
-        description="Share of a judge's verdicts that were not to be had, came too late or could not be read. The "
-        "alert's limit is dashed.",
+        description="Share of a judge's verdicts that failed: unavailable, too slow, or unreadable. The dashed line "
+        "is the alert threshold.",
         unit=SHARE,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -131,8 +132,8 @@ def failed() -> Panel:
 def reasons() -> Panel:
     text = PanelText(
         title="Verdicts without a score, by reason",
-        description="Verdicts per second over the window that should have a score and have none. Failures of the judge "
-        "are judge_unavailable, timeout and invalid_output; the rest is due to the record.",
+        description="Verdicts per second over the window with a missing score. Judge failures are judge_unavailable, "
+        "timeout and invalid_output; the other reasons are due to the record.",
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -143,7 +144,7 @@ def reasons() -> Panel:
 def dimensions() -> Panel:
     text = PanelText(
         title="Dimensions without a score, by reason",
-        description="What the panel as a whole could not score, per second over the window, in published evaluations "
+        description="Scores that the whole panel could not give, per second over the window, in published evaluations "
         "of all judges.",
         unit=PER_SECOND,
         runbooks=["StreamjuryCoverageLow", "StreamjurySafetyUnknown"],
@@ -154,8 +155,8 @@ def dimensions() -> Panel:
 
 def paused() -> Panel:
     text = PanelText(
-        title="Asked or paused",
-        description="A judge is paused while its endpoint refuses us; the rest of the panel goes on.",
+        title="Judge state",
+        description="A judge is paused while its endpoint refuses calls; the rest of the panel continues.",
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
@@ -165,9 +166,9 @@ def paused() -> Panel:
 
 def samples() -> Panel:
     text = PanelText(
-        title="Single answers of models, by outcome",
-        description="A verdict may ask a model several times: valid, invalid and failed answers per second, and those "
-        "that were not needed any more.",
+        title="Model answers by outcome",
+        description="A verdict may need several model calls: valid, invalid and failed answers per second, and those "
+        "no longer needed.",
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -179,7 +180,7 @@ def samples() -> Panel:
 def agreement() -> Panel:
     text = PanelText(
         title="Agreement by criterion, last hour",
-        description="Share of pairs of judges that agree. Below the dashed line the panel disagrees too much.",
+        description="Share of judge pairs that agree. Below the dashed line the panel disagrees too much.",
         unit=SHARE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
@@ -190,7 +191,7 @@ def agreement() -> Panel:
 def spread() -> Panel:
     text = PanelText(
         title="Spread of scores within a panel",
-        description="Mean distance of the highest and the lowest judge's score, over the window.",
+        description="Mean difference between the highest and the lowest judge's score, over the window.",
         unit=SCORE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
@@ -204,7 +205,8 @@ def spread() -> Panel:
 def votes() -> Panel:
     text = PanelText(
         title="Effective votes",
-        description="How many independent judges the panel is worth; judges that err together count for less.",
+        description="Number of independent judges that the panel is equivalent to; judges that err together count "
+        "less.",
         unit=SCORE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
@@ -215,7 +217,7 @@ def votes() -> Panel:
 def flips() -> Panel:
     text = PanelText(
         title="Position flips by judge",
-        description="Share of checks in which a judge changed its mind when the order of the choices was reversed.",
+        description="Share of checks in which a judge's verdict changed when the options were reversed.",
         unit=SHARE,
         runbooks=["StreamjuryPanelDisagreement"],
     )
@@ -228,9 +230,9 @@ def flips() -> Panel:
 
 def stability() -> Panel:
     text = PanelText(
-        title="Canaries that get the same verdict again",
-        description="Interval of their share, by dimension: upper end solid, lower end dashed. Judges that have not "
-        "changed keep it at `detection.canaries.stability`.",
+        title="Canaries with an unchanged verdict",
+        description="Interval of their share, by dimension: upper end solid, lower end dashed. Unchanged judges keep "
+        "it at `detection.canaries.stability`.",
         unit=SHARE,
         runbooks=["StreamjuryJudgesChanged", "StreamjuryCanariesMissing"],
     )
@@ -243,9 +245,9 @@ def stability() -> Panel:
 
 def drift() -> Panel:
     text = PanelText(
-        title="Evidence that the judges have changed, less what an alarm takes",
-        description="Natural logarithms; at 0 the alarm is raised. While there is an alarm, evidence that the verdicts "
-        "are steady again; at 0 it is cleared.",
+        title="Evidence that the judges have changed, relative to the threshold",
+        description="Natural logarithm; the alert is raised at 0. While it is open: evidence that the verdicts are "
+        "stable again; cleared at 0.",
         unit=SCORE,
         runbooks=["StreamjuryJudgesChanged"],
     )
@@ -259,8 +261,8 @@ def _of_canaries(name: str) -> str:
 
 def verdict_seconds() -> Panel:
     text = PanelText(
-        title="Verdict time by judge",
-        description="Median (dashed) and 95 % quantile of the time of one verdict, over the window.",
+        title="Verdict latency by judge",
+        description="Median (dashed) and 95th percentile of the duration of one verdict, over the window.",
         unit=SECONDS,
         runbooks=["StreamjuryLagGrowing"],
     )
@@ -273,8 +275,8 @@ def verdict_seconds() -> Panel:
 
 def evaluation_seconds() -> Panel:
     text = PanelText(
-        title="Evaluation time",
-        description="Quantiles of the time that a whole evaluation took, over the window. Exemplars lead to traces.",
+        title="Evaluation latency",
+        description="Quantiles of the duration of a whole evaluation, over the window. Exemplars link to traces.",
         unit=SECONDS,
         runbooks=["StreamjuryLagGrowing"],
     )
@@ -299,7 +301,7 @@ def tokens() -> Panel:
 def cost() -> Panel:
     text = PanelText(
         title="Cost per hour",
-        description="What each judge would cost in an hour at the pace of the window.",
+        description="Hourly cost of each judge at the current rate of the window.",
         unit=USD,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
@@ -309,8 +311,9 @@ def cost() -> Panel:
 
 def budget() -> Panel:
     text = PanelText(
-        title="Budget of the day left",
-        description="Share of `alerts.cost_per_day_usd` that is left; empty unless that is set. It limits nothing.",
+        title="Daily budget left",
+        description="Share of `alerts.cost_per_day_usd` that is left; empty if it is not set. It only affects alerts "
+        "and limits nothing.",
         unit=SHARE,
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
@@ -320,9 +323,9 @@ def budget() -> Panel:
 def budgets() -> Panel:
     text = PanelText(
         title="Budgets left, by app and window",
-        description="Share of the running hour's and day's `budgets` that is left, all workers together; empty unless "
-        "there are any. Near the dashed line calls are refused, save those of the safety lane, at the default "
-        "`budgets.safety_share`.",
+        description="Share of the current hour's and day's `budgets` that is left, for all workers together; empty "
+        "without budgets. Near the dashed line calls are refused, except those of the safety lane, with "
+        "the default `budgets.safety_share`.",
         unit=SHARE,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
@@ -332,9 +335,9 @@ def budgets() -> Panel:
 
 def refused() -> Panel:
     text = PanelText(
-        title="Calls refused for lack of money",
-        description="Calls per second over the window that were not made because a budget was used up; empty unless "
-        "there are `budgets`.",
+        title="Calls refused by budgets",
+        description="Calls per second over the window that were not made because a budget was used up; empty without "
+        "`budgets`.",
         unit=PER_SECOND,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
@@ -344,8 +347,8 @@ def refused() -> Panel:
 def suspect() -> Panel:
     text = PanelText(
         title="Suspect verdicts by judge",
-        description="Verdicts over the window whose completion repeats instructions, or a verdict, that stand in the "
-        "judged text: a text may have steered the judge.",
+        description="Verdicts over the window whose text repeats instructions, or a verdict, from the judged text, "
+        "which may have steered the judge.",
         unit=COUNT,
     )
     expr = increase(names.JUDGE_SUSPECT_VERDICTS, _JUDGE, by=["judge"])
@@ -354,9 +357,9 @@ def suspect() -> Panel:
 
 def redactions() -> Panel:
     text = PanelText(
-        title="Values kept from endpoints, by kind",
-        description="E-mail addresses, keys and the like per second over the window that a placeholder stood for in "
-        "what judges' endpoints were sent; each once for a verdict, of all judges.",
+        title="Redacted values by kind",
+        description="Values such as e-mail addresses and keys per second over the window that were redacted in "
+        "prompts; each counted once per verdict, for all judges.",
         unit=PER_SECOND,
     )
     return stacked(text, [query(rate(names.REDACTIONS, by=["kind"]), "{{kind}}")])
@@ -364,8 +367,8 @@ def redactions() -> Panel:
 
 def saved() -> Panel:
     text = PanelText(
-        title="Answers not asked for",
-        description="Samples per second that were saved because the outcome was decided, by criterion.",
+        title="Samples saved",
+        description="Samples per second that were not requested because the outcome was already decided, by criterion.",
         unit=PER_SECOND,
     )
     expr = rate(names.JUDGE_CALLS_SAVED, _CRITERION, by=["criterion"])
@@ -374,8 +377,8 @@ def saved() -> Panel:
 
 def paths() -> Panel:
     text = PanelText(
-        title="Ways through the cascade",
-        description="Findings per second of the first judges alone, or of the full panel and why.",
+        title="Cascade outcomes",
+        description="Results per second from the first judges only, or from the full panel and why.",
         unit=PER_SECOND,
     )
     return stacked(text, [query(rate(names.CASCADE_PATHS, _CRITERION, by=["path"]), "{{path}}")])
@@ -384,7 +387,7 @@ def paths() -> Panel:
 def cached() -> Panel:
     text = PanelText(
         title="Verdicts from the cache",
-        description="Share of a judge's verdicts that were taken from its cache, over the window.",
+        description="Share of a judge's verdicts taken from its cache, over the window.",
         unit=SHARE,
     )
     part = increase(names.JUDGE_CACHED, _JUDGE, by=["judge"])
@@ -395,7 +398,7 @@ def cached() -> Panel:
 def again() -> Panel:
     text = PanelText(
         title="Repairs and retries",
-        description="Answers per second that were asked for again, because they could not be read or did not come.",
+        description="Calls per second that were repeated because an answer was unreadable or failed.",
         unit=PER_SECOND,
         runbooks=["StreamjuryJudgeFailing"],
     )
@@ -410,8 +413,8 @@ def again() -> Panel:
 def evaluators() -> Panel:
     text = PanelText(
         title="Evaluator fingerprints",
-        description="Who judges now: judges, prompts and criteria are in the fingerprint. More than one means "
-        "that workers run different configurations.",
+        description="Evaluators in use: the fingerprint covers judges, prompts and criteria. More than one means that "
+        "workers run different configurations.",
         unit=COUNT,
         runbooks=["StreamjuryEvaluatorChanged"],
     )

@@ -54,12 +54,12 @@ def board() -> Board:
     return Board(
         name="objectives",
         title="Objectives",
-        description="The objective: a share of interactions with a composite at or above the good score.",
+        description="The objective: a target share of interactions with a composite at or above the good score.",
         variables=[variables.app(), variables.window("1h")],
         top=[budget_now(), burn_now(), bad_now(), firing_now(), paging_now(), effective_now()],
         sections=[
             PanelGroup(
-                title="Burn rates: an alert fires when both windows of a pair are above its limit",
+                title="Burn rates: an alert fires when both windows of a pair are above its threshold",
                 panels=[fast_burn(), burn_of_hours(), burn_of_a_day(), slow_burn()],
             ),
             PanelGroup(title="Error budget", panels=[budget(), bad(), bad_by_model()]),
@@ -72,8 +72,8 @@ def board() -> Board:
 
 def budget_now() -> Panel:
     text = PanelText(
-        title="Least budget left",
-        description="Share of the error budget left of the app that has least; negative when it is overspent.",
+        title="Lowest budget left",
+        description="Share of the error budget left for the app with the least; negative if overspent.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -84,7 +84,7 @@ def budget_now() -> Panel:
 def burn_now() -> Panel:
     text = PanelText(
         title="Highest burn rate, 1 h",
-        description="How many times faster than allowed the app that is worst spends its budget.",
+        description="How many times faster than allowed the worst app spends its budget.",
         unit=f"suffix:{_TIMES}",
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -94,7 +94,7 @@ def burn_now() -> Panel:
 def bad_now() -> Panel:
     text = PanelText(
         title="Bad interactions, 1 h",
-        description="Weighted share of interactions below the good score, of the app that is worst.",
+        description="Weighted share of interactions below the good score, for the worst app.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -103,12 +103,12 @@ def bad_now() -> Panel:
 
 
 def firing_now() -> Panel:
-    text = PanelText(title="Alerts firing", description="Alerts of Streamjury that fire now, of all apps.", unit=COUNT)
+    text = PanelText(title="Alerts firing", description="Streamjury alerts firing now, for all apps.", unit=COUNT)
     return number(text, f"count({_FIRING}) or vector(0)", steps=((None, GREEN), (1, ORANGE)), decimals=0)
 
 
 def paging_now() -> Panel:
-    text = PanelText(title="Pages firing", description="Of these, those that wake somebody up.", unit=COUNT)
+    text = PanelText(title="Pages firing", description="Those with severity page.", unit=COUNT)
     paging = _FIRING.replace("}", ',severity="page"}')
     return number(text, f"count({paging}) or vector(0)", steps=((None, GREEN), (1, RED)), decimals=0)
 
@@ -116,7 +116,7 @@ def paging_now() -> Panel:
 def effective_now() -> Panel:
     text = PanelText(
         title="Smallest sample, 1 h",
-        description="Effective sample size of the app that has least; below 30 the fast alerts wait.",
+        description="Effective sample size of the app with the least; below 30 the fast alerts wait.",
         unit=COUNT,
     )
     expr = f"min({names.OBJECTIVE_SERIES}:effective1h{_APP})"
@@ -159,7 +159,7 @@ def slow_burn() -> Panel:
 def budget() -> Panel:
     text = PanelText(
         title="Budget left over time",
-        description="Share of the error budget of the objective's period that is left.",
+        description="Share of the error budget left in the objective's period.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -169,9 +169,9 @@ def budget() -> Panel:
 
 def bad() -> Panel:
     text = PanelText(
-        title="Bad interactions and what is allowed",
-        description="Weighted share of interactions below the good score over one hour; dashed is the share that the "
-        "target of the app allows.",
+        title="Bad interactions and the allowed share",
+        description="Weighted share of interactions below the good score over one hour; the dashed line is the share "
+        "that the app's target allows.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -199,7 +199,7 @@ def bad_by_model() -> Panel:
 def objectives() -> Panel:
     text = PanelText(
         title="Objectives by app",
-        description="What is asked of each app and where it stands.",
+        description="Target and current state of each app.",
         unit=SHARE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -232,7 +232,7 @@ def budgets() -> Panel:
 def firing() -> Panel:
     text = PanelText(
         title="Firing now",
-        description="Every alert of Streamjury that fires; its runbook is named like it.",
+        description="All Streamjury alerts that are firing; each runbook has the name of its alert.",
         unit=COUNT,
     )
     expr = f"count by (alertname, severity, app, window) ({_FIRING})"

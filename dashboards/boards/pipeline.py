@@ -33,7 +33,7 @@ def board() -> Board:
     return Board(
         name="pipeline",
         title="Pipeline",
-        description="The way of the records through sampler, workers and monitor, of all apps except where it says so.",
+        description="Records on their way through sampler, workers and monitor, for all apps unless stated otherwise.",
         variables=[variables.app(names.SAMPLING), variables.window("5m")],
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
@@ -50,14 +50,12 @@ def _of(stage: str, outcome: str) -> str:
 
 
 def read() -> Panel:
-    text = PanelText(title="Read", description="Interactions that the sampler read per second.", unit=PER_SECOND)
+    text = PanelText(title="Read", description="Interactions read by the sampler per second.", unit=PER_SECOND)
     return number(text, rate(_RECORDS, _of("sampler", "consumed")), decimals=1)
 
 
 def chosen() -> Panel:
-    text = PanelText(
-        title="Chosen", description="Share of the interactions read that were chosen to be judged.", unit=SHARE
-    )
+    text = PanelText(title="Chosen", description="Share of the interactions read that were sampled.", unit=SHARE)
     part, whole = (increase(_RECORDS, _of("sampler", outcome)) for outcome in ("sampled", "consumed"))
     return number(text, share(part, whole), decimals=1)
 
@@ -65,7 +63,7 @@ def chosen() -> Panel:
 def judged() -> Panel:
     text = PanelText(
         title="Judged",
-        description="Interactions per second that left a worker, scored or not.",
+        description="Interactions finished by workers per second, scored or not.",
         unit=PER_SECOND,
         runbooks=["StreamjuryEvaluatorSilent"],
     )
@@ -75,7 +73,7 @@ def judged() -> Panel:
 def waiting() -> Panel:
     text = PanelText(
         title="Waiting",
-        description="Records that no stage has read yet, the sum over all stages.",
+        description="Records not read yet, the sum over all stages.",
         unit=COUNT,
         runbooks=["StreamjuryLagGrowing"],
     )
@@ -86,7 +84,7 @@ def waiting() -> Panel:
 def parked_now() -> Panel:
     text = PanelText(
         title="Parked",
-        description="Records whose judges could not be reached in time; they are judged again.",
+        description="Records whose judges could not be reached in time; they will be retried.",
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
@@ -96,7 +94,7 @@ def parked_now() -> Panel:
 def lost() -> Panel:
     text = PanelText(
         title="Dead letters",
-        description="Records within the window that went to the dead-letter topic.",
+        description="Records dead-lettered within the window.",
         unit=COUNT,
         runbooks=["StreamjuryDeadLettersGrowing"],
     )
@@ -107,7 +105,7 @@ def lost() -> Panel:
 def funnel() -> Panel:
     text = PanelText(
         title="From the firehose to the monitor",
-        description="Records within the window that reached each step. The monitor sees each evaluation once.",
+        description="Records within the window that reached each step. The monitor counts each evaluation once.",
         unit=COUNT,
         runbooks=["StreamjuryEvaluatorSilent"],
     )
@@ -128,7 +126,7 @@ def funnel() -> Panel:
 def outcomes() -> Panel:
     text = PanelText(
         title="Records by stage and outcome",
-        description="What became of the records of each stage, per second over five minutes.",
+        description="Outcomes of the records of each stage, per second over five minutes.",
         unit=PER_SECOND,
         runbooks=["StreamjuryEvaluatorSilent"],
     )
@@ -139,7 +137,7 @@ def outcomes() -> Panel:
 def throughput() -> Panel:
     text = PanelText(
         title="Records read by stage",
-        description="Records that each stage read per second, over the window.",
+        description="Records read by each stage per second, over the window.",
         unit=PER_SECOND,
         runbooks=["StreamjuryEvaluatorSilent"],
     )
@@ -150,7 +148,7 @@ def throughput() -> Panel:
 def lag() -> Panel:
     text = PanelText(
         title="Lag by stage",
-        description="Records that wait to be read by a stage. The alert's limit is dashed.",
+        description="Records waiting to be read by a stage. The dashed line is the alert threshold.",
         unit=COUNT,
         runbooks=["StreamjuryLagGrowing"],
     )
@@ -161,7 +159,7 @@ def lag() -> Panel:
 def in_flight() -> Panel:
     text = PanelText(
         title="In flight and parked",
-        description="Records that workers judge now, and those that wait to be judged again.",
+        description="Records in flight, and records waiting for a retry.",
         unit=COUNT,
         runbooks=["StreamjuryJudgePaused"],
     )
@@ -172,7 +170,7 @@ def in_flight() -> Panel:
 def targets() -> Panel:
     text = PanelText(
         title="Processes scraped",
-        description="Whether Prometheus reaches the metrics of each process.",
+        description="Whether Prometheus can scrape each process.",
         unit=COUNT,
         runbooks=["StreamjuryTargetDown"],
     )
@@ -183,7 +181,7 @@ def targets() -> Panel:
 def dead_letters() -> Panel:
     text = PanelText(
         title="Dead letters by stage and reason",
-        description="Records within the window before each point that could not be processed and were put aside.",
+        description="Records dead-lettered within the window before each point.",
         unit=COUNT,
         runbooks=["StreamjuryDeadLettersGrowing"],
     )
@@ -205,7 +203,7 @@ def unscored() -> Panel:
 def rules() -> Panel:
     text = PanelText(
         title="Decisions by sampling rule",
-        description="Records per second by the rule that decided, and what it decided, for the chosen apps.",
+        description="Records per second by sampling rule and decision, for the selected apps.",
         unit=PER_SECOND,
     )
     expr = rate(names.SAMPLING, _APP, by=["rule", "outcome"])
@@ -214,9 +212,9 @@ def rules() -> Panel:
 
 def sampled_by_app() -> Panel:
     text = PanelText(
-        title="Share chosen by app",
-        description="Share of an app's interactions that were chosen to be judged. A rule that does not read the app "
-        "leaves it unknown.",
+        title="Sampled share by app",
+        description="Share of an app's interactions that were sampled. The app is unknown if the rule does not read "
+        "it.",
         unit=SHARE,
     )
     part = increase(names.SAMPLING, f'{_APP},outcome="sampled"', by=["app"])

@@ -41,7 +41,8 @@ def board() -> Board:
     return Board(
         name="quality",
         title="Quality",
-        description="Design-weighted scores: every judged interaction stands for 1/probability of all traffic.",
+        description="Design-weighted scores: every judged interaction represents 1/probability interactions of all "
+        "traffic.",
         variables=[
             variables.app(),
             variables.model_(),
@@ -54,9 +55,9 @@ def board() -> Board:
             PanelGroup(title="Scores", panels=[composite(), composite_by_app(), by_dimension(), by_model()]),
             PanelGroup(title="Each dimension with its interval", panels=[each_dimension()]),
             PanelGroup(title="Each app with its interval", panels=[each_app()]),
-            PanelGroup(title="Where it is worst", panels=[worst(), last_day()]),
+            PanelGroup(title="Lowest scores", panels=[worst(), last_day()]),
             PanelGroup(title="Drops", panels=[evidence(), bounds(), watched(), announced(), versions()]),
-            PanelGroup(title="What the estimates rest on", panels=[distribution(), effective(), coverage()]),
+            PanelGroup(title="Sample size and coverage", panels=[distribution(), effective(), coverage()]),
         ],
     )
 
@@ -64,7 +65,8 @@ def board() -> Board:
 def composite_now() -> Panel:
     text = PanelText(
         title="Composite score",
-        description="Weighted mean of the composite over the window and the chosen apps, as if all traffic was judged.",
+        description="Weighted mean of the composite over the window and the selected apps: an estimate for all "
+        "traffic.",
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -74,7 +76,7 @@ def composite_now() -> Panel:
 def lowest_dimension() -> Panel:
     text = PanelText(
         title="Lowest dimension",
-        description="The weighted mean of the dimension that is lowest over the window.",
+        description="Weighted mean of the lowest dimension over the window.",
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
@@ -96,7 +98,7 @@ def good_share() -> Panel:
 def effective_now() -> Panel:
     text = PanelText(
         title="Effective sample size",
-        description="Equally weighted judgements that the composite is worth (Kish); unequal weights cost precision.",
+        description="Number of equally weighted judgements that would give the same precision (Kish).",
         unit=COUNT,
     )
     return number(text, ScoreQueries(_COMPOSITE).effective(), steps=((None, ORANGE), (30, BLUE)), decimals=0)
@@ -105,7 +107,7 @@ def effective_now() -> Panel:
 def coverage_now() -> Panel:
     text = PanelText(
         title="Coverage",
-        description="Weighted share of the chosen traffic that could be scored; the rest had no valid verdict.",
+        description="Weighted share of the sampled traffic that could be scored; the rest had no valid verdict.",
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )
@@ -113,9 +115,7 @@ def coverage_now() -> Panel:
 
 
 def judged() -> Panel:
-    text = PanelText(
-        title="Interactions judged", description="Evaluations within the window, not weighted.", unit=COUNT
-    )
+    text = PanelText(title="Interactions judged", description="Evaluations within the window, unweighted.", unit=COUNT)
     return number(text, increase(names.EVALUATIONS, SELECTED), decimals=0)
 
 
@@ -123,7 +123,7 @@ def composite() -> Panel:
     found = ScoreQueries(_COMPOSITE)
     text = PanelText(
         title="Composite with its 95 % interval",
-        description="Weighted mean over the window and the chosen apps; the band is Wilson's interval with the "
+        description="Weighted mean over the window and the selected apps; the band is Wilson's interval with the "
         "measured variance and the effective sample size.",
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
@@ -144,7 +144,7 @@ def composite_by_app() -> Panel:
 def by_dimension() -> Panel:
     text = PanelText(
         title="Mean by dimension",
-        description="Weighted mean of each dimension over the window and the chosen apps.",
+        description="Weighted mean of each dimension over the window and the selected apps.",
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
@@ -180,7 +180,7 @@ def each_app() -> Panel:
     text = PanelText(
         title="$app",
         description="Weighted mean of the app's composite with its 95 % interval over the window; the dashed line is "
-        "the score from which an interaction is good.",
+        "the lowest good score.",
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
@@ -240,9 +240,9 @@ def last_day() -> Panel:
 
 def evidence() -> Panel:
     text = PanelText(
-        title="Evidence of a drop, less what an alarm takes",
-        description=f"Natural logarithms, {OF_ALL}; at 0 the alarm is raised. While there is an alarm, evidence of the "
-        "recovery; at 0 it is cleared. Only what is most urgent is shown, and no target that is still being learnt.",
+        title="Evidence of a drop, relative to the threshold",
+        description=f"Natural logarithm, {OF_ALL}; the alert is raised at 0. While it is open: evidence of recovery; "
+        "cleared at 0. Only the most urgent series are shown, and none whose target is still being learnt.",
         unit=SCORE,
         runbooks=["StreamjuryDropDetected"],
     )
@@ -252,9 +252,10 @@ def evidence() -> Panel:
 
 def bounds() -> Panel:
     text = PanelText(
-        title="Mean less target, at most and at least",
+        title="Mean minus target, at most and at least",
         description=f"Interval of the mean of the latest scores, {OF_ALL}, relative to its target: upper end solid, "
-        "lower end dashed. Below 0 the mean is surely below its target. It holds however often one looks.",
+        "lower end dashed. If the upper end is below 0, the mean is below its target with 95 % "
+        "confidence, however often you look.",
         unit=SCORE,
         runbooks=["StreamjuryDropDetected"],
     )
@@ -267,9 +268,9 @@ def bounds() -> Panel:
 
 def watched() -> Panel:
     text = PanelText(
-        title="What is watched for drops",
-        description=f"Mean of the latest scores with its interval, and its target, {OF_ALL}; a target that is still "
-        "being learnt is missing. Of dimension other, how many more alarms there are.",
+        title="Series watched for drops",
+        description=f"Mean of the latest scores with its interval, and its target, {OF_ALL}; targets still being "
+        "learnt are missing. For dimension other: the number of further open alerts.",
         unit=SCORE,
         runbooks=["StreamjuryDropDetected"],
     )
@@ -286,7 +287,7 @@ def watched() -> Panel:
 def announced() -> Panel:
     text = PanelText(
         title="Alerts announced",
-        description=f"What was published on the alerts topic within the window, {OF_ALL} of all apps.",
+        description=f"Alerts published on the alerts topic within the window, {OF_ALL} of all apps.",
         unit=COUNT,
         runbooks=["StreamjuryDropDetected", "StreamjuryJudgesChanged", "StreamjuryModelWorse"],
     )
@@ -297,8 +298,8 @@ def announced() -> Panel:
 def versions() -> Panel:
     text = PanelText(
         title="Difference of compared models",
-        description=f"Mean composite of model a less that of b, whatever else {OF_ALL}: upper end of its "
-        "interval solid, lower end dashed. Empty unless `detection.versions` compares something.",
+        description=f"Mean composite of model a minus that of b, {OF_ALL}: upper end of its interval solid, lower end "
+        "dashed. Empty unless `detection.versions` is set.",
         unit=SCORE,
         runbooks=["StreamjuryModelWorse"],
     )
@@ -322,8 +323,7 @@ def _detected(name: str) -> str:
 def distribution() -> Panel:
     text = PanelText(
         title="Distribution of composite scores",
-        description=f"How many of the judged interactions {OF_ALL} fell into each range, not weighted. Exemplars "
-        "lead to traces.",
+        description=f"Number of judged interactions {OF_ALL} in each range, unweighted. Exemplars link to traces.",
         unit=SCORE,
     )
     expr = increase(f"{names.SCORE}_bucket", 'app=~"$app"', by=["le"])
@@ -333,7 +333,8 @@ def distribution() -> Panel:
 def effective() -> Panel:
     text = PanelText(
         title="Effective sample size by app",
-        description="Equally weighted judgements that the composite is worth over the window. Alerts wait for 30.",
+        description="Number of equally weighted judgements that would give the same precision, over the window. "
+        "Alerts need 30.",
         unit=COUNT,
     )
     target = query(ScoreQueries(_COMPOSITE, by=["app"]).effective(), "{{app}}")
@@ -343,7 +344,7 @@ def effective() -> Panel:
 def coverage() -> Panel:
     text = PanelText(
         title="Coverage by dimension",
-        description="Weighted share of what should have a score and has one, over the window.",
+        description="Weighted share of interactions with a score, of those that should have one, over the window.",
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )

@@ -42,13 +42,13 @@ def board() -> Board:
     return Board(
         name="safety",
         title="Safety",
-        description="Counts are of judged interactions, not weighted: an incident counts once, however it was sampled.",
+        description="Counts of judged interactions, unweighted: an incident counts once, however it was sampled.",
         variables=[variables.app(), variables.model_(), variables.tenant(), variables.safety(), variables.window("1h")],
         top=[incidents(), unsafe_share(), questionable_share(), unknown_share(), notices_now(), checked()],
         sections=[
-            PanelGroup(title="Found unsafe", panels=[incidents_by_app(), statuses()]),
-            PanelGroup(title="Not known", panels=[unknown_by_app(), composite_statuses()]),
-            PanelGroup(title="Score and notices", panels=[score(), notices()]),
+            PanelGroup(title="Unsafe answers", panels=[incidents_by_app(), statuses()]),
+            PanelGroup(title="Unknown safety", panels=[unknown_by_app(), composite_statuses()]),
+            PanelGroup(title="Score and notifications", panels=[score(), notices()]),
             PanelGroup(title="By app", panels=[apps(), unsafe_by_app()]),
         ],
     )
@@ -73,7 +73,7 @@ def incidents() -> Panel:
 def unsafe_share() -> Panel:
     text = PanelText(
         title="Unsafe",
-        description="Share of the judged interactions that were found unsafe.",
+        description="Share of the judged interactions found unsafe.",
         unit=SHARE,
         runbooks=["StreamjurySafetyIncident"],
     )
@@ -92,7 +92,7 @@ def questionable_share() -> Panel:
 def unknown_share() -> Panel:
     text = PanelText(
         title="Unknown",
-        description="Share of the judged interactions whose safety could not be established. Unknown is not safe.",
+        description="Share of the judged interactions whose safety could not be determined. Unknown is not safe.",
         unit=SHARE,
         runbooks=["StreamjurySafetyUnknown"],
     )
@@ -101,9 +101,9 @@ def unknown_share() -> Panel:
 
 def notices_now() -> Panel:
     text = PanelText(
-        title="Critical notices",
-        description="Safety notices that workers delivered to the critical topic within the window, of all apps, "
-        "models and tenants.",
+        title="Critical notifications",
+        description="Safety notifications that workers delivered to the critical topic within the window, for all "
+        "apps, models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
@@ -140,7 +140,7 @@ def statuses() -> Panel:
 def unknown_by_app() -> Panel:
     text = PanelText(
         title="Unknown by app",
-        description="Share of an app's judged interactions whose safety could not be established.",
+        description="Share of an app's judged interactions whose safety could not be determined.",
         unit=SHARE,
         runbooks=["StreamjurySafetyUnknown"],
     )
@@ -150,8 +150,8 @@ def unknown_by_app() -> Panel:
 
 def composite_statuses() -> Panel:
     text = PanelText(
-        title="Composites that are not ok",
-        description="Shares of the judged interactions by the status of their composite, without those that are ok.",
+        title="Composites with a status other than ok",
+        description="Shares of the judged interactions by composite status, without ok.",
         unit=SHARE,
         runbooks=["StreamjuryCoverageLow"],
     )
@@ -164,8 +164,7 @@ def score() -> Panel:
     scores = ScoreQueries(f'{SELECTED},dimension="$safety"')
     text = PanelText(
         title="Safety score with its 95 % interval",
-        description="Weighted mean of the criterion that decides on safety (1 is harmless) over the window and the "
-        "chosen apps.",
+        description="Weighted mean of the safety criterion (1 is harmless) over the window and the selected apps.",
         unit=SCORE,
         runbooks=["StreamjurySafetyIncident"],
     )
@@ -174,9 +173,9 @@ def score() -> Panel:
 
 def notices() -> Panel:
     text = PanelText(
-        title="Critical notices over time",
-        description="Safety notices delivered to the critical topic within the window before each point, of all apps, "
-        "models and tenants.",
+        title="Critical notifications over time",
+        description="Safety notifications delivered to the critical topic within the window before each point, for "
+        "all apps, models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )

@@ -104,11 +104,11 @@ def _moment(text: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dashboards.pictures.pictures", description=__doc__)
-    parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="where Prometheus listens")
+    parser.add_argument("--prometheus", default="http://127.0.0.1:9090", help="URL of Prometheus")
     parser.add_argument("--start", type=_moment, required=True, help="seconds since 1970 or an ISO time")
     parser.add_argument("--end", type=_moment, required=True)
-    parser.add_argument("--window", default="1h", help="the free window of the graphs")
-    parser.add_argument("--output", type=Path, required=True, help="the folder to write to")
+    parser.add_argument("--window", default="1h", help="window of the graphs")
+    parser.add_argument("--output", type=Path, required=True, help="output folder")
     parser.add_argument("--only", default="", help="only dashboards whose uid contains this")
     asked = parser.parse_args()
     asked.output.mkdir(parents=True, exist_ok=True)

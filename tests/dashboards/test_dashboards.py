@@ -363,7 +363,7 @@ DROP = {
 
 
 def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> None:
-    [panel] = _titled("quality", "Evidence of a drop, less what an alarm takes")
+    [panel] = _titled("quality", "Evidence of a drop, relative to the threshold")
     [target] = panel["targets"]
     missing = {'{app="shop",dimension="composite"}': -2, '{app="bank",dimension="clarity"}': -31.5}
     assert differences(tmp_path, DROP, [Check(substituted(target["expr"], {}), "5m", missing)]) == ""
@@ -372,7 +372,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
 
 
 def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) -> None:
-    [panel] = _titled("quality", "Mean less target, at most and at least")
+    [panel] = _titled("quality", "Mean minus target, at most and at least")
     checks = [
         Check(substituted(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
         for target, expected in zip(panel["targets"], (-0.125, -0.375), strict=True)

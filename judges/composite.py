@@ -174,10 +174,10 @@ class Item:
             yield "an option has a name in one language that is another option's in the other"
         if self.target_option is not None:
             if scale.kind == "range":
-                yield f"a range has no options, so that {self.target_option!r} cannot be the target_option"
+                yield f"a range has no options, so {self.target_option!r} cannot be the target_option"
             elif self.target is None:
                 labels = ", ".join(sorted({text for c in scale.choices for text in (c.label.en, c.label.ru)}))
-                yield f"no option is called {self.target_option!r}, the target_option; there are {labels}"
+                yield f"{self.target_option!r}, the target_option, is not an option; expected one of {labels}"
         elif scale.bounds is None and self.threshold is None and (self.weight or self.required):
             yield "options without scores count only by a target_option"
 
@@ -188,7 +188,7 @@ class Item:
         if self.target_option is not None or self.threshold is not None:
             yield "normalize: false has no meaning with a target_option or a threshold, which count 0 or 1"
         if self.criterion.higher_is == "worse":
-            yield "normalize: false would count a high value as good, and here higher is worse"
+            yield "normalize: false would count a high value as good, but higher is worse here"
         if bounds is not None and max(abs(bounds[0]), abs(bounds[1])) > MAX_RAW:
             yield f"normalize: false needs values of at most {MAX_RAW:g}, not {bounds[0]:g} to {bounds[1]:g}"
 
@@ -313,7 +313,7 @@ class MultiCriteria:
         listed, given = criteria_of(criteria), weights or {}
         unknown = (given.keys() | set(required)) - {each.name for each in listed}
         if unknown:
-            raise ValueError(f"the composite names {sorted(unknown)}, which are not among the criteria")
+            raise ValueError(f"the composite names {sorted(unknown)}, which are not criteria")
         items = [Item(criterion=c, weight=given.get(c.name, 1.0), required=c.name in required) for c in listed]
         return cls(items, safety=safety, min_coverage=min_coverage)
 
@@ -336,11 +336,11 @@ class MultiCriteria:
         if choice is None:
             return Safety(level=None, status=SafetyStatus.UNKNOWN)
         if self.safety is None:
-            raise ValueError("no criterion was named to decide about safety")
+            raise ValueError("no safety criterion is set")
         criterion = self.criteria[self.safety]
         known = any(each is choice for each in criterion.scale.choices)  # comparing their texts takes longer
         if not known and choice not in criterion.scale.choices:
-            raise ValueError(f"{criterion.name}: {choice.label.en!r} is not a choice of its scale")
+            raise ValueError(f"{criterion.name}: {choice.label.en!r} is not on its scale")
         level = criterion.level(choice)
         if choice.value == criterion.worst_first[0].value:
             return Safety(level=level, status=SafetyStatus.UNSAFE)
@@ -356,7 +356,7 @@ class MultiCriteria:
         """
         unknown = findings.keys() - self.items.keys()
         if unknown:
-            raise ValueError(f"findings on {sorted(unknown)}, which are not among the criteria")
+            raise ValueError(f"findings on {sorted(unknown)}, which are not criteria")
         found = {name: finding for name in self.items if (finding := findings.get(name)) is not None}
         present = {name: part for name, item in self.items.items() if (part := item.part(found.get(name))) is not None}
         met = {name: item.met(found.get(name)) for name, item in self.items.items() if item.required}
@@ -462,16 +462,14 @@ class MultiCriteria:
         """The criterion that brings the override along."""
         marked = [name for name, criterion in self.criteria.items() if criterion.safety]
         if len(marked) > 1:
-            raise ValueError(
-                f"{' and '.join(marked)} are about safety; name the one that overrides: safety={marked[0]!r}"
-            )
+            raise ValueError(f"{' and '.join(marked)} are both about safety; choose one: safety={marked[0]!r}")
         return marked[0] if marked else None
 
     def _problems(self, listed: Sequence[Item]) -> Iterator[str]:
         names = [each.criterion.name for each in listed]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            yield f"criteria need distinct names, and {twice} occur more than once"
+            yield f"criteria must have distinct names; {twice} occur more than once"
         if not names:
             yield "a composite needs at least one criterion"
         elif not any(each.weight for each in listed):
@@ -484,9 +482,12 @@ class MultiCriteria:
         if self.safety is None:
             return
         if self.safety not in self.items:
-            yield f"{self.safety!r} is to decide about safety and is not among the criteria {list(self.items)}"
+            yield f"the safety criterion {self.safety!r} is not one of the criteria {list(self.items)}"
         elif not self.criteria[self.safety].worst_first:
-            yield f"{self.safety} cannot decide about safety: only levels, pass or fail, and options with scores can"
+            yield (
+                f"{self.safety} cannot be the safety criterion: its scale must be levels, pass/fail, or options with "
+                "scores"
+            )
 
     def _negative(self) -> Iterator[str]:
         if self.safety is None and not any(item.required for item in self.items.values()):
@@ -494,7 +495,10 @@ class MultiCriteria:
         for name, item in self.items.items():
             bounds = item.criterion.scale.bounds
             if not item.normalize and bounds is not None and bounds[0] < 0:
-                yield f"{name}: normalize: false needs values from 0 up, or the 0 of what fails would not be the worst"
+                yield (
+                    f"{name}: normalize: false needs values from 0 up; otherwise the 0 of a failed criterion would "
+                    "not be the worst"
+                )
 
 
 def _check_own_questions(judge: Judge | Panel, criteria: Collection[Criterion]) -> None:
@@ -523,7 +527,7 @@ def rag_composite(
     criteria = load_catalogue("rag")
     unknown = levels.keys() - criteria.keys()
     if unknown:
-        raise ValueError(f"unknown dimensions {sorted(unknown)}; known are {list(criteria)}")
+        raise ValueError(f"unknown dimensions {sorted(unknown)}; expected {list(criteria)}")
     multi = MultiCriteria.of(
         criteria.values(), weights=weights, required=required, safety=SAFETY_DIMENSION, min_coverage=min_coverage
     )

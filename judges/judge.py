@@ -26,7 +26,7 @@ NO_VOTE: Mapping[str, object] = {
 }
 """What a verdict loses that has no vote."""
 
-TOO_LITTLE_SHOWN = "too much of the text was redacted to tell from the rest whether it is safe"
+TOO_LITTLE_SHOWN = "too much of the text was redacted to judge whether the rest is safe"
 
 Criteria = Sequence[Criterion] | Mapping[str, Criterion]
 """Several criteria; of a mapping, such as a file of criteria, its values."""
@@ -72,7 +72,7 @@ class Judge(ABC):
     def refusal(self, criterion: Criterion) -> str | None:
         """Why this judge does not judge by this criterion: it is not meant to, or it cannot."""
         if self.only is not None and criterion.name not in self.only:
-            return f"it is kept for {', '.join(sorted(self.only))}"
+            return f"it is restricted to {', '.join(sorted(self.only))}"
         return self.why_not(criterion)
 
     def own_question_problem(self, criterion: Criterion) -> str | None:
@@ -83,7 +83,7 @@ class Judge(ABC):
         own = self.criterion
         if own is None or own == criterion:
             return None
-        return f"it brings a question of its own along, {own.question.en!r}, and is not asked by {criterion.name!r}"
+        return f"it has its own question, {own.question.en!r}, and does not judge {criterion.name!r}"
 
     @property
     def calls(self) -> int:
@@ -235,8 +235,8 @@ def missing_fields(case: Case, criterion: Criterion) -> str | None:
         return None
     names = " and ".join(repr(name) for name in missing)
     return (
-        f"record {case.id} has no field {names}, which criterion {criterion.name!r} shows; "
-        f"it has {', '.join(case.fields) or 'none'} (an empty list will do for context)"
+        f"record {case.id} has no field {names}, which criterion {criterion.name!r} needs; it has "
+        f"{', '.join(case.fields) or 'none'} (an empty list is enough for context)"
     )
 
 

@@ -45,7 +45,7 @@ class DiskStore:
             for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _TABLE, _BY_AGE):
                 self._file.execute(statement)
         except sqlite3.Error as error:
-            raise OSError(f"{path} cannot be used as a cache of verdicts ({error})") from error
+            raise OSError(f"cannot use {path} as a verdict cache ({error})") from error
 
     async def get(self, key: bytes) -> bytes | None:
         return await self._do(lambda: self._read(key))
@@ -67,7 +67,7 @@ class DiskStore:
             except sqlite3.Error as error:
                 if time.monotonic() - self._told_at >= _TELL_SECONDS:
                     self._told_at = time.monotonic()
-                    logger.warning("the cache of verdicts in %s does not work: %s", self._path, error)
+                    logger.warning("the verdict cache in %s failed: %s", self._path, error)
                 return None
 
     def _read(self, key: bytes) -> bytes | None:

@@ -102,7 +102,7 @@ class Criterion(Spec):
         """The same criterion under another name, which is written as names are."""
         words = "_".join(re.findall(r"[a-z0-9]+", _in_latin_letters(name)))[:_MAX_NAME_CHARS].strip("_")
         if not words[:1].isalpha():
-            raise ValueError(f"name must begin with a letter, not {name!r}")
+            raise ValueError(f"name must start with a letter, not {name!r}")
         return self.model_copy(update={"name": words})
 
     @model_validator(mode="after")
@@ -125,13 +125,13 @@ class Criterion(Spec):
             label = next((each for each in (choice.label.en, choice.label.ru) if means_not_applicable(each)), None)
             if label is not None:
                 place = ("scale", self.scale.kind, index, "label")
-                yield place, f"must not be {label!r}, which is what `not_applicable` lets a judge say"
+                yield place, f"must not be {label!r}, which `not_applicable` reserves"
 
     def _direction_at_odds(self) -> Iterator[tuple[Loc, str]]:
         if self.safety and not self.worst_first:
             yield (
                 ("safety",),
-                "must be left out: only levels, pass or fail, and options with scores can decide about it",
+                "must be left out: a safety criterion needs levels, pass/fail, or options with scores",
             )
         if self.higher_is == "worse" and self.scale.kind == "binary":
             yield ("higher_is",), "must be 'better': a pass is better than a fail; for a yes that is bad, use options"

@@ -50,7 +50,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """An unknown name in words: with the one that was probably meant, else with all there are."""
     names = list(known)
     near = difflib.get_close_matches(name.lower(), names, n=1)
-    return f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; known here: {', '.join(names)}"
+    return (
+        f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; expected one of: {', '.join(names)}"
+    )
 
 
 # Arguments that are no numbers, or not such as they should be
@@ -111,7 +113,7 @@ _WORDS: Mapping[str, str] = {
     "bool_type": _TRUTH,
     "bool_parsing": _TRUTH,
     "string_type": "must be text{found}",
-    "string_unicode": "must be text without half characters",
+    "string_unicode": "must be text without lone surrogates",
     "string_too_short": "must have at least {min_length} character(s)",
     "string_too_long": "must have at most {max_length} characters",
     "too_short": "must have at least {min_length} item(s)",

@@ -103,7 +103,7 @@ def _same_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Lo
         before = [(language, each.of(language)) for each in labels[:index] for language in LANGUAGES]
         same = [text for language, text in before if _folded(text) == _folded(label.of(language))]
         if same:
-            yield (key, index, "label"), f"must be distinct, and {same[0]!r} is there already"
+            yield (key, index, "label"), f"must be distinct; {same[0]!r} is listed twice"
 
 
 @lru_cache(maxsize=4096)
@@ -235,7 +235,7 @@ class Options(_Scale):
         if not scores:
             return
         if len(scores) != len(self.options):
-            yield "must all have a score, or none of them"
+            yield "must either all have a score, or none"
         elif min(scores) == max(scores):
             yield f"must not all have the same score ({scores[0]:g})"
         elif max(scores) - min(scores) == float("inf"):

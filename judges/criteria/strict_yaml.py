@@ -40,7 +40,7 @@ def read_file(path: Path, reports: ProblemCollector) -> Any:
     except OSError as error:
         raise UnreadableError("", f"cannot be read: {(error.strerror or 'unknown error').lower()}") from None
     if len(content) > _MAX_BYTES:
-        raise UnreadableError("", f"is larger than {_MAX_BYTES} bytes, too large for a file that people write")
+        raise UnreadableError("", f"is larger than {_MAX_BYTES} bytes, too large for a hand-written file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -78,7 +78,7 @@ def _place(mark: yaml.Mark | None) -> str:
 def _cause(error: yaml.MarkedYAMLError) -> str:
     """The parser's reason, without the names it quotes: a password that begins with * or ! would be among them."""
     begun = error.context_mark
-    where = f" begun in line {begun.line + 1}" if begun else ""
+    where = f" that starts in line {begun.line + 1}" if begun else ""
     said = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
     return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", said)
 
@@ -148,7 +148,7 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
 
 
 _HAS_TAG = (
-    "has a YAML tag (a word that begins with !), and no tags are read here; remove it, or put the value in quotes"
+    "has a YAML tag (a word that starts with !), and tags are not allowed here; remove it, or put the value in quotes"
 )
 
 
@@ -175,7 +175,7 @@ class _Plain:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a file that people write")
+            raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a hand-written file")
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -189,7 +189,9 @@ class _Plain:
             elif not isinstance(name, str) or key.tag != _TAG + "str":
                 self._reports.report(loc, f"the key in line {line} must be text; put it in quotes")
             elif name == "<<":
-                self._reports.report(loc, f"the key '<<' in line {line} is not read here; write out what it stands for")
+                self._reports.report(
+                    loc, f"the key '<<' in line {line} is not supported; write out the keys it stands for"
+                )
             elif name in data:
                 self._reports.report((*loc, name), f"is listed twice, in lines {lines[name]} and {line}")
             else:

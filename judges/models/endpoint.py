@@ -345,7 +345,7 @@ class EndpointModel:
 
     def _completion(self, body: bytes, request: ModelRequest) -> Completion:
         if len(body) > MAX_RESPONSE_BYTES:
-            raise ModelProtocolError(f"{self._where} answered with more than {MAX_RESPONSE_BYTES} bytes")
+            raise ModelProtocolError(f"{self._where} sent more than {MAX_RESPONSE_BYTES} bytes")
         try:
             completion = self._wire.completion(json.loads(body))
         except (ValueError, RecursionError) as error:
@@ -353,7 +353,7 @@ class EndpointModel:
             raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
         if completion is None:
             said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")), request)
-            raise ModelProtocolError(f"{self._where} answered without a completion: {said}")
+            raise ModelProtocolError(f"{self._where} returned no completion: {said}")
         return self._without_key(completion)
 
     def _without_key(self, completion: Completion) -> Completion:
@@ -392,7 +392,7 @@ def _checked_url(base_url: str, wire: Wire) -> httpx.URL:
     path = url.path.rstrip("/")
     if path.endswith(wire.no_endings):
         advice = "" if "/v1" in wire.no_endings else "; most end with /v1"
-        raise ValueError(f"base_url must end before {wire.path}, which is added to it{advice}")
+        raise ValueError(f"base_url must end before {wire.path}, which is appended{advice}")
     return url.copy_with(path=path + wire.path)
 
 
@@ -405,7 +405,7 @@ def _plain_url(name: str, text: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"{name} must be an http:// or https:// URL")
     if url.userinfo or url.query or url.fragment:
-        raise ValueError(f"{name} must carry no user, query or fragment; the key has a setting of its own")
+        raise ValueError(f"{name} must not contain a user, query or fragment; put the key in its own setting")
     return url
 
 

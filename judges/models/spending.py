@@ -83,7 +83,7 @@ async def paid(most: int) -> AsyncIterator[Hold]:
         return
     hold = await purse.reserve(most)
     if hold is None:
-        raise ModelOverBudget(f"not asked: the budget has less left than the {dollars(most):.6f} USD it may cost")
+        raise ModelOverBudget(f"not called: the budget left is less than the {dollars(most):.6f} USD the call may cost")
     try:
         yield hold
     finally:
@@ -108,7 +108,7 @@ class Fares:
                 async with asyncio.timeout(seconds):
                     self._kept = await stack.enter_async_context(paid(self._most))
             except TimeoutError:
-                raise ModelTimeout(f"no money was to be had for the call within {seconds:g} s") from None
+                raise ModelTimeout(f"no budget became available for the call within {seconds:g} s") from None
             try:
                 yield
             finally:

@@ -42,7 +42,7 @@ class PairWindow:
     def add(self, scores: Sequence[float]) -> None:
         """One case: a score of each judge, always in the same order."""
         if len(scores) != self._judges:
-            raise ValueError(f"one score of each of the {self._judges} judges, not {len(scores)}")
+            raise ValueError(f"needs one score from each of the {self._judges} judges, not {len(scores)}")
         grains = tuple(round(score * _GRAINS) for score in scores)
         self._seen.append(grains)
         self._count(grains, 1)

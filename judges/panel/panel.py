@@ -87,7 +87,7 @@ class Panel:
             raise ValueError(f"quorum must be between 1 and the {len(names)} judges of the panel, not {self.quorum}")
         everybody = [judge.name for judge in self.members]
         if len(set(everybody)) != len(everybody):
-            raise ValueError(f"judges of a panel need distinct names, not {everybody}")
+            raise ValueError(f"judges of a panel must have distinct names, not {everybody}")
         _check_weights(self.weights, self.combine, everybody)
         for cascade in (self.cascade, self.frugal):
             if cascade is not None:
@@ -133,7 +133,7 @@ class Panel:
         if able >= needed:
             return None
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
-        return f"only {able} of the {needed} judges needed can judge by {criterion.name!r} ({reasons})"
+        return f"only {able} of the {needed} required judges can judge {criterion.name!r} ({reasons})"
 
     def check_own_questions(self, criteria: Collection[Criterion]) -> None:
         """Refuses judges whose own question is not among the criteria: it would never be asked."""
@@ -141,8 +141,8 @@ class Panel:
             if judge.criterion is not None and judge.criterion not in criteria:
                 names = ", ".join(criterion.name for criterion in criteria)
                 raise ValueError(
-                    f"{judge.name} brings a question of its own along, {judge.criterion.question.en!r}, which is not "
-                    f"among the criteria ({names}); add the judge's `criterion` to them, or make it without a question"
+                    f"{judge.name} has its own question, {judge.criterion.question.en!r}, which is not one of the "
+                    f"criteria ({names}); add the judge's `criterion` to them, or create the judge without a question"
                 )
 
     async def assess(
@@ -183,9 +183,9 @@ class Panel:
             return await self._assess_alone(alone, case, criterion, on_verdict, safety=safety)
         seating = self._seating(case, criterion)
         if not seating.seats and not seating.excluded:
-            return _unfound(Reason.UNSUPPORTED, self.why_not(criterion) or "nobody judges by it")
+            return _unfound(Reason.UNSUPPORTED, self.why_not(criterion) or "no judge supports it")
         if not seating.seats:
-            detail = f"all judges are of the family of {case.author!r}, which wrote the answer"
+            detail = f"all judges are of the model family that wrote the answer, {case.author!r}"
             return _unfound(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
         hearing = Hearing(case, criterion, seating, safety=safety, seconds=seconds, on_verdict=on_verdict)
         path, found = await self._ask_first(hearing, everybody=safety)
@@ -477,7 +477,7 @@ def _check_weights(weights: Mapping[str, float], combine: Combine, names: Sequen
     if not isinstance(weights, Mapping):
         raise TypeError(f"weights must map names of judges to numbers, not {weights!r}")
     if weights and combine != "weighted":
-        raise ValueError(f"weights of judges are for combine weighted, not {combine}")
+        raise ValueError(f"weights of judges require combine weighted, not {combine}")
     for name, weight in weights.items():
         if name not in names:
             raise ValueError(f"weights name {name!r}, which is not a judge of the panel ({', '.join(names)})")
@@ -493,4 +493,4 @@ def _check_first(cascade: Cascade, names: Sequence[str]) -> None:
     if unknown:
         raise ValueError(f"the cascade names {unknown}, which are not judges of the panel ({', '.join(names)})")
     if len(cascade.first) == len(names):
-        raise ValueError("the cascade's first judges are all of the panel: nobody is left to ask in doubt")
+        raise ValueError("the cascade's first judges are the whole panel: no judges are left to ask when in doubt")

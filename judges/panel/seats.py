@@ -149,7 +149,7 @@ class Hearing:
         return None if self._ends_at is None else self._ends_at - time.monotonic()
 
     def _late(self, seat: Seat, *, asked: bool) -> JudgeVerdict:
-        detail = f"no verdict within {self._seconds:g} s" if asked else f"not asked: {self._seconds:g} s were over"
+        detail = f"no verdict within {self._seconds:g} s" if asked else f"not asked: the {self._seconds:g} s were over"
         calls = seat.judge.calls if asked else 0
         samples = Samples(requested=calls, error=calls)
         return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)

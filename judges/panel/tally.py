@@ -31,9 +31,9 @@ class CombineRule(NamedTuple):
     def why_not(self, criterion: Criterion) -> str | None:
         """Why this rule makes no sense for a criterion, or None."""
         if criterion.scale.kind == "range" and self.combine == "majority":
-            return f"numbers have no majority, and {criterion.name!r} has a range"
+            return f"numbers have no majority, but {criterion.name!r} has a range"
         if self.combine != "majority" and not has_scores(criterion):
-            return f"{self.combine} needs scores, and the options of {criterion.name!r} have none: combine by majority"
+            return f"{self.combine} needs scores, but the options of {criterion.name!r} have none: combine by majority"
         return None
 
 
@@ -252,10 +252,10 @@ def _why(
 ) -> str | None:
     """What was missing, in words."""
     if found.reason is Reason.QUORUM:
-        return f"{len(ballots) + abstained} of the {rule.needed} verdicts needed"
+        return f"{len(ballots) + abstained} of the {rule.needed} required verdicts"
     if found.reason is Reason.NO_MAJORITY:
         labels = [choice.label.of(language) for choice in ranking(criterion)]
         counts = Counter(labels[ballot.rank] for ballot in ballots if ballot.rank is not None)
         votes = ", ".join(f"{count} for {label!r}" for label, count in counts.most_common())
-        return f"several options tied for most votes: {votes}"
+        return f"several options tied: {votes}"
     return None

@@ -60,7 +60,9 @@ def as_case(instance: Instance, to_evaluate: str, number: int) -> Case:
     if isinstance(instance, str):
         instance = {to_evaluate: instance}
     if not isinstance(instance, Mapping):
-        raise TypeError(f"an instance is a text, a mapping of fields or an interaction, not {type(instance).__name__}")
+        raise TypeError(
+            f"an instance must be a text, a mapping of fields or an interaction, not {type(instance).__name__}"
+        )
     fields = {name: _field(name, value) for name, value in instance.items()}
     # As for an interaction, what people wrote decides, not the documents beside it.
     spoken = [fields[name] for name in ("question", to_evaluate) if name in fields] or fields.values()

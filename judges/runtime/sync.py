@@ -22,7 +22,7 @@ def wait_for(work: Coroutine[Any, Any, R]) -> R:
     loop = _loop(os.getpid())
     if threading.current_thread().name == _THREAD:
         work.close()
-        raise RuntimeError("this would wait for itself; inside a coroutine, await the asynchronous method")
+        raise RuntimeError("this call would deadlock; inside a coroutine, await the asynchronous method")
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()

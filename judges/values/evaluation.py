@@ -78,15 +78,13 @@ class _Part(BaseModel):
 class Samples(_Part):
     """Number of answers that were requested from a judge, and how they turned out. Only valid ones vote."""
 
-    requested: NonNegativeInt = Field(description="Answers that the judge was to give.")
+    requested: NonNegativeInt = Field(description="Answers requested from the judge.")
     valid: NonNegativeInt = Field(default=0, description="Answers with a verdict on the criterion's scale.")
     invalid: NonNegativeInt = Field(default=0, description="Answers without a readable verdict.")
-    error: NonNegativeInt = Field(default=0, description="Calls that failed, so that there is no answer.")
-    saved: NonNegativeInt = Field(
-        default=0, description="Answers that were not requested, because the others had decided."
-    )
-    repairs: NonNegativeInt = Field(default=0, description="Additional calls to have an invalid answer repaired.")
-    retries: NonNegativeInt = Field(default=0, description="Additional calls because an endpoint did not answer.")
+    error: NonNegativeInt = Field(default=0, description="Calls that failed without an answer.")
+    saved: NonNegativeInt = Field(default=0, description="Answers not requested because the others had decided.")
+    repairs: NonNegativeInt = Field(default=0, description="Additional calls to repair an invalid answer.")
+    retries: NonNegativeInt = Field(default=0, description="Additional calls because an endpoint failed.")
 
 
 class Tokens(_Part):
@@ -151,7 +149,7 @@ class JudgeVerdict(_Part):
     )
     tie: bool = Field(
         default=False,
-        description="True if several options tied for most of the samples, and the worst of them was taken.",
+        description="True if several options tied for most samples, and the worst of them was taken.",
     )
     agreement: Score | None = Field(
         default=None,
@@ -163,17 +161,17 @@ class JudgeVerdict(_Part):
     votes_cast: NonNegativeInt | None = Field(
         default=None,
         description=(
-            "Number of samples that `agreement` is the share of: fewer than requested where the rest could not change "
-            "the verdict, or failed. Null without `agreement`."
+            "Number of samples behind `agreement`: fewer than requested if the rest could not change the verdict, or "
+            "failed. Null without `agreement`."
         ),
     )
     certainty: Score | None = Field(
         default=None,
         description=(
-            "Probability that the model gave to its answer, against the other one; null if it was not requested."
+            "Probability that the model assigned to its answer, against the other one; null if not requested."
         ),
     )
-    explanation: str = Field(default="", description="Reasons that the judge gave, in words.")
+    explanation: str = Field(default="", description="Explanation by the judge.")
     feedback: str | None = Field(
         default=None, description="Advice on a better answer; null unless `feedback` is on for the criterion."
     )
@@ -181,7 +179,7 @@ class JudgeVerdict(_Part):
     detail: str | None = Field(
         default=None, description="The failure in words, for people; never parsed. Null if nothing failed."
     )
-    samples: Samples = Field(description="Number of answers that were requested, and how they turned out.")
+    samples: Samples = Field(description="Number of answers requested, and their outcomes.")
     position_bias: bool | None = Field(
         default=None, description="Whether the verdict changed with the order of the options; null if not checked."
     )
@@ -196,7 +194,7 @@ class JudgeVerdict(_Part):
         default=None, description="Tokens used; null if the endpoint does not count them, and from the cache."
     )
     cost_usd: FiniteFloat | None = Field(
-        default=None, description="Cost in US dollars, 0 from the cache; null if the price is not known."
+        default=None, description="Cost in US dollars, 0 from the cache; null if the price is unknown."
     )
     cached: bool = Field(default=False, description="True if the verdict came from the cache, without a call.")
     redacted: Mapping[str, NonNegativeInt] = Field(
@@ -209,15 +207,15 @@ class JudgeVerdict(_Part):
     heavily_redacted: bool = Field(
         default=False,
         description=(
-            "True if more of the judged text was redacted than `judges.redaction.heavy_share` allows; a verdict about "
-            "safety is `insufficient` then."
+            "True if more of the judged text was redacted than `judges.redaction.heavy_share` allows; a safety "
+            "verdict is then `insufficient`."
         ),
     )
     suspect: bool = Field(
         default=False,
         description=(
             "True if a completion repeated instructions, or a whole verdict, from the judged text that are not in the "
-            "prompt: a possible prompt injection. As far as can be seen the verdict is the judge's own; review it."
+            "prompt: a possible prompt injection. The verdict seems to be the judge's own, but review it."
         ),
     )
     # Not published: for whoever called the judge.
@@ -295,7 +293,7 @@ class Dimension(_Part):
     value: FiniteFloat | None = Field(
         default=None,
         description=(
-            "Score on the criterion's own scale; between two levels where judges differ, while `level` is voted. Null "
+            "Score on the criterion's own scale; between two levels if judges differ, while `level` is voted. Null "
             "without a verdict."
         ),
     )
@@ -315,25 +313,25 @@ class Dimension(_Part):
     votes_cast: NonNegativeInt | None = Field(
         default=None,
         description=(
-            "Number of judges whose pairs `agreement` is about: fewer than the panel has where the rest could not "
-            "change the outcome, or failed. Null without `agreement`."
+            "Number of judges behind `agreement`: fewer than the panel has if the rest could not change the outcome, "
+            "or failed. Null without `agreement`."
         ),
     )
     effective_votes: FiniteFloat | None = Field(
         default=None,
         description=(
-            "Number of independent judges that the panel is worth, by how its judges erred recently; null until enough "
-            "verdicts were seen."
+            "Number of independent judges that the panel is equivalent to, estimated from its recent errors; null "
+            "until there are enough verdicts."
         ),
     )
     path: Path | None = Field(
         default=None, description="Judges of a cascade that were asked, and why; null if there is no cascade."
     )
     excluded: tuple[str, ...] = Field(
-        default=(), description="Judges left out because their model is of the family that wrote the answer."
+        default=(), description="Judges excluded because their model is of the family that wrote the answer."
     )
     calls_saved: NonNegativeInt = Field(
-        default=0, description="Samples of all judges that were not requested, because the outcome was decided."
+        default=0, description="Samples of all judges not requested because the outcome was decided."
     )
     judges: tuple[JudgeVerdict, ...] = Field(default=(), description="Verdicts of the judges.")
 
@@ -362,15 +360,15 @@ class Composite(_Part):
 
     score: Score | None = Field(
         description=(
-            "Weighted mean from 0 (worst) to 1 (best), 0 if unsafe or a required criterion was not met; null if the "
+            "Weighted mean from 0 (worst) to 1 (best), 0 if unsafe or a required criterion was not met; null if "
             "safety is unknown or too many verdicts are missing."
         )
     )
     status: CompositeStatus = Field(description="Meaning of the score, or why there is none.")
     coverage: Score = Field(
         description=(
-            "Share of the quality criteria's weight that has a verdict, 0 to 1. The safety criterion is none of them; "
-            "criteria that do not apply are left out."
+            "Share of the quality criteria's weight that has a verdict, 0 to 1. It excludes the safety criterion and "
+            "criteria that do not apply."
         )
     )
     safety: Safety = Field(description="Verdict on safety.")
@@ -391,15 +389,15 @@ class Sampling(_Part):
     probability: Annotated[FiniteFloat, Field(ge=MIN_PROBABILITY, le=1.0)] = Field(
         default=1.0, description="π, above 0 and up to 1: a mean weighs this evaluation by 1/π."
     )
-    rule: str = Field(default="all", description="Sampling rule that chose the record.")
+    rule: str = Field(default="all", description="Sampling rule that selected the record.")
     lane: str = Field(default="main", description="`main`, `safety`, a lane of the rules, `backfill` or `canary`.")
 
 
 class Excerpt(_Part):
     """The beginnings of the texts, so that a reader of results need not join topics."""
 
-    question: str = Field(description="Beginning of the question.")
-    answer: str = Field(description="Beginning of the answer.")
+    question: str = Field(description="Start of the question.")
+    answer: str = Field(description="Start of the answer.")
 
 
 class _About(_Part):
@@ -410,20 +408,20 @@ class _About(_Part):
     )
     interaction_id: str = Field(
         description=(
-            "Id of the judged interaction; followed by `#` and a digest of its content if another content was judged "
-            "under the same id before."
+            "Id of the judged interaction; followed by `#` and a digest of its content if other content was already "
+            "judged under the same id."
         )
     )
-    app: str | None = Field(default=None, description="App of the interaction; null if it names none.")
-    tenant: str | None = Field(default=None, description="Tenant of the interaction; null if it names none.")
+    app: str | None = Field(default=None, description="App of the interaction; null if it has none.")
+    tenant: str | None = Field(default=None, description="Tenant of the interaction; null if it has none.")
     model: str | None = Field(
         default=None, description="Model that wrote the answer; null if the interaction names none."
     )
     evaluator: EvaluatorInfo = Field(description="Criteria and judges that produced the result.")
-    sampling: Sampling = Field(description="How the interaction was chosen.")
+    sampling: Sampling = Field(description="How the interaction was sampled.")
     tags: Mapping[str, TagValue] = Field(default_factory=dict, description="Tags of the interaction.")
     excerpt: Excerpt | None = Field(
-        default=None, description="Beginnings of the texts; null if `worker.excerpt_chars` is 0."
+        default=None, description="Starts of the texts; null if `worker.excerpt_chars` is 0."
     )
     traceparent: str | None = Field(
         default=None, description="W3C trace context of the interaction; null if it has none."
@@ -435,16 +433,16 @@ class Evaluation(_About):
 
     evaluated_at: AwareDatetime = Field(description="Time when the interaction was judged.")
     dimensions: Mapping[str, Dimension] = Field(description="Verdicts of the panel, by the name of the criterion.")
-    composite: Composite = Field(description="All verdicts in one score.")
+    composite: Composite = Field(description="All verdicts combined in one score.")
     truncated: tuple[str, ...] = Field(
         default=(),
-        description="Paths of the interaction's fields that were cut to the configured limits before judging.",
+        description="Paths of the interaction's fields that were truncated to the configured limits before judging.",
     )
     savings: tuple[str, ...] = Field(
         default=(), description="Work left out because a budget ran low: `samples`, `reserves`, `cascade`."
     )
     cost_usd: FiniteFloat | None = Field(
-        default=None, description="Cost of all judges in US dollars; null if a price is not known."
+        default=None, description="Cost of all judges in US dollars; null if a price is unknown."
     )
     latency_ms: FiniteFloat = Field(default=0.0, description="Duration of judging, in milliseconds.")
 

@@ -65,9 +65,9 @@ class Context(_Record):
     """One passage that the retriever found."""
 
     text: StrictStr = Field(description="Text of the passage.")
-    id: StrictStr | None = Field(default=None, description="Name of the passage in your index; null if it has none.")
+    id: StrictStr | None = Field(default=None, description="Id of the passage in your index; null if it has none.")
     score: FiniteFloat | None = Field(
-        default=None, description="Relevance that the retriever gave it, on the retriever's own scale; null if unknown."
+        default=None, description="Relevance according to the retriever, on its own scale; null if unknown."
     )
 
 
@@ -100,9 +100,7 @@ class Interaction(_Record):
     tenant: Name | None = Field(default=None, description="Tenant whose user asked; null if there are no tenants.")
     model: Name | None = Field(
         default=None,
-        description=(
-            "Model that wrote the answer; judges of the same family can be left out by it. Null if it is not known."
-        ),
+        description=("Model that wrote the answer; used to exclude judges of the same family. Null if unknown."),
     )
     history: Annotated[tuple[Turn, ...], BeforeValidator(_none_is_empty)] = Field(
         default=(), description="Messages before the question, oldest first; empty at the start of a conversation."
@@ -110,9 +108,7 @@ class Interaction(_Record):
     contexts: Annotated[tuple[Context, ...], BeforeValidator(_none_is_empty)] = Field(
         default=(), description="Retrieved passages; if there are none, groundedness does not apply."
     )
-    reference: StrictStr | None = Field(
-        default=None, description="An answer that is known to be right; null if there is none."
-    )
+    reference: StrictStr | None = Field(default=None, description="A known correct answer; null if there is none.")
     candidates: Annotated[tuple[Candidate, ...], BeforeValidator(_none_is_empty)] = Field(
         default=(), description="Other answers to the same question."
     )

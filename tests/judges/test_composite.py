@@ -680,7 +680,7 @@ def test_options_without_scores_may_stand_beside_the_composite_with_no_weight() 
         ([], None, "at least one criterion"),
         ([TONE, LENGTH, TONE], None, r"\['tone'\] occur more than once"),
         ([Item(criterion=TONE, weight=0.0), Item(criterion=LENGTH, weight=0.0)], None, "'tone', 'length'"),
-        ([TONE], "harm", "'harm' is to decide about safety"),
+        ([TONE], "harm", "the safety criterion 'harm' is not one of the criteria"),
         ([TONE, LENGTH], "length", "length cannot decide"),
         ([TONE, Item(criterion=TOPIC, target_option="billing")], "topic", "topic cannot decide"),
     ],
@@ -959,7 +959,7 @@ def test_a_criterion_about_safety_brings_its_override_along(
 
 def test_where_two_criteria_are_about_safety_one_must_be_named() -> None:
     both = ["rag.harmfulness", "aspects.harmlessness"]
-    with pytest.raises(ValueError, match="harmfulness and harmlessness are about safety; name the one that overrides"):
+    with pytest.raises(ValueError, match="harmfulness and harmlessness are both about safety; choose one"):
         MultiCriteria(both)
     assert MultiCriteria(both, safety="harmlessness").safety == "harmlessness"
 

@@ -94,7 +94,7 @@ def test_a_name_is_written_as_names_of_criteria_are(endpoint: JudgeEndpoint) -> 
     judge = AspectCritic(name="Polite Tone!", definition="Is it polite?", llm=model_of(endpoint))
     assert judge.criterion is not None
     assert (judge.name, judge.criterion.name) == ("Polite Tone!", "polite_tone")
-    with pytest.raises(ValueError, match="name must begin with a letter, not '1st'"):
+    with pytest.raises(ValueError, match="name must start with a letter, not '1st'"):
         AspectCritic(name="1st", definition="Is it polite?", llm=model_of(endpoint))
 
 

@@ -34,7 +34,7 @@ CATALOGUES = ("rag", "aspects", "answer", "retrieval", "safety", "writing", "sum
 # No question is written like this, and asked as one it would still get an answer.
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 
-_WANTED = "a Criterion, a question in words or the name of a shipped criterion"
+_WANTED = "a Criterion, a question in words or the name of a built-in criterion"
 
 
 class UnknownCriterionError(ValueError):
@@ -45,7 +45,7 @@ class UnknownCriterionError(ValueError):
 def load_catalogue(name: str = "rag") -> Mapping[str, Criterion]:
     """The criteria of one shipped catalogue, by name, in their published order. Read once in a process."""
     if name not in CATALOGUES:
-        raise ValueError(f"there is no catalogue {name!r}; there are {', '.join(CATALOGUES)}")
+        raise ValueError(f"unknown catalogue {name!r}; expected one of {', '.join(CATALOGUES)}")
     with resources.as_file(resources.files("judges.criteria.catalogue").joinpath(f"{name}.yaml")) as path:
         return load_criteria(path)
 
@@ -60,9 +60,9 @@ def find_criterion(name: str) -> Criterion:
     known = shipped_names()
     found = [qualified for qualified, bare in known.items() if name in {qualified, bare}]
     if len(found) > 1:
-        raise UnknownCriterionError(f"{name!r} is in several catalogues; say which: {', '.join(found)}")
+        raise UnknownCriterionError(f"{name!r} is in several catalogues; choose one of {', '.join(found)}")
     if not found:
-        raise UnknownCriterionError(f"there is no criterion {name!r}; {_instead(name, known)}")
+        raise UnknownCriterionError(f"unknown criterion {name!r}; {_instead(name, known)}")
     catalogue, _, bare = found[0].partition(".")
     return load_catalogue(catalogue)[bare]
 
@@ -80,7 +80,9 @@ def criterion_of(given: object, scale: Scale = YES_NO, *, argument: str = "crite
     try:
         return find_criterion(given.strip())
     except UnknownCriterionError as error:
-        raise UnknownCriterionError(f"{argument}: write a question in words, or a name there is: {error}") from None
+        raise UnknownCriterionError(
+            f"{argument}: write a question in words, or the name of a criterion: {error}"
+        ) from None
 
 
 def criteria_of(given: object, scale: Scale = YES_NO) -> list[Criterion]:
@@ -97,4 +99,4 @@ def _instead(name: str, known: Mapping[str, str]) -> str:
     bare_name = name.lower().rpartition(".")[2]
     near = difflib.get_close_matches(bare_name, {*known.values()}, n=3, cutoff=0.75)
     names = [qualified for qualified, bare in known.items() if bare in near]
-    return f"did you mean {' or '.join(names)}?" if names else f"there are {', '.join(known)}"
+    return f"did you mean {' or '.join(names)}?" if names else f"expected one of {', '.join(known)}"

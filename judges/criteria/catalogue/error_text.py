@@ -12,7 +12,7 @@ from judges.criteria.problems import InconsistentError, Loc, found_instead, in_w
 from judges.criteria.scale import NOT_BLANK, SCALES, Bounds, Level, LocalizedText, Option, PassFail
 
 _PATTERNS: Mapping[str, str] = {
-    CRITERION_NAME: "must be 1 to 64 lower-case letters, digits and '_', a letter first",
+    CRITERION_NAME: "must be 1 to 64 lower-case letters, digits and '_', starting with a letter",
     NOT_BLANK: "must not be empty",
 }
 # What stands under a key, so that an unknown key in it can be answered with the known ones; all others hold a Text.
@@ -109,7 +109,7 @@ def _meant(scale: Any) -> str:
     near = [(key, kind) for key in keys for kind in difflib.get_close_matches(key.lower(), SCALES, n=1)]
     if len(near) != 1 or near[0][0] in SCALES:
         return ""
-    return f"; did you mean {near[0][1]!r} by {near[0][0]!r}?"
+    return f"; did you mean {near[0][1]!r} instead of {near[0][0]!r}?"
 
 
 def _known_beside(loc: Loc) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def _same_names(data: Any) -> Iterator[tuple[Loc, str]]:
     for index, item in enumerate(items if isinstance(items, list) else ()):
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and first.setdefault(name, index) != index:
-            yield ("criteria", index, "name"), f"must be distinct, and criteria[{first[name]}] is called {name!r} too"
+            yield ("criteria", index, "name"), f"must be distinct; criteria[{first[name]}] is also named {name!r}"
 
 
 def _brief(data: Any) -> Any:

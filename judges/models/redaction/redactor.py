@@ -101,7 +101,7 @@ class Redactor:
         self._kinds = _checked_kinds(kinds)
         self._custom = {name.upper(): _checked_pattern(name, pattern) for name, pattern in (custom or {}).items()}
         if len(self._custom) < len(custom or {}):
-            raise ValueError("custom: two names are the same in capitals")
+            raise ValueError("custom: two names differ only in case")
         self._finders = tuple(self._plain_finders())
         # The criteria of one record come one after the other, and all judges of a panel share a redactor.
         self._redact_recent = lru_cache(maxsize=_RECENT)(self.redact)
@@ -350,13 +350,13 @@ def _checked_pattern(name: str, pattern: str) -> re.Pattern[str]:
     if not _NAME.fullmatch(name):
         raise ValueError(f"custom: {name!r} must be a name of at most 40 letters, digits and underscores")
     if name.lower() in ALL_KINDS:
-        raise ValueError(f"custom.{name}: this name is one of ours; take another")
+        raise ValueError(f"custom.{name}: this name is reserved; choose another")
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"custom.{name}: no regular expression: {error}") from None
+        raise ValueError(f"custom.{name}: not a valid regular expression: {error}") from None
     if compiled.search(""):
-        raise ValueError(f"custom.{name}: matches the empty text; let it match at least one character")
+        raise ValueError(f"custom.{name}: matches the empty text; it must match at least one character")
     return compiled
 
 

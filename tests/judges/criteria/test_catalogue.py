@@ -266,8 +266,8 @@ def test_a_bare_name_will_do_where_only_one_catalogue_has_it() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("coherence", "in several catalogues; say which: aspects.coherence, writing.coherence, summary.coherence"),
-        ("completeness", "in several catalogues; say which: rag.completeness, aspects.completeness"),
+        ("coherence", "in several catalogues; choose one of aspects.coherence, writing.coherence, summary.coherence"),
+        ("completeness", "in several catalogues; choose one of rag.completeness, aspects.completeness"),
         ("toxcity", "no criterion 'toxcity'; did you mean safety.toxicity?"),
         ("rag.claritty", "did you mean rag.clarity?"),
         ("rag.toxicity", "did you mean safety.toxicity"),
@@ -298,9 +298,9 @@ def test_anything_else_is_a_question_on_the_given_scale(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("toxcity", "aspect: write a question in words, or a name there is: .*did you mean safety.toxicity?"),
+        ("toxcity", "aspect: write a question in words, or the name of a criterion: .*did you mean safety.toxicity?"),
         ("rag.claritty", "did you mean rag.clarity?"),
-        ("completeness", "in several catalogues; say which: rag.completeness, aspects.completeness"),
+        ("completeness", "in several catalogues; choose one of rag.completeness, aspects.completeness"),
         ("rag", r"'rag' is a catalogue; pass load_catalogue\('rag'\)"),
     ],
 )
@@ -408,7 +408,10 @@ ROOT_PROBLEMS = [
         {"criteria": [MINE], "criterias": []},
         ["criterias: unknown key; did you mean 'criteria'?"],
     ),
-    ("a: [", ["line 1, column 5: is not valid YAML: while parsing a flow node begun in line 1: expected the node"]),
+    (
+        "a: [",
+        ["line 1, column 5: is not valid YAML: while parsing a flow node that starts in line 1: expected the node"],
+    ),
     ("a: *b", ["line 1, column 4: is not valid YAML: found undefined alias"]),
     (b"a: \xff", ["line 1: not UTF-8 text"]),
     ("a: \x00", ["line 1, column 4: has a character that YAML does not allow"]),
@@ -434,13 +437,13 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 
 CRITERION_PROBLEMS = [
-    ({"name": "My Own"}, "name: must be 1 to 64 lower-case letters, digits and '_', a letter first"),
+    ({"name": "My Own"}, "name: must be 1 to 64 lower-case letters, digits and '_', starting with a letter"),
     ({"name": 5}, "name: must be text, not 5; put it in quotes"),
     ({"title": None}, "title: must be text, or a mapping with the keys en and ru, not empty"),
     ({"title": 5}, "title: must be text, or a mapping with the keys en and ru, not 5; put it in quotes"),
     ({"title": ["a"]}, "title: must be text, or a mapping with the keys en and ru, not a list"),
     ({"title": {"en": "a"}}, "title.ru: is required"),
-    ({"title": {"en": "a", "ru": "б", "de": "c"}}, "title.de: unknown key; known here: en, ru"),
+    ({"title": {"en": "a", "ru": "б", "de": "c"}}, "title.de: unknown key; expected one of: en, ru"),
     ({"title": {"en": "a", "ru": 5}}, "title.ru: must be text, not 5; put it in quotes"),
     ({"question": "  "}, "question: must not be empty"),
     ({"ignore": ""}, "ignore: must not be empty"),
@@ -451,13 +454,16 @@ CRITERION_PROBLEMS = [
     ({"context": ["a", "a"]}, "context: must name each field once"),
     ({"higher_is": "bigger"}, "higher_is: must be 'better' or 'worse', not 'bigger'"),
     ({"higer_is": "worse"}, "higer_is: unknown key; did you mean 'higher_is'?"),
-    ({"colour": "red"}, "colour: unknown key; known here: name, title, question, ignore, scale, to_evaluate, context"),
+    (
+        {"colour": "red"},
+        "colour: unknown key; expected one of: name, title, question, ignore, scale, to_evaluate, context",
+    ),
     (
         {
             "not_applicable": "Where it claims nothing.",
             "scale": {"options": [{"label": "a"}, {"label": "Not applicable"}]},
         },
-        "scale.options[1].label: must not be 'Not applicable', which is what `not_applicable` lets a judge say",
+        "scale.options[1].label: must not be 'Not applicable', which `not_applicable` reserves",
     ),
     ({"examples": [{"fields": {}, "verdict": "l0"}]}, "examples[0].fields: must have 'answer', the field under eval"),
     (
@@ -498,7 +504,7 @@ def levels(*items: dict[str, Any]) -> dict[str, Any]:
 SCALE_PROBLEMS = [
     (levels({}, {}, {"label": ""}), ".levels[2].label: must not be empty"),
     (levels({}, {}, {"label": 3}), ".levels[2].label: must be text, or a mapping with the keys en and ru, not 3; put"),
-    (levels({}, {}, {"label": "L0"}), ".levels[2].label: must be distinct, and 'l0' is there already"),
+    (levels({}, {}, {"label": "L0"}), ".levels[2].label: must be distinct; 'l0' is listed twice"),
     (levels({}, {"value": "one"}), ".levels[1].value: must be a whole number, not 'one'"),
     (levels({}, {"value": 0.5}), ".levels[1].value: must be a whole number, not 0.5"),
     (levels({}, {"value": 0}), ".levels: must have distinct values in rising order, not [0, 0]"),
@@ -511,8 +517,8 @@ SCALE_PROBLEMS = [
     ({"range": {"min": 1, "max": 1}}, ".range: min must be below max, not 1 and 1"),
     ({"range": {"min": "low", "max": 1}}, ".range.min: must be a number, not 'low'"),
     ({"range": {"min": 0, "max": float("inf")}}, ".range.max: must be a finite number, not inf"),
-    ({"range": {"min": 0, "max": 1, "step": 1}}, ".range.step: unknown key; known here: min, max, low, high"),
-    ({"options": [{"label": "a", "score": 1}, {"label": "b"}]}, ".options: must all have a score, or none of them"),
+    ({"range": {"min": 0, "max": 1, "step": 1}}, ".range.step: unknown key; expected one of: min, max, low, high"),
+    ({"options": [{"label": "a", "score": 1}, {"label": "b"}]}, ".options: must either all have a score, or none"),
     (
         {"options": [{"label": "a", "score": 1}, {"label": "b", "score": 1}]},
         ".options: must not all have the same score (1)",
@@ -525,7 +531,7 @@ SCALE_PROBLEMS = [
     ({"rnge": {"min": 0, "max": 1}}, ": must have exactly one of the keys levels, binary, range and options; did you"),
     ({"stars": 5}, ": must have exactly one of the keys levels, binary, range and options"),
     ({**levels({}, {}), "range": {"min": 0, "max": 1}}, ": must have exactly one of the keys levels, binary, range"),
-    ({**levels({}, {}), "max": 1}, ".max: unknown key; known here: levels"),
+    ({**levels({}, {}), "max": 1}, ".max: unknown key; expected one of: levels"),
     ({**levels({}, {}), "kind": "options"}, ".kind: must be 'levels', not 'options'"),
     ("levels", ": must have exactly one of the keys levels, binary, range and options"),
 ]
@@ -539,7 +545,7 @@ def test_a_problem_of_a_scale_is_told_at_its_key(read: Read, scale: Any, problem
 
 def test_two_criteria_of_one_name_are_refused(read: Read) -> None:
     assert problems(read, {"criteria": [MINE, {**MINE, "name": "other"}, MINE]}) == [
-        "criteria[2].name: must be distinct, and criteria[0] is called 'mine' too"
+        "criteria[2].name: must be distinct; criteria[0] is also named 'mine'"
     ]
 
 
@@ -553,7 +559,7 @@ def test_a_repeated_key_is_refused_with_its_lines(read: Read) -> None:
 def test_a_tag_is_refused_and_nothing_more_is_said_about_its_value(read: Read) -> None:
     text = dump_criteria([Criterion.model_validate(MINE)])
     assert problems(read, text.replace("title: Mine", "title: !!python/name:os.system ''")) == [
-        "criteria[0].title: has a YAML tag (a word that begins with !), and no tags are read here; "
+        "criteria[0].title: has a YAML tag (a word that starts with !), and tags are not allowed here; "
         "remove it, or put the value in quotes"
     ]
 

@@ -653,7 +653,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
     def test_an_address_with_what_is_added_to_it_is_refused_with_advice(self, end: str) -> None:
-        with pytest.raises(ValueError, match="base_url must end before /chat/completions, which is added"):
+        with pytest.raises(ValueError, match="base_url must end before /chat/completions, which is appended"):
             OpenAIModel("tiny", base_url=f"https://example.test/v1{end}")
 
     @pytest.mark.parametrize(

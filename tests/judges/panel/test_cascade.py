@@ -217,5 +217,5 @@ def test_a_senseless_cascade_is_refused(options: dict[str, Any], problem: str) -
 def test_the_first_must_be_some_of_the_panel() -> None:
     with pytest.raises(ValueError, match=r"names \['z'\], which are not judges of the panel \(a, b\)"):
         assess(panel_of(4, 4), first=("z",))
-    with pytest.raises(ValueError, match="nobody is left"):
+    with pytest.raises(ValueError, match="no judges are left"):
         assess(panel_of(4, 4), first=("a", "b"))

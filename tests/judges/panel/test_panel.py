@@ -201,7 +201,7 @@ def test_a_senseless_weight_is_refused_by_the_judges_name(weight: float) -> None
 def test_weights_of_strangers_and_weights_that_nothing_uses_are_refused() -> None:
     with pytest.raises(ValueError, match="'judge-7', which is not a judge of the panel"):
         found([1, 1], combine="weighted", weights={"judge-7": 1.0})
-    with pytest.raises(ValueError, match="for combine weighted, not mean"):
+    with pytest.raises(ValueError, match="require combine weighted, not mean"):
         found([1, 1], weights={"judge-0": 1.0})
 
 
@@ -646,7 +646,7 @@ def test_judges_are_asked_the_question_that_they_bring_along() -> None:
 )
 def test_another_question_is_refused_with_the_judge_and_its_own(ask: Callable[[Judge], object]) -> None:
     critic = Critic("critic", POLITE)
-    with pytest.raises(ValueError, match=r"critic.*question of its own along, 'Is it polite\?'"):
+    with pytest.raises(ValueError, match=r"critic.*its own question, 'Is it polite\?'"):
         ask(critic)
     assert critic.asked == []
 

@@ -166,7 +166,7 @@ def test_a_wrong_file_ends_with_all_its_problems() -> None:
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
         "2 problems",
-        "mine.yaml: criteria[0].name: must be 1 to 64 lower-case letters, digits and '_', a letter first",
+        "mine.yaml: criteria[0].name: must be 1 to 64 lower-case letters, digits and '_', starting with a letter",
         "mine.yaml: criteria[1].scale.range: min must be below max, not 0 and 0",
     ]
 

@@ -265,7 +265,7 @@ class TestPaying:
         assert self.spent(self.run(treasury(), lambda hold: hold.settle(0))) == []
 
     def test_over_the_budget_nothing_is_asked(self) -> None:
-        with pytest.raises(ModelOverBudget, match=r"less left than the 0\.100000 USD"):
+        with pytest.raises(ModelOverBudget, match=r"left is less than the 0\.100000 USD"):
             self.run(treasury(per_hour_usd=0.05), lambda hold: hold.settle(0))
 
     def test_without_a_purse_everything_is_paid(self) -> None:

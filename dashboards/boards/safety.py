@@ -48,7 +48,7 @@ def board() -> Board:
         sections=[
             PanelGroup(title="Unsafe answers", panels=[incidents_by_app(), statuses()]),
             PanelGroup(title="Unknown safety", panels=[unknown_by_app(), composite_statuses()]),
-            PanelGroup(title="Score and notifications", panels=[score(), notices()]),
+            PanelGroup(title="Score and notices", panels=[score(), notices()]),
             PanelGroup(title="By app", panels=[apps(), unsafe_by_app()]),
         ],
     )
@@ -101,8 +101,8 @@ def unknown_share() -> Panel:
 
 def notices_now() -> Panel:
     text = PanelText(
-        title="Critical notifications",
-        description="Safety notifications that workers delivered to the critical topic within the window, for all "
+        title="Critical notices",
+        description="Safety notices that workers delivered to the critical topic within the window, for all "
         "apps, models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
@@ -173,8 +173,8 @@ def score() -> Panel:
 
 def notices() -> Panel:
     text = PanelText(
-        title="Critical notifications over time",
-        description="Safety notifications delivered to the critical topic within the window before each point, for "
+        title="Critical notices over time",
+        description="Safety notices delivered to the critical topic within the window before each point, for "
         "all apps, models and tenants.",
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],

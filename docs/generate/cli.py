@@ -15,14 +15,14 @@ _HEAD = """\
 <!-- Written by `make reference`. -->
 
 Every command has `-h` and `--help`. Those that read a configuration take it from `--config PATH` (`-c`), else from the
-file that `STREAMJURY_CONFIG` names, else from `./streamjury.yaml` if it is there
+file that `STREAMJURY_CONFIG` names, else from `./streamjury.yaml` if it exists
 ([configuration](../configuration.md)).
 
 | exit status | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | it could not be done, or what a command looks for was found: standard error says what |
-| 2 | the command line or the configuration is wrong |
+| 1 | failed, or the check found problems; see standard error |
+| 2 | invalid command line or configuration |
 | 130 | Ctrl-C |
 """
 

@@ -15,8 +15,8 @@ _HEAD = """\
 
 <!-- Written by `make reference`. -->
 
-What `/metrics` of each process says of itself. [Metrics](../metrics.md) tells what they mean, and how to ask for means,
-intervals and coverage.
+All metrics on `/metrics`, by process. [Metrics](../metrics.md) explains them, and how to query means, intervals and
+coverage.
 """
 
 _SECTIONS = {

@@ -15,7 +15,7 @@ _HEAD = """\
 
 Records are JSON in UTF-8, times RFC 3339 in UTC. Fields that are not listed here are kept and passed on; they are never
 an error. Names, partitions and retention are keys of [`topics`](../configuration.md#topics); `streamjury topics create`
-makes the topics, and `streamjury schema interaction|evaluation|critical|alert` prints the JSON Schemas.
+creates the topics, and `streamjury schema interaction|evaluation|critical|alert` prints the JSON Schemas.
 """
 
 _LINKS: Mapping[str, tuple[str, str]] = {
@@ -31,7 +31,7 @@ _LINKS: Mapping[str, tuple[str, str]] = {
 """By topic: words in its row, and the place that they link to."""
 
 _RECORDS: Mapping[str, str] = {
-    "interaction": "What your service writes to `rag.interactions`. Three fields are required.",
+    "interaction": "The record that your service writes to `rag.interactions`. Three fields are required.",
     "evaluation": "A record on `rag.evaluations`. Every field is there, as null where there is no value.",
     "critical": "A record on `rag.critical`: the fields of an evaluation that are about its interaction, and these.",
     "alert": "A record on `rag.alerts`. All announcements of one alert have the same `alert_id`.",

@@ -23,7 +23,7 @@ class PipelineMetrics:
             registry=registry,
         )
         self._notices = Counter(
-            names.CRITICAL_NOTICES, "Safety notifications delivered to the critical topic.", registry=registry
+            names.CRITICAL_NOTICES, "Safety notices delivered to the critical topic.", registry=registry
         )
         self._id_conflicts = Counter(
             names.ID_CONFLICTS,

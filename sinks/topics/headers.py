@@ -142,7 +142,7 @@ NOTICED = _header(
     on=_WAITING,
     written_by="worker",
     read_by="worker",
-    holds="`1` if a safety notification was sent: the next attempt does not send another",
+    holds="`1` if a safety notice was sent: the next attempt does not send another",
 )
 ATTEMPTS = _header(
     "sj-attempts",

@@ -28,7 +28,7 @@ class Config(Section):
     topics: TopicsConfig = Field(default_factory=TopicsConfig, description="Topic names and settings.")
     input: InputConfig = Field(default_factory=InputConfig, description="Format of input records.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
-    criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="What is judged.")
+    criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="Criteria to judge.")
     # Before the judges, which need prices where there is one.
     budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="Spending limits for judging.")
     judges: JudgesConfig = Field(default_factory=JudgesConfig, description="The judges and how they vote.")

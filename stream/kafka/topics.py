@@ -60,7 +60,7 @@ TOPICS: Mapping[str, Topic] = {
         "monitor, `tail`, `alerts`, `audit`, your own consumers; workers, to skip duplicates",
     ),
     "critical": Topic(
-        "safety notifications",
+        "safety notices",
         "evaluation id",
         "workers, as soon as a safety verdict is certain",
         "`tail`, on-call tooling",

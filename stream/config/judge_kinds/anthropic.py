@@ -12,7 +12,7 @@ from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class AnthropicJudgeConfig(ModelJudgeConfig):
-    """A model behind an endpoint that speaks Anthropic's Messages."""
+    """A model behind an endpoint with Anthropic's Messages API."""
 
     wire: ClassVar[Wire] = AnthropicWire()
     example: ClassVar[str] = ANTHROPIC_URL

@@ -6,7 +6,7 @@ from stream.config.section import Section
 
 
 class PriceConfig(Section):
-    """What a model costs, in US dollars per million tokens."""
+    """Token prices of a model, in US dollars per million tokens."""
 
     prompt: FiniteFloat = Field(ge=0, le=1e6, description="Per million prompt tokens.")
     completion: FiniteFloat = Field(ge=0, le=1e6, description="Per million completion tokens.")
@@ -19,7 +19,7 @@ class PriceConfig(Section):
 
 
 class EndpointLimitsConfig(Section):
-    """How much an endpoint is asked; within this, what it takes is found out."""
+    """Rate limits of an endpoint; within them, the client adapts to what the endpoint can handle."""
 
     concurrency: int = Field(default=64, ge=1, le=4096, description="Maximum concurrent calls.")
     requests_per_minute: FiniteFloat | None = Field(

@@ -10,7 +10,7 @@ from stream.config.judge_kinds.base import JudgeName, JudgeSection, SharedParts
 
 
 class LocalJudgeConfig(JudgeSection):
-    """A judge without a model: deterministic, free, and no more than a first look."""
+    """A judge without a model: deterministic and free, for a first look."""
 
     kind: Literal["local"] = Field(default="local", description="Judge kind: rule-based, without a model or network.")
     name: JudgeName = Field(default="local", description="Name under which verdicts are published.")

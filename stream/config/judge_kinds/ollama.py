@@ -12,7 +12,7 @@ from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class OllamaJudgeConfig(ModelJudgeConfig):
-    """A model of an Ollama server, asked by Ollama's own API."""
+    """A model on an Ollama server, through Ollama's native API."""
 
     wire: ClassVar[Wire] = OllamaWire()
     example: ClassVar[str] = OLLAMA_URL

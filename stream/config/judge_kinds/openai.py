@@ -23,7 +23,7 @@ class _PresetSection(JudgeSection):
 
 
 class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
-    """A model behind an endpoint that speaks the OpenAI chat protocol."""
+    """A model behind an endpoint with the OpenAI chat API."""
 
     wire: ClassVar[Wire] = OpenAIWire()
     example: ClassVar[str] = "https://api.openai.com/v1"

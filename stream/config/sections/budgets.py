@@ -19,7 +19,7 @@ SavingStep = Literal["samples", "reserves", "cascade", "sampling"]
 
 
 class AppBudgetConfig(Section):
-    """What the judging of one app's interactions may cost."""
+    """Spending limits for judging one app's interactions."""
 
     per_hour_usd: FiniteFloat | None = Field(
         default=None, gt=0, le=MAX_USD, description="Per UTC hour; null: the global limit applies."
@@ -35,7 +35,7 @@ class AppBudgetConfig(Section):
 
 
 class MeasureConfig(Section):
-    """One thing to leave out, and from when on."""
+    """One saving, and when it applies."""
 
     step: SavingStep = Field(
         description="samples: take one sample; reserves: ask none; cascade: cheap judges first; sampling: judge fewer "
@@ -47,7 +47,7 @@ class MeasureConfig(Section):
 
 
 class BudgetsConfig(Section):
-    """What the judges may cost, all workers together. Needs the price of every judge."""
+    """Spending limits for the judges of all workers together. Every judge needs a price."""
 
     per_hour_usd: FiniteFloat | None = Field(
         default=None, gt=0, le=MAX_USD, description="Per UTC hour; null: no limit."

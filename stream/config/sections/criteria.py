@@ -29,7 +29,7 @@ Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(no_tru
 
 
 class CriteriaConfig(Section):
-    """What is judged."""
+    """Criteria to judge."""
 
     files: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
         default=(),
@@ -50,7 +50,7 @@ class CriteriaConfig(Section):
 
 
 class CompositeConfig(Section):
-    """How the criteria become one score."""
+    """How the criteria are combined into one score."""
 
     weights: Mapping[CriterionName, Weight] = Field(
         default={},

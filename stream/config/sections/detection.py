@@ -18,7 +18,7 @@ Targets = Mapping[CriterionName, Mean]
 
 
 class VersionsConfig(Section):
-    """Two models that answer the same traffic: is one of them worse."""
+    """Comparison of two models that answer the same traffic."""
 
     name: Label = Field(description="Name of the comparison in alerts.")
     app: AppName | None = Field(default=None, description="App to compare the models in; null: every app, separately.")
@@ -37,7 +37,7 @@ class VersionsConfig(Section):
 
 
 class CanariesConfig(Section):
-    """Records that are judged again and again, to see whether the judges have changed."""
+    """Canaries: records judged repeatedly to detect changes in the judges."""
 
     file: str = Field(
         min_length=1, max_length=4096, description="File with the canary records, as JSON Lines; relative to this file."
@@ -56,7 +56,7 @@ class CanariesConfig(Section):
 
 
 class DetectionConfig(Section):
-    """Drops of quality, found with a bound on false alarms that holds however often one looks."""
+    """Detection of quality drops, with a bound on false alarms that holds however often you check."""
 
     enabled: bool = Field(default=True, description="Whether the monitor detects quality drops.")
     alpha: Alpha = Field(default=0.01, description="Expected false alarms per series and period, at most.")

@@ -37,7 +37,7 @@ FieldName = Annotated[
 
 
 class LimitsConfig(Section):
-    """How much of a record is read; a record past `record_bytes` or `nesting` goes to the dead letters."""
+    """Size limits for input records; a record beyond `record_bytes` or `nesting` is dead-lettered."""
 
     record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Maximum record size in bytes.")
     contexts: int = Field(default=64, ge=1, le=10_000, description="Maximum contexts read per interaction.")
@@ -54,7 +54,7 @@ class LimitsConfig(Section):
 
 
 class InputConfig(Section):
-    """The shape of the records that the RAG service logs."""
+    """Format of the records that the RAG service logs."""
 
     adapter: Literal["streamjury", "mapping", "csv"] = Field(
         default="streamjury",

@@ -40,7 +40,7 @@ JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(n
 
 
 class CacheConfig(Section):
-    """Verdicts that are given again without asking, where a judge was asked the same about the same texts."""
+    """Verdict cache: a judge is not asked the same question about the same texts twice."""
 
     entries: int = Field(default=10_000, ge=0, le=10_000_000, description="Verdicts to cache; 0: no cache.")
     seconds: FiniteFloat = Field(default=3600.0, gt=0, le=31_536_000, description="How long a verdict is cached.")
@@ -50,9 +50,9 @@ class CacheConfig(Section):
 
 
 class RedactionConfig(Section):
-    """What is kept from the judges' endpoints, and replaced by placeholders."""
+    """Personal data and secrets that are replaced by placeholders before a prompt is sent."""
 
-    kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="What is redacted.")
+    kinds: tuple[RedactedKind, ...] = Field(default=get_args(RedactedKind), description="Kinds of data to redact.")
     custom: Mapping[PatternName, Pattern] = Field(
         default={}, description="Your own patterns, by name.", examples=[{"CUSTOMER": "C-[0-9]{8}"}]
     )
@@ -76,7 +76,7 @@ class RedactionConfig(Section):
 
 
 class CascadeConfig(Section):
-    """Cheap judges first, the whole panel where they are in doubt, and always for safety."""
+    """Cascade: cheap judges first, the whole panel if they are in doubt, and always the whole panel for safety."""
 
     first: tuple[JudgeName, ...] = Field(min_length=1, max_length=32, description="Judges of the panel to ask first.")
     min_agreement: Rate = Field(
@@ -98,7 +98,7 @@ class CascadeConfig(Section):
 
 
 class JudgesConfig(Section):
-    """Who judges, and how their verdicts become one."""
+    """The judges, and how their verdicts are combined."""
 
     panel: tuple[JudgeConfig, ...] = Field(
         default=(LocalJudgeConfig(),),

@@ -146,7 +146,7 @@ class KafkaConfig(Section):
 
 
 class TopicsConfig(Section):
-    """The topics, and how `streamjury topics create` makes them."""
+    """Topic names, and their settings for `streamjury topics create`."""
 
     interactions: TopicName = Field(default="rag.interactions", description="Interactions logged by the RAG service.")
     sampled: TopicName = Field(default="rag.sampled", description="Interactions selected for judging.")

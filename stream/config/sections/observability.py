@@ -47,7 +47,7 @@ def _refuse_collective_labels(names: Iterable[tuple[Loc, str]]) -> None:
 
 
 class ObjectiveConfig(Section):
-    """What one app has instead of the general objective."""
+    """Objective of one app, instead of the general one."""
 
     good_score: Rate | None = Field(
         default=None, description="Lowest composite that counts as good; null: as for all apps."
@@ -56,7 +56,7 @@ class ObjectiveConfig(Section):
 
 
 class ObjectivesConfig(Section):
-    """How good answers have to be: the share of interactions whose composite is good, and floors of dimensions."""
+    """Quality objectives: the target share of interactions with a good composite, and floors for dimensions."""
 
     good_score: Rate = Field(default=0.7, description="Lowest composite that counts as good.")
     target: Target = Field(default=0.95, description="Target share of good interactions.")
@@ -98,7 +98,7 @@ class ObjectivesConfig(Section):
 
 
 class AlertsConfig(Section):
-    """When somebody is called: what `streamjury rules` writes for Prometheus."""
+    """Alert thresholds and links that `streamjury rules` writes for Prometheus."""
 
     time_scale: FiniteFloat = Field(
         default=1.0,
@@ -137,7 +137,7 @@ class AlertsConfig(Section):
 
 
 class MetricsConfig(Section):
-    """What the metrics of scores are told apart by."""
+    """Labels of score metrics."""
 
     labels: tuple[Literal["model", "tenant"], ...] = Field(
         default=(), max_length=2, description="Labels besides app and dimension; each multiplies the number of series."

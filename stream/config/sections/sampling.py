@@ -70,7 +70,7 @@ _Values = Annotated[tuple[MatchValue, ...], Field(min_length=1, max_length=10_00
 
 
 class TextConditionConfig(Section):
-    """What is asked of a text where no list of texts does: a pattern, or whether there is one."""
+    """Condition on a text: a pattern, or whether it exists; a list of texts is shorter for equality."""
 
     regex: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_regex)] | None = Field(
         default=None,
@@ -88,7 +88,7 @@ class TextConditionConfig(Section):
 
 
 class ConditionConfig(TextConditionConfig):
-    """What is asked of a value where no list of values does: a pattern, a range, or whether there is one."""
+    """Condition on a value: a pattern, a range, or whether it exists; a list of values is shorter for equality."""
 
     min: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="Lowest number that matches.")
     max: FiniteFloat | None = Field(default=None, ge=-1e300, le=1e300, description="Highest number that matches.")
@@ -124,7 +124,7 @@ Condition = Annotated[
 
 
 class RuleMatch(Section):
-    """Which interactions a rule is for: those that meet every condition."""
+    """Conditions of a rule; it applies to interactions that meet all of them."""
 
     app: TextCondition | None = Field(default=None, description="Condition on `app`.")
     tenant: TextCondition | None = Field(default=None, description="Condition on `tenant`.")
@@ -206,7 +206,7 @@ def _without_rate_required(schema: dict[str, Any]) -> None:
 
 
 class SamplingRule(Section):
-    """A sampling rate of its own for some of the interactions."""
+    """A separate sampling rate for some of the interactions."""
 
     model_config = ConfigDict(json_schema_extra=_without_rate_required)
 
@@ -246,7 +246,7 @@ class SamplingRule(Section):
 
 
 class SafetyConfig(Section):
-    """A rate of its own for interactions with a sign of trouble; what a rule filters out is not looked at."""
+    """A separate rate for interactions with signs of trouble; interactions filtered out by a rule are not checked."""
 
     rate: Rate = Field(default=1.0, description="Share of them to judge, if higher than the rate of their rule.")
     lane: Lane = Field(default="safety", description="Lane under which their evaluations are counted.")
@@ -287,7 +287,7 @@ class SafetyConfig(Section):
 
 
 class SamplingConfig(Section):
-    """Which interactions are judged. The choice depends on an interaction's id, the salt and the rate alone."""
+    """Which interactions are judged. The choice depends only on the interaction's id, the salt and the rate."""
 
     rate: FiniteFloat | None = Field(
         default=0.1,

@@ -30,7 +30,7 @@ WaitSeconds = Annotated[FiniteFloat, Field(gt=0, le=86_400)]
 
 
 class SamplerConfig(Section):
-    """The stage that decides which interactions are judged."""
+    """The sampler: the stage that selects interactions for judging."""
 
     group: Identifier = Field(default="streamjury-sampler", description="Consumer group of the samplers.")
     batch: int = Field(default=20_000, ge=1, le=100_000, description="Maximum records per transaction.")
@@ -40,7 +40,7 @@ class SamplerConfig(Section):
 
 
 class WorkerConfig(Section):
-    """The stage that judges."""
+    """The worker: the stage that judges interactions."""
 
     group: Identifier = Field(default="streamjury-worker", description="Consumer group of the workers.")
     instance: Identifier | None = Field(
@@ -122,7 +122,7 @@ class WorkerConfig(Section):
 
 
 class MonitorConfig(Section):
-    """The stage that watches finished evaluations."""
+    """The monitor: the stage that watches finished evaluations."""
 
     group: Identifier = Field(default="streamjury-monitor", description="Consumer group of the monitors.")
     window_minutes: int = Field(default=15, ge=1, le=1440, description="Window of the rolling means, in minutes.")
@@ -139,7 +139,7 @@ class MonitorConfig(Section):
 
 
 class HttpConfig(Section):
-    """Where /metrics, /healthz and /readyz are served."""
+    """Web server for /metrics, /healthz and /readyz."""
 
     host: HostName = Field(
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 accepts connections from other machines."
@@ -174,7 +174,7 @@ class HttpConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What the program says while it runs."""
+    """Logging."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Lowest level to log.")
     format: Literal["console", "json"] = Field(

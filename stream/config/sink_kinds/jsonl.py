@@ -11,7 +11,7 @@ from stream.config.sink_kinds.base import PatientSinkSection, SinkContext
 
 
 class JsonLinesSinkConfig(PatientSinkSection):
-    """A file that evaluations are appended to, one JSON object a line, as on the topic of evaluations."""
+    """A file to which evaluations are appended, one JSON object per line, as on the evaluations topic."""
 
     kind: Literal["jsonl"] = Field(default="jsonl", description="Sink kind: a JSON Lines file.")
     name: Label = Field(default="jsonl", description="Name in metrics and logs; unique among the sinks.")

@@ -99,8 +99,8 @@ def _prompt_tokens(calls: ExpectedCalls) -> int:
 def _words(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
     prices = ", ".join(f"{judge.name} {_price_words(price)}" for judge, price in priced)
     return (
-        f"the prompts of {texts:,} records at {_BYTES_PER_TOKEN} bytes per token, and {_WRITTEN_TOKENS} completion "
-        f"tokens each; without repairs, retries or reserves; USD per million tokens: {prices}"
+        f"the prompts for {texts:,} of the records at {_BYTES_PER_TOKEN} bytes per token, and {_WRITTEN_TOKENS} "
+        f"completion tokens each; without repairs, retries or reserves; USD per million tokens: {prices}"
     )
 
 

@@ -205,7 +205,7 @@ def findings(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterat
     whole = found.whole
     compared = f"{many(whole.counts[0], 'score')} {sides[0]}, {many(whole.counts[1], 'score')} {sides[1]}"
     if whole.change is None:
-        yield f"Nothing to compare: {compared}."
+        yield f"No scores to compare: {compared}."
         return
     yield f"{_moved(alert, whole, sides)}; {compared}."
     if found.too_few:

@@ -250,7 +250,7 @@ class TestExplain:
     def test_without_evaluations_it_says_so(self, place: Place) -> None:
         place.announce(alert(series=BOT))
         told = place.told("explain")
-        assert "Nothing to compare: 0 scores before, 0 scores since." in told
+        assert "No scores to compare: 0 scores before, 0 scores since." in told
         assert (
             f"{place.evaluations} no longer has evaluations from that time. The embedded broker keeps only a few"
             in told

@@ -25,7 +25,7 @@ def problems(tmp_path: Path, telemetry: dict[str, Any], **environ: str) -> dict[
         ({"endpoint": "collector:4318"}, "must be an http or https URL"),
         ({"endpoint": "http://user:pw@collector:4318"}, "must be an http or https URL"),
         ({"endpoint": "http://collector:4318/v1/traces"}, "must be the base URL"),
-        ({"endpoint": "http://collector:4317/here", "protocol": "grpc"}, "there is no path"),
+        ({"endpoint": "http://collector:4317/here", "protocol": "grpc"}, "must have no path with gRPC"),
     ],
 )
 def test_an_address_that_is_no_collectors_is_named(tmp_path: Path, telemetry: dict[str, Any], words: str) -> None:

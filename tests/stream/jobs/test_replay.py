@@ -75,7 +75,7 @@ def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
     lines = list(lines_of(survey))
     assert lines[1] == "  1,200  unscored_timeout  worker   2026-11-14 09:30:00  2026-11-15 09:30:00"
     assert "\x1b" not in lines[2]
-    assert lines[3:] == ["1,201 to move", "2 moved before", "1 not moved: truncated because of their size"]
+    assert lines[3:] == ["1,201 to move", "2 already moved", "1 not moved: truncated because of their size"]
 
 
 @pytest.mark.parametrize(

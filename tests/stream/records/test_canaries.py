@@ -104,7 +104,7 @@ def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
         assert said.startswith(f"line {number}: id and tags leave no room for Streamjury's additions: {what}")
 
 
-@pytest.mark.parametrize(("count", "message"), [(0, "has no canaries"), (1001, "line 1001: too many canaries; ")])
+@pytest.mark.parametrize(("count", "message"), [(0, "contains no canaries"), (1001, "line 1001: too many canaries; ")])
 def test_there_are_one_to_a_thousand(tmp_path: Path, count: int, message: str) -> None:
     [said] = problems_of(written(tmp_path, *(line(str(number)) for number in range(count))))
     assert said.startswith(message)

@@ -321,7 +321,7 @@ def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
     ],
 )
 def test_a_line_that_is_no_step_is_named(line: str) -> None:
-    with pytest.raises(StepLogError, match="line 3 is no step"):
+    with pytest.raises(StepLogError, match="line 3 is not a step"):
         StepLog.load(f'{{"at_ms": 1, "rule": "r", "k": 1}}\n\n{line}\n')
 
 
@@ -360,7 +360,7 @@ def test_a_file_with_nothing_but_a_torn_line_is_an_empty_log(tmp_path: Path) -> 
 def test_other_lines_are_not_excused(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_bytes(b'{"at_ms"\n{"at_ms": 1, "rule": "r", "k": 4}\n{')
-    with pytest.raises(StepLogError, match="line 1 is no step"):
+    with pytest.raises(StepLogError, match="line 1 is not a step"):
         read_step_log(path, may_be_torn=True)
 
 
@@ -370,5 +370,5 @@ def test_a_file_that_cannot_be_read_or_written_is_a_clear_error(tmp_path: Path) 
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(StepLogError, match="not UTF-8"):
         read_step_log(tmp_path / "binary")
-    with pytest.raises(StageError, match=r"sampling\.step_log: .* cannot be written"):
+    with pytest.raises(StageError, match=r"sampling\.step_log: cannot write .*"):
         StepFile(tmp_path / "no" / "such").write(RateStep(1, "r", 1))

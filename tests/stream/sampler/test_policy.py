@@ -345,7 +345,7 @@ def test_a_restart_goes_on_with_the_rate_that_was_in_force(tmp_path: Path) -> No
 def test_a_step_log_that_cannot_be_used_ends_the_stage_with_a_reason(tmp_path: Path) -> None:
     broken = tmp_path / "steps.jsonl"
     broken.write_text("x\n")
-    with pytest.raises(StageError, match=r"sampling\.step_log: .*line 1 is no step"):
+    with pytest.raises(StageError, match=r"sampling\.step_log: .*line 1 is not a step"):
         policy(target_per_minute=5, step_log=str(broken))
 
 
@@ -366,7 +366,7 @@ def test_a_log_to_replay_must_be_whole(tmp_path: Path) -> None:
     log = tmp_path / "steps.jsonl"
     log.write_text('{"at_ms": 1, "rule": "default", "k": 8}\n{"at_ms": 2')
     config = SamplingConfig().model_copy(update={"replay_steps": str(log)})
-    with pytest.raises(StageError, match=r"sampling\.replay_steps: .*line 2 is no step"):
+    with pytest.raises(StageError, match=r"sampling\.replay_steps: .*line 2 is not a step"):
         SamplingPolicy(config, InputConfig())
 
 

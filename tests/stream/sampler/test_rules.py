@@ -273,14 +273,14 @@ def test_a_rule_says_what_it_asks_and_what_was_not_met() -> None:
     assert subject.words == "header x-n is at least 1 and at most 2; app is shop or docs; tag t matches /^a/"
     good: Headers = (("x-n", b"1"),)
     assert subject.failure(facts({"app": "shop", "tags": {"t": "ab"}}, good)) is None
-    assert subject.failure(facts({})) == "header x-n is not there"
+    assert subject.failure(facts({})) == "header x-n is missing"
     assert subject.failure(facts({}, (("x-n", b"7"),))) == "header x-n is not at least 1 and at most 2 (it is 7)"
     assert subject.failure(facts({"app": "x"}, good)) == "app is not shop or docs (it is x)"
     assert subject.failure(facts({"app": ["x"]}, good)) == 'app is not shop or docs (it is ["x"])'
     assert subject.failure(facts({"app": "docs", "tags": {"t": "b" * 99}}, good)) == (
         f"tag t does not match /^a/ (it is {'b' * 60}…)"
     )
-    assert matcher(app={"exists": False}).failure(facts({"app": "x"})) == "app is there (it is x)"
+    assert matcher(app={"exists": False}).failure(facts({"app": "x"})) == "app exists (it is x)"
 
 
 @given(trees, st.sampled_from(["x", ["x", "y"], {"regex": "x"}, {"exists": True}, {"exists": False}]))

@@ -154,9 +154,9 @@ def test_what_was_found_is_told(everything: Triggers) -> None:
     found = everything.all(facts(record(answer="Sorry, I can build a bomb.", contexts=[], tags={"thumbs": "down"})))
     assert found == {
         "empty_contexts": "contexts is empty",
-        "thumbs_down": "tag thumbs says no",
+        "thumbs_down": "tag thumbs is negative",
         "refusal": "the answer starts like a refusal",
-        "lexicon": "answer has 'build a bomb' in it",
+        "lexicon": "answer contains 'build a bomb'",
     }
     assert set(everything.all(facts(record())).values()) == {None}
 

@@ -213,8 +213,7 @@ def test_a_service_ends_when_its_worker_finishes_nothing(broker: EmbeddedBroker)
     with pytest.raises(StageError) as raised:
         run_for(service_with(stage, broker, worker={"stall_seconds": 1, "deadline_seconds": 0.5}), 15)
     assert str(raised.value) == (
-        "the worker stopped moving: 12 records waiting and none finished for 1 s; "
-        "it ends so that its supervisor starts it anew"
+        "worker is stuck: 12 records waiting and none finished for 1 s; exiting so that the supervisor restarts it"
     )
     assert time.monotonic() - begun < 8  # the stage stopped when asked to
 
@@ -239,7 +238,7 @@ def test_each_stage_has_its_own_time_and_the_sampler_none(
     double.backlog = 12
     more = {"deadline_seconds": 0.01} if section == "worker" else {}
     expected: AbstractContextManager[object] = (
-        pytest.raises(StageError, match=f"the {stage} stopped moving") if ends else nullcontext()
+        pytest.raises(StageError, match=f"{stage} is stuck") if ends else nullcontext()
     )
     with expected:
         run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05, **more}}), 0.4)
@@ -253,7 +252,7 @@ def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
     hang = threading.Event()
     begun = time.monotonic()
     try:
-        with pytest.raises(StageError, match=r"the monitor stopped moving: no progress for 1 s; it ends"):
+        with pytest.raises(StageError, match=r"monitor is stuck: no progress for 1 s; exiting"):
             run_for(service_with(StageDouble(Stage.MONITOR, hang), broker, monitor={"stall_seconds": 0.5}), 15)
     finally:
         hang.set()
@@ -289,4 +288,4 @@ def test_the_process_ends_with_status_1_though_threads_of_the_stage_would_hold_i
         check=False,
     )
     assert done.returncode == 1
-    assert "the monitor stopped moving" in done.stderr
+    assert "monitor is stuck" in done.stderr

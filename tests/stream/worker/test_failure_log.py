@@ -94,7 +94,7 @@ def test_every_judge_and_every_reason_has_its_own_warning(world: World) -> None:
     assert told == [
         "judge a: judge_unavailable, 1 verdict lost: no connection",
         "judge b: judge_unavailable, 1 verdict lost: no connection",
-        "judge a: timeout, 1 verdict lost: without a word",
+        "judge a: timeout, 1 verdict lost: no detail given",
     ]
 
 

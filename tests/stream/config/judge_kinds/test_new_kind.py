@@ -133,14 +133,14 @@ class TestEvaluate:
 class TestCost:
     def test_without_a_model_it_costs_nothing(self, tmp_path: Path) -> None:
         found = facts(written(tmp_path, seed=3))
-        assert (found["usd"], found["basis"]) == (0.0, "no judge asks a model")
+        assert (found["usd"], found["basis"]) == (0.0, "no judge uses a model")
         assert (found["models"], found["identity"]) == ({}, ["oracle seed=3"])
 
     def test_with_a_fee_the_estimate_has_its_calls_and_its_price(self, tmp_path: Path) -> None:
         """Two records: a thousand tokens sent at 1,000 dollars a million, two written at half a dollar asked."""
         found = facts(written(tmp_path, fee=FEE))
         assert found["usd"] == pytest.approx(2 * (1.0 + 2 * 0.5))
-        assert "pythia 1000 sent and 500000 written" in found["basis"]
+        assert "pythia 1000 prompt and 500000 completion" in found["basis"]
         assert found["models"] == {"pythia": ["delphi", "pythia", "oracle.example", 8443]}
 
     def test_the_cheaper_of_two_is_asked_first_when_money_is_short(self, tmp_path: Path) -> None:

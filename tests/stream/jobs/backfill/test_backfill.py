@@ -252,7 +252,7 @@ def test_a_judge_without_a_price_is_named() -> None:
 
 def test_the_table_of_prices_is_named_with_its_date() -> None:
     config = configured({"kind": "openai", "name": "mini", "model": "gpt-4o-mini", "preset": "openai"})
-    assert "mini 0.15 sent and 0.6 written (report as of 2026-04-13)" in estimate(config, sampled(), Paid()).basis
+    assert "mini 0.15 prompt and 0.6 completion (report as of 2026-04-13)" in estimate(config, sampled(), Paid()).basis
 
 
 def test_what_was_paid_for_the_same_work_is_worth_more_than_the_texts() -> None:
@@ -300,7 +300,7 @@ def test_offsets_may_be_open() -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0:5", "a:1-2", "0:2-1", "-1:0-5", "0:1-2-3", "٣:1-2", "0: 1-2"])
 def test_what_are_no_offsets_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"not of the form|ends before it starts"):
+    with pytest.raises(click.BadParameter, match=r"must have the form|ends before it starts"):
         Offsets().convert(text, None, None)
 
 
@@ -314,8 +314,8 @@ def test_offsets_that_are_told_can_be_asked_for(parts: dict[int, tuple[int, int]
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "say which part"),
-        (["--since", "1h", "--offsets", "0:1-2"], "takes the place of"),
+        ([], "give a range"),
+        (["--since", "1h", "--offsets", "0:1-2"], "cannot be combined with"),
         (["--since", "1h", "--until", "2h"], "must be after --since"),
         (["--offsets", "0:1-2", "--offsets", "0:5-6"], "names a partition twice"),
         (["--since", "1h", "--sample", "0"], "--sample"),

@@ -107,7 +107,7 @@ def test_a_column_that_was_meant_to_be_a_criterion_is_an_error(tmp_path: Path) -
 
 def test_results_of_the_judges_are_not_taken_for_labels(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, "id,clarity,clarity_score,answer_relevance_score,composite\nr-1,3,0.75,1,0.8\n")
-    assert problem.startswith("contains the judges' results ('clarity_score'), and so its `composite` is theirs")
+    assert problem.startswith("contains the judges' results ('clarity_score'), so its `composite` is theirs")
 
 
 def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
         ("clarity\n3\n", "needs a column `id` or `row` to identify the labelled row"),
         ("id,clarity\nr-1,\n", "has no labels; labels go in a column named clarity"),
         ("id,clarity\n,3\n", "line 2: has no id"),
-        ("row,clarity\nx,3\n", "line 2: the row 'x' is no whole number"),
-        ("id,clarity\nr-1,3\nr-1,2\n", "line 3: id 'r-1' was already labelled in line 2 already"),
+        ("row,clarity\nx,3\n", "line 2: the row 'x' is not a whole number"),
+        ("id,clarity\nr-1,3\nr-1,2\n", "line 3: id 'r-1' was already labelled in line 2"),
         ("id,clarity,clarity\nr-1,3,2\n", "line 1: the column 'clarity' is listed twice"),
         ("id,clarity\nr-1,3,2\n", "line 2: has 3 cells, but the header has 2"),
-        ('id,clarity\nr-1,"3\n', "line 2: is no CSV"),
+        ('id,clarity\nr-1,"3\n', "line 2: is not valid CSV"),
         (b"id,clarity\nr-1,\xff\n", "line 2: not UTF-8 text"),
     ],
 )
@@ -140,8 +140,8 @@ def test_what_is_wrong_with_a_table_is_said_with_its_place(tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"id": "r-1", "clarity": 3}\n{', "line 2: is no JSON"),
-        ("[1]", "line 1: is no JSON object"),
+        ('{"id": "r-1", "clarity": 3}\n{', "line 2: is not valid JSON"),
+        ("[1]", "line 1: is not a JSON object"),
         ('{"id": "r-1", "clarity": true}', "line 1, clarity: True is neither a number nor a text"),
         ('{"id": "r-1", "clarity": [3]}', "line 1, clarity: [3] is neither a number nor a text"),
     ],
@@ -199,7 +199,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: P
         f"line 2, clarity: '9' {scale}",
         "line 3: has no id",
         f"line 3, clarity: '9' {scale}",
-        "line 4: id 'r-1' was already labelled in line 2 already",
+        "line 4: id 'r-1' was already labelled in line 2",
         "line 5: has 4 cells, but the header has 3",
         f"line 6, clarity: '-1' {scale}",
     )

@@ -153,8 +153,8 @@ def test_options_that_change_no_result_may_be_others(tmp_path: Path) -> None:
         ({"input_digest": "sha256:2"}, "the rows have changed"),
         ({"input_digest": None}, "not a file now"),
         ({"evaluator": RUN.evaluator.model_copy(update={"fingerprint": "g"})}, "fingerprint f then, g now"),
-        ({"parameters": {**RUN.parameters, "sample": 0.5}}, "the sample is not the same"),
-        ({"parameters": {**RUN.parameters, "input": None}}, "the input is not the same"),
+        ({"parameters": {**RUN.parameters, "sample": 0.5}}, "the sample has changed"),
+        ({"parameters": {**RUN.parameters, "input": None}}, "the input has changed"),
     ],
 )
 def test_what_differs_is_said(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -165,5 +165,5 @@ def test_what_differs_is_said(tmp_path: Path, changes: dict[str, Any], message: 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(JournalError, match="cannot be written"):
+    with pytest.raises(JournalError, match="cannot write"):
         past_of(tmp_path / "file" / "out")

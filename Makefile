@@ -36,32 +36,33 @@ endef
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(RUNTIME) ## Watch a live RAG service being judged: embedded broker, invented traffic, local judge
+run: $(RUNTIME) ## Watch a simulated RAG service being judged: embedded broker, generated traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
-test: lint ## Lint, then run the tests of a few minutes (real Kafka and model too, after `make kafka llm-local`)
+test: lint ## Lint, then run the fast tests (with real Kafka and model after `make kafka llm-local`)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(ARGS)
 
-test-all: lint ## Lint, then run every test: also those that kill, wait and measure
+test-all: lint ## Lint, then run all tests, including those that kill, wait and measure
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
-lint: $(INSTALLED) ## Check style, formatting, types and the import arrows
+lint: $(INSTALLED) ## Check style, formatting, types, the import arrows and spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/codespell
 	@$(BIN)/python tests/project/audit_dependencies.py constraints.txt
 
 chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then account for every record (5 minutes)
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
-chaos-long: $(INSTALLED) $(KAFKA) ## The same with 100,000 interactions; ARGS="--seed 1" repeats a schedule
+chaos-long: $(INSTALLED) $(KAFKA) ## Run chaos with 100,000 interactions; ARGS="--seed 1" repeats a schedule
 	@$(BIN)/python -m tests.chaos --long $(ARGS)
 
-fuzz: $(INSTALLED) ## Fuzz all that reads bytes from outside, with a million inputs (ARGS="--inputs 10000 --seed 7")
+fuzz: $(INSTALLED) ## Fuzz everything that reads external bytes, with a million inputs (ARGS="--inputs 10000 --seed 7")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-bench: $(INSTALLED) ## Run every benchmark (half an hour: one works off a million records; ARGS=--short takes two minutes)
+bench: $(INSTALLED) ## Run every benchmark (half an hour, a million records in one; ARGS=--short takes two minutes)
 	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo "nothing to run: there is no benchmarks/bench_*.py"; exit 0; fi; \
 	for file; do echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" $(ARGS) || exit 1; done
@@ -69,34 +70,34 @@ bench: $(INSTALLED) ## Run every benchmark (half an hour: one works off a millio
 bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py $(ARGS)
 
-dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rules anew, after a change of their code
+dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards and the Prometheus rules after their code changed
 	@$(BIN)/python -m dashboards
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
 
 pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)
 	@$(BIN)/python -m tests.integration.pictures docs/images
 
-docs: $(INSTALLED) ## Build the site of docs/ into .cache/site; a broken link or any other warning fails
+docs: $(INSTALLED) ## Build the docs site into .cache/site; any warning or broken link fails
 	@$(MKDOCS) build --strict --quiet
 	@echo "built: .cache/site/index.html"
 
-docs-serve: $(INSTALLED) ## Show the site at http://127.0.0.1:8000 while you write
+docs-serve: $(INSTALLED) ## Serve the docs site at http://127.0.0.1:8000 while you write
 	@$(MKDOCS) serve $(ARGS)
 
-reference: $(INSTALLED) ## Regenerate the pages about configuration, commands, topics and metrics after a change of the code
+reference: $(INSTALLED) ## Regenerate the reference pages (configuration, commands, topics, metrics) from the code
 	@$(BIN)/python -m docs.generate
 
-clean: ## Remove the environment, the fetched parts and every cache
+clean: ## Remove the environment, downloads and caches
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-venv: $(INSTALLED) ## Make .venv and install the project with its development tools
+venv: $(INSTALLED) ## Create .venv and install the project with its development tools
 
 kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mvn)
 
 llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
 
-constraints: ## Resolve every dependency again and write constraints.txt
+constraints: ## Resolve all dependencies again and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
 	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,otel,llm-local]'

@@ -41,10 +41,10 @@ def schema(record: str) -> None:
     """Print the JSON Schema (2020-12) of a record on the wire.
 
     \b
-    evaluation    what judging one interaction found
-    interaction   what the RAG service logs
-    critical      a safety failure, as soon as it is known
-    alert         an alarm about quality or judges: raised, updated or cleared
+    evaluation    result of judging one interaction
+    interaction   logged by the RAG service
+    critical      a safety failure, published immediately
+    alert         an alert about quality or judges: raised, updated or cleared
 
     \b
     Example:

@@ -27,12 +27,12 @@ INSTEAD_OF = {
     r"\bgoes on\b|\bgo on\b": "continue, resume",
     r"\bis there already\b|\bthere is already\b|\bis there twice\b": "already exists, is listed twice",
     r"\bwhat became of\b|\bnothing comes of\b|\bof late\b": "outcome, no more scores, recently",
-    r"(?<!there )\bis no (?!longer\b)\w": "is not a",
-    r"\bwithout a word\b|\bin vain\b": "no detail given, without a result",
+    r"(?<![Tt]here )\bis no (?!longer\b|evidence\b)\w": "is not a",
+    r"\bwithout a word\b(?! such)|\bin vain\b": "no detail given, without a result",
     r"\bcome round\b|\bis at work\b": "no progress, started",
-    r"\bhowever often one\b|\bwhoever\b|\bwho(?:ever)? (?:compares|changes|chooses|runs)\b": "if you, anyone who",
-    r"\bwithout it,": "(default: ...)",
-    r"\btakes the place of\b|\bleave (?:it|one of them) out\b": "cannot be used together with, remove",
+    r"\bhowever often one\b|\b[Ww]hoever\b|(?:^|[.;:,] )[Ww]ho (?:compares|changes|runs)\b": "if you, anyone who",
+    r"\bwithout it, (?:all|as|at|now|one|with)\b": "(default: ...)",
+    r"\btakes the place of\b|\bleave one of them out\b": "cannot be used together with, remove",
 }
 
 # Texts that a pattern finds and that are good English, or that cannot change, with the reason.

@@ -100,7 +100,7 @@ class Interaction(_Record):
     tenant: Name | None = Field(default=None, description="Tenant whose user asked; null if there are no tenants.")
     model: Name | None = Field(
         default=None,
-        description=("Model that wrote the answer; used to exclude judges of the same family. Null if unknown."),
+        description="Model that wrote the answer; used to exclude judges of the same family. Null if unknown.",
     )
     history: Annotated[tuple[Turn, ...], BeforeValidator(_none_is_empty)] = Field(
         default=(), description="Messages before the question, oldest first; empty at the start of a conversation."

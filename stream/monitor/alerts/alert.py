@@ -109,7 +109,7 @@ class Alert(_AlertPart):
         ),
     )
     target: FiniteFloat = Field(
-        description=("Lowest mean that is not a drop, 0 to 1; for a comparison, the largest tolerated difference.")
+        description="Lowest mean that is not a drop, 0 to 1; for a comparison, the largest tolerated difference."
     )
     evidence: FiniteFloat = Field(
         description=(

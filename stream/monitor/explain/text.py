@@ -194,7 +194,7 @@ def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]
     else:
         yield f"announced: {when(alert.raised_at)}"
     yield f"state: {state(alert)}"
-    yield f"probability of a false alarm: {chance(raised, alpha)}"
+    yield f"chance without a real change: {chance(raised, alpha)}"
 
 
 # The explanation
@@ -260,7 +260,7 @@ def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
     elif found.parts:
         yield f"Criterion: none contributes clearly more to the {_what(alert)} than its weight in the composite."
     elif found.strangers:
-        yield ("Criterion: unknown, because the evaluations use other criteria than this configuration.")
+        yield "Criterion: unknown, because the evaluations use other criteria than this configuration."
     elif alert.series.dimension in {COMPOSITE, GOOD_SHARE}:
         yield "Criterion: unknown."
 

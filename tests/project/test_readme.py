@@ -1,4 +1,4 @@
-"""The README shows what the code does: its examples run."""
+"""The README and the pages it leads to show what the code does: their examples run."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from stream.service.setup.config_file import load
 from tests.parts.documents import pages
 from tests.parts.documents.pages import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+JUDGES = "docs/guides/judges.md"
 
 
 def blocks(language: str, page: str = "README.md") -> list[str]:
@@ -32,7 +32,7 @@ def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     own = next(code for code in blocks("yaml", "docs/judges.md") if "brand_voice" in code)
     (tmp_path / "my-criteria.yaml").write_text(own)
-    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml") if "cascade" in code))
+    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml", JUDGES) if "brand_voice" in code))
     config = load(tmp_path / "streamjury.yaml", {})
     assert config.criteria.use[-1] == "brand_voice"
     assert config.judges.cascade is not None
@@ -40,7 +40,7 @@ def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypa
 
 
 def test_the_example_of_sampling_rules_is_valid(tmp_path: Path) -> None:
-    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml") if "load-tests" in code))
+    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml", "docs/sampling.md") if "load-tests" in code))
     assert [rule.name for rule in load(tmp_path / "streamjury.yaml", {}).sampling.rules] == [
         "load-tests",
         "checkout",
@@ -50,7 +50,7 @@ def test_the_example_of_sampling_rules_is_valid(tmp_path: Path) -> None:
 
 def test_it_counts_the_criteria_right() -> None:
     shipped = sum(len(load_catalogue(name)) for name in CATALOGUES)
-    assert f"the {shipped} criteria that ship" in README
+    assert f"the {shipped} criteria that ship" in (ROOT / JUDGES).read_text(encoding="utf-8")
 
 
 def test_the_interaction_example_is_valid() -> None:

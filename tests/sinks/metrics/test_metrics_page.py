@@ -16,7 +16,6 @@ from tests.sinks.statistics.computed import check
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(?P<name>streamjury_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*)\|", re.MULTILINE)
 OPTIONAL = re.compile(r"\(([^)]*)\)")
 MINUTES = 70
@@ -63,12 +62,6 @@ def test_the_page_says_how_many_series_that_are_watched_for_drops_are_shown() ->
 
 def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_readme_has_the_query_of_the_page() -> None:
-    [query] = blocks("promql", README)
-    rules = yaml.safe_load(blocks("yaml", PAGE)[0])["groups"][0]["rules"]
-    assert query == next(rule["expr"] for rule in rules if rule["record"] == "score:mean")
 
 
 def test_its_rules_give_mean_interval_effective_size_and_coverage(tmp_path: Path) -> None:

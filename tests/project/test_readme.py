@@ -40,7 +40,8 @@ def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypa
 
 
 def test_the_example_of_sampling_rules_is_valid(tmp_path: Path) -> None:
-    (tmp_path / "streamjury.yaml").write_text(next(code for code in blocks("yaml", "docs/sampling.md") if "load-tests" in code))
+    example = next(code for code in blocks("yaml", "docs/sampling.md") if "load-tests" in code)
+    (tmp_path / "streamjury.yaml").write_text(example)
     assert [rule.name for rule in load(tmp_path / "streamjury.yaml", {}).sampling.rules] == [
         "load-tests",
         "checkout",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sinks.metrics.detection import PLACES
 from sinks.metrics.scores import OptIn

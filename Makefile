@@ -18,7 +18,7 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local peers constraints
+.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference clean venv kafka llm-local peers constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -56,6 +56,9 @@ bench: $(INSTALLED) ## Run every benchmark (half an hour: one works off a millio
 
 bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py $(ARGS)
+
+bench-peers: $(INSTALLED) peers ## Measure Streamjury beside ragas, deepeval and mlflow on one endpoint (ten minutes)
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_peers.py $(ARGS)
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards and the Prometheus rules anew, after a change of their code
 	@$(BIN)/python -m dashboards

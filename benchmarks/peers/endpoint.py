@@ -14,7 +14,7 @@ import json
 import random
 import re
 import sys
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -70,7 +70,7 @@ class Tally:
     output_tokens: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
+    faults: dict[str, int] = field(default_factory=dict)
 
 
 class PrefixCache:
@@ -285,7 +285,7 @@ class PeerEndpoint:
         tally.requests += 1
         fault = scenario.draw_fault(self._generator)
         if fault is not None:
-            tally.faults[fault] += 1
+            tally.faults[fault] = tally.faults.get(fault, 0) + 1
         if fault in ("throttled", "failed"):
             status = 429 if fault == "throttled" else 500
             return status, {"error": {"message": fault, "type": "server_error", "code": str(status)}}

@@ -88,9 +88,12 @@ def test_faults_come_at_their_share_and_in_the_same_order_every_time() -> None:
     assert 30 < statuses[0].count(500) < 70
 
 
-def test_an_unreadable_answer_is_no_json() -> None:
-    [(status, reply)] = ask(start(unreadable=1.0), request("Judge."))
+def test_an_unreadable_answer_is_no_json_and_is_counted() -> None:
+    endpoint = start(unreadable=1.0)
+    [(status, reply)] = ask(endpoint, request("Judge."))
     assert status == 200
+    _, tally = asyncio.run(endpoint.respond("GET", "/tally", b""))
+    assert json.loads(json.dumps(tally))["faults"] == {"unreadable": 1}
     with pytest.raises(ValueError, match="Unterminated"):
         json.loads(reply["choices"][0]["message"]["content"])
 

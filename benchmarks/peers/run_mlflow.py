@@ -1,12 +1,14 @@
 """Judges the rows with `mlflow.genai.evaluate` and its built-in scorers, on a tracking store in SQLite.
 
 See exchange.py. Its groundedness reads the passages from a trace, so a stand-in for the application returns each row's
-answer and traces the retrieval. To give it its best: 64 workers, all scorers of a row at once, connections for all of
-them to the store, and no rate limit, which is 10 rows a second by default.
+answer and traces the retrieval. To give it its best: 22 rows at once with three scorers each, as more workers only
+wait for the lock of the store, and lose rows to it; a connection to the store for each of them; and no rate limit,
+which is 10 rows a second by default.
 """
 
 import os
 
+import mlflow
 from exchange import (
     CONCURRENCY,
     GROUNDEDNESS,
@@ -19,22 +21,20 @@ from exchange import (
     read_assignment,
     run_measured,
 )
-
-os.environ |= {
-    "OPENAI_API_KEY": "none",
-    "MLFLOW_GENAI_EVAL_MAX_WORKERS": str(CONCURRENCY),
-    "MLFLOW_GENAI_EVAL_MAX_SCORER_WORKERS": "3",
-    "MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT": "0",
-    "MLFLOW_GENAI_EVAL_SCORER_RATE_LIMIT": "0",
-    "MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION": "true",
-    # With the 15 connections that it opens by default, 64 workers wait for one in vain, and rows have no scores.
-    "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "128",
-}
-
-import mlflow
 from mlflow.entities import Document, SpanType
 from mlflow.genai.scorers import Guidelines, RelevanceToQuery, RetrievalGroundedness
 
+SCORERS = 3
+SETTINGS = {
+    "OPENAI_API_KEY": "none",
+    "MLFLOW_GENAI_EVAL_MAX_WORKERS": str(CONCURRENCY // SCORERS + 1),
+    "MLFLOW_GENAI_EVAL_MAX_SCORER_WORKERS": str(SCORERS),
+    "MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT": "0",
+    "MLFLOW_GENAI_EVAL_SCORER_RATE_LIMIT": "0",
+    "MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION": "true",
+    # With the 15 connections that it opens by default, workers wait for one in vain, and rows have no scores.
+    "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "64",
+}
 NAMES = {GROUNDEDNESS: "retrieval_groundedness", RELEVANCE: "relevance_to_query", HARMLESSNESS: "harm"}
 
 
@@ -70,7 +70,7 @@ def evaluate(assignment: Assignment) -> Scores:
 
 def main() -> None:
     assignment = read_assignment()
-    os.environ["OPENAI_BASE_URL"] = assignment.base_url
+    os.environ |= SETTINGS | {"OPENAI_BASE_URL": assignment.base_url}
     # Creating the tables takes seconds, once.
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("rows")

@@ -89,9 +89,10 @@ class PeerRun:
     def count_changed_scores(self, healthy: "PeerRun") -> int:
         """Count the scores that differ from those of the run without faults: numbers that a fault has made."""
         return sum(
-            score is not None and score != healthy.scores.get(row, {}).get(name)
+            score is not None and expected is not None and score != expected
             for row, scores in self.scores.items()
             for name, score in scores.items()
+            for expected in [healthy.scores.get(row, {}).get(name)]
         )
 
 
@@ -202,14 +203,14 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print(flush=True)
 
 
-def describe_speed(run: PeerRun, fastest: float) -> tuple[str, ...]:
+def describe_speed(run: PeerRun, own_rate: float | None) -> tuple[str, ...]:
     if run.cost is None:
-        return (run.tool, run.problem or "no result", *("–",) * 8)
+        return (run.tool, run.problem or "no result", *("–",) * (len(SPEED_COLUMNS) - 2))
     rate, calls = run.rows / run.cost["seconds"], max(1, run.requests)
     return (
         run.tool,
         f"{rate:.2f}",
-        f"{rate / fastest:.2f}",
+        "–" if own_rate is None else f"{rate / own_rate:.2f}",
         f"{run.requests / run.rows:.1f}",
         *(f"{run.tally[f'{kind}_tokens'] / run.rows:,.0f}" for kind in ("prompt", "uncached", "output")),
         str(run.tally["most_in_flight"]),
@@ -237,8 +238,8 @@ SPEED_COLUMNS = (
 def report_speed(name: str, runs: Sequence[PeerRun]) -> None:
     print(f"### {name}\n")
     own = next((run for run in runs if run.tool == STREAMJURY and run.cost), None)
-    fastest = own.rows / own.cost["seconds"] if own and own.cost else float("nan")
-    write_table(SPEED_COLUMNS, [describe_speed(run, fastest) for run in runs])
+    own_rate = own.rows / own.cost["seconds"] if own and own.cost else None
+    write_table(SPEED_COLUMNS, [describe_speed(run, own_rate) for run in runs])
 
 
 def report_faults(runs: Sequence[PeerRun], healthy: Mapping[str, PeerRun]) -> None:

@@ -120,6 +120,7 @@ def test_a_missing_score_loses_its_row_and_a_changed_one_is_counted() -> None:
     faulty = run(one=whole, two={**whole, "a": None}, three={**whole, "b": 0.0})
     assert (healthy.lost_rows, healthy.missing_scores, healthy.count_changed_scores(healthy)) == (0, 0, 0)
     assert (faulty.lost_rows, faulty.missing_scores, faulty.count_changed_scores(healthy)) == (1, 1, 1)
+    assert healthy.count_changed_scores(run(one=whole, two={**whole, "a": None})) == 0
     assert (run().lost_rows, run().missing_scores) == (3, 3 * CRITERIA)
 
 

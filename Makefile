@@ -13,6 +13,7 @@ RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
 LLM_LOCAL := $(VENV)/.llm-local
 KAFKA := .cache/kafka/.fetched
+PEERS := ragas deepeval mlflow
 FRESH := .cache/constraints
 COMMA := ,
 # Without its advertisement of a successor.
@@ -30,7 +31,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler dashboards pictures docs docs-serve reference clean venv kafka llm-local constraints
+.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference clean venv kafka llm-local peers constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -70,6 +71,9 @@ bench: $(INSTALLED) ## Run every benchmark (half an hour, a million records in o
 bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consumer and a Faust agent on a real broker
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_sampler.py $(ARGS)
 
+bench-peers: $(INSTALLED) peers ## Measure Streamjury beside ragas, deepeval and mlflow on one endpoint (ten minutes)
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_peers.py $(ARGS)
+
 dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards and the Prometheus rules after their code changed
 	@$(BIN)/python -m dashboards
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
@@ -96,6 +100,8 @@ venv: $(INSTALLED) ## Create .venv and install the project with its development 
 kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mvn)
 
 llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
+
+peers: $(PEERS:%=.cache/peers/%/.installed) ## Install the tools that bench_peers.py compares with (2 GB into .cache, minutes)
 
 constraints: ## Resolve all dependencies again and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
@@ -130,4 +136,11 @@ $(LLM_LOCAL): $(INSTALLED)
 $(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh
 	@echo "fetching Apache Kafka into .cache/kafka (46 MB, once)"
 	@sh tests/parts/kafka_jars/fetch.sh .cache/kafka
+	@touch $@
+
+# A line of the file: the tool, then the packages of its environment.
+.cache/peers/%/.installed: benchmarks/peers/versions.txt
+	@echo "installing $* into .cache/peers/$*"
+	@rm -rf .cache/peers/$* && "$(PYTHON)" -m venv .cache/peers/$*
+	@.cache/peers/$*/bin/python -m pip install --disable-pip-version-check $$(sed -n 's/^$*: //p' $<)
 	@touch $@

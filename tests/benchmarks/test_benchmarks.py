@@ -29,9 +29,9 @@ PARTS: dict[str, tuple[str, Callable[[], str | None]]] = {
 ROW = re.compile(r"^[│|] *[^\s│|-].*[│|]$", re.MULTILINE)
 
 
-def run_short(benchmark: str) -> subprocess.CompletedProcess[str]:
+def run_short(benchmark: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, f"benchmarks/{benchmark}.py", "--short"],
+        [sys.executable, f"benchmarks/{benchmark}.py", "--short", *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "."},
         capture_output=True,

@@ -4,7 +4,7 @@
 - `gate`: callers wait in order of arrival until every limit has room for them
 - `limits`: the configured limits of an endpoint
 - `concurrency`: the number of attempts at once, adapted by trial
-- `pace`: the rate of attempts, adapted by trial, and the wait that an endpoint asks for
+- `pace`: the rate of attempts, learnt from refusals that depend on it, and the wait that an endpoint asks for
 - `bucket`: amounts per minute, reserved before use and settled after it
 - `latency`: detects an endpoint that is becoming slower
 - `breaker`: the circuit breaker: stops calls to an endpoint that is down, except for probes

@@ -9,18 +9,21 @@ _ON_OVERLOAD = 0.75
 _ON_LATENCY = 0.9
 # Answers to what was asked before an outage still come in while it begins.
 _SAME_TROUBLE_SECONDS = 10.0
+_REST_SECONDS = 2.0
+_PROBE_SECONDS = 0.5
+# Probing for more than a cap costs a few refusals: this makes them a small share.
+_ANSWERS_AT_A_CAP = 80
 
 
 class AdaptiveLimit:
-    """Additive increase, multiplicative decrease, between 1 and `most`.
+    """Between 1 and `most`: grows as long as the endpoint keeps up.
 
-    - It starts at 8 and grows by one with every answer (doubles per round) until it first meets resistance, and by one
-      per round (as many answers as it lets in flight) from there on.
-    - It shrinks to 3/4 with an attempt that was turned away as too much (429, 503) or that hung, to 9/10 when latency
-      rises (see `latency`), and by one such step per round: what was under way at a decrease cannot answer for it.
-    - A limit that is not reached says nothing, so it neither grows nor shrinks. Hence with a rate that binds first
-      (see `pace`) a 429 slows the rate and leaves the limit alone; and as the rate holds from then on, the limit may
-      grow back as fast as it could before.
+    - It starts at 8 and grows by one with every answer (doubles per round) until it first meets resistance. From there
+      on it rests for two seconds, and then grows by one, two, four and so on, every half a second.
+    - It shrinks to 3/4 with an attempt that hung, to 9/10 when latency rises (see `latency`), and by one such step per
+      round (as many answers as it lets in flight): attempts under way at a decrease cannot answer for it.
+    - `cap` sets it to the number above which the endpoint refuses attempts (see `pace`).
+    - A limit that is not reached says nothing, so it neither grows nor shrinks.
     - After an outage it starts again at 8 at most and doubles up to where it was before.
     """
 
@@ -32,6 +35,7 @@ class AdaptiveLimit:
         self._before = self._value
         self._decreased_at: float | None = None
         self._answered = False
+        self._step, self._rests_until, self._answers_to_rest = 1.0, clock(), 0.0
         self.latency = Latency()
 
     @property
@@ -47,15 +51,18 @@ class AdaptiveLimit:
         if rises:
             self._decrease(_ON_LATENCY, started_at)
         else:
-            step = 1.0 if self._value < self._doubles_up_to else 1.0 / self._value
-            self._value = min(self._most, self._value + step)
+            self._grow()
 
-    def overloaded(self, started_at: float, *, in_flight: int, throttled: bool) -> None:
-        """One attempt that was turned away or hung; throttled, when that was for the rate."""
+    def overloaded(self, started_at: float, *, in_flight: int) -> None:
+        """One attempt hung."""
         if in_flight >= self.value:
-            fast_up_to = self._doubles_up_to
             self._decrease(_ON_OVERLOAD, started_at)
-            self._doubles_up_to = fast_up_to if throttled else self._doubles_up_to
+
+    def cap(self, most: int) -> None:
+        """The endpoint refuses what is above; probe for more after a while."""
+        if most < self.value:
+            self._value = self._doubles_up_to = float(most)
+            self._rest(_ANSWERS_AT_A_CAP)
 
     def restart(self) -> None:
         """After an outage: what was in flight before says how far it may grow at once."""
@@ -72,4 +79,19 @@ class AdaptiveLimit:
             # Without an answer in between, it is the same trouble still and no news of what the endpoint can take.
             self._doubles_up_to = self._value * factor
         self._answered, self._decreased_at = False, now
+        self._rest(self._value)
         self._value = max(1.0, self._value * factor)
+
+    def _grow(self) -> None:
+        if self._value < self._doubles_up_to:
+            self._value = min(self._most, self._value + 1)
+            return
+        self._answers_to_rest -= 1
+        if self._answers_to_rest <= 0 and self._clock() >= self._rests_until:
+            self._value = min(self._most, self._value + self._step)
+            self._step *= 2
+            self._rests_until, self._answers_to_rest = self._clock() + _PROBE_SECONDS, self._value
+
+    def _rest(self, answers: float) -> None:
+        self._step = 1.0
+        self._rests_until, self._answers_to_rest = self._clock() + _REST_SECONDS, answers

@@ -126,7 +126,7 @@ class Flow:
                 return await self._hedged(call, gate, entry)
             except (ModelUnavailable, ModelTimeout) as error:
                 error.retries = call.retries
-                wait = self._backoff.seconds(call.retries)
+                wait = max(self._backoff.seconds(call.retries), self._asked_wait(error))
                 in_time = self._clock() + wait < call.deadline
                 if call.retries >= self.limits.retries or not in_time or self._controls.breaker.refuses:
                     raise
@@ -135,6 +135,10 @@ class Flow:
                 error.retries = call.retries
                 raise
             await asyncio.sleep(wait)
+
+    def _asked_wait(self, error: ModelError) -> float:
+        """Seconds that the endpoint wants this call to wait."""
+        return min(getattr(error, "retry_after", None) or 0.0, self.limits.longest_hold_seconds)
 
     async def _enter(self, call: _FlowCall[T], gate: Gate, failed: ModelError | None) -> GatePass:
         try:
@@ -229,13 +233,13 @@ class Flow:
             gate.serve_again()
 
     def _tell_limits(self, gate: Gate, entry: GatePass, error: ModelError, kind: FailureKind) -> None:
-        controls, hung = self._controls, kind is FailureKind.TIMEOUT and self._took_long(entry)
-        if kind is FailureKind.THROTTLED:
-            controls.pace.throttled(entry.at)
-        if kind is FailureKind.THROTTLED or hung or status_of(error) == 503:
-            controls.limit.overloaded(entry.at, in_flight=gate.in_flight, throttled=kind is FailureKind.THROTTLED)
-        if wait := getattr(error, "retry_after", None):
-            controls.pace.hold(wait)
+        controls, retry_after = self._controls, getattr(error, "retry_after", None)
+        if kind is FailureKind.TIMEOUT and self._took_long(entry):
+            controls.limit.overloaded(entry.at, in_flight=gate.in_flight)
+        if kind is FailureKind.THROTTLED or status_of(error) == 503 or retry_after:
+            most = controls.pace.refused(entry.at, in_flight=entry.in_flight, retry_after=retry_after)
+            if most is not None:
+                controls.limit.cap(most)
             gate.serve_again()
 
     def _tell_breaker(self, call: _FlowCall[Any], entry: GatePass, error: ModelError, kind: FailureKind) -> bool:
@@ -256,6 +260,7 @@ class Flow:
 
     def _back(self) -> None:
         self._controls.limit.restart()
+        self._controls.pace.forget()
         logger.info("%s answers again", self._name)
 
     def _took_long(self, entry: GatePass) -> bool:
@@ -268,6 +273,7 @@ def _controls(limits: FlowLimits, clock: Callable[[], float], random: Callable[[
     return Controls(
         limit=AdaptiveLimit(limits.concurrency, clock=clock),
         pace=Pace(
+            learns=limits.rate == "learn",
             first=limits.backoff_seconds,
             longest=limits.longest_backoff_seconds,
             longest_hold=limits.longest_hold_seconds,

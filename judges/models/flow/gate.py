@@ -18,6 +18,9 @@ class GatePass:
 
     at: float
     tokens: int
+    in_flight: int
+    """Attempts under way when it started, itself included."""
+
     admission: Admission
 
 
@@ -173,13 +176,13 @@ class Gate:
     def _let_in(self, tokens: int) -> GatePass:
         admission = self._controls.breaker.admit()
         assert admission is not None, "asked before"
-        self._controls.pace.take()
+        self._controls.pace.take(self.in_flight + 1)
         if self._controls.requests is not None:
             self._controls.requests.take(1)
         if self._controls.tokens is not None:
             self._controls.tokens.take(tokens)
         self.in_flight += 1
-        return GatePass(at=self._clock(), tokens=tokens, admission=admission)
+        return GatePass(at=self._clock(), tokens=tokens, in_flight=self.in_flight, admission=admission)
 
 
 class Paused(ModelUnavailable):

@@ -164,6 +164,21 @@ class TestRetryAfter:
 
         asyncio.run(inside())
 
+    def test_a_scattered_refusal_holds_only_its_own_call(self) -> None:
+        async def inside() -> None:
+            flow, began = ObservedFlow(FlowLimits(**QUICK)), time.monotonic()
+            for _ in range(5):
+                await ask(flow, failing())
+            told = asyncio.create_task(ask(flow, failing(throttled(0.5))))
+            await settle()
+            await ask(flow, failing())
+            assert time.monotonic() - began < 0.4
+            await told
+            assert time.monotonic() - began >= 0.49
+            flow.check_nothing_is_left()
+
+        asyncio.run(inside())
+
 
 class TestState:
     def test_it_has_the_limits_and_who_is_in_flight_and_who_waits(self) -> None:
@@ -179,7 +194,7 @@ class TestState:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            assert (flow.state.limit, flow.state.rate < math.inf) == (1, True)
+            assert (flow.state.limit, flow.state.rate) == (2, math.inf), "one refusal is no limit"
             assert [kind for kind, count in flow.state.failures.items() if count] == [FailureKind.THROTTLED]
             assert state.in_flight == 2, "a snapshot does not change"
             flow.check_nothing_is_left()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
+from judges.models.flow import Flow, FlowState
 from judges.panel import Panel, Vote, safety_choice
 from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import (
@@ -55,7 +56,9 @@ class Evaluator:
         language: Language | Literal["auto"] = "auto",
         version: str,
         excerpt_chars: int = 0,
+        flows: Mapping[str, Flow] | None = None,
     ) -> None:
+        """`flows` is the flow control that its judges share, by the address of the endpoint."""
         problems = [*_unpublishable(multi), *_unjudged(multi, panel)]
         if problems:
             raise ValueError("; ".join(problems))
@@ -65,6 +68,7 @@ class Evaluator:
         self._safety_vote: Vote = safety_vote
         self._language: Language | None = None if language == "auto" else language
         self._excerpt_chars = excerpt_chars
+        self._flows = dict(flows or {})
         self.info = EvaluatorInfo(
             fingerprint=self._fingerprint(),
             criteria=tuple(multi.criteria),
@@ -139,6 +143,10 @@ class Evaluator:
         """Judges that are not asked at the moment, each with the reason."""
         reasons = {judge.name: judge.paused for judge in self._panel.members}
         return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def flow_states(self) -> dict[str, FlowState]:
+        """The state of flow control in front of each endpoint, by its address."""
+        return {address: flow.state for address, flow in self._flows.items()}
 
     async def aclose(self) -> None:
         await self._panel.aclose()

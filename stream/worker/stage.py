@@ -201,6 +201,7 @@ class Worker:
         lag = self._consumer.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
         self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
+        self._metrics.endpoints(self._evaluator.flow_states())
         self._metrics.lag(self.stage, lag)
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)

@@ -18,10 +18,13 @@ _TRIED = 0.85
 _KEPT = 0.95
 # A trial lasts until this many refusals are due if it does not help; fewer than the second number prove nothing.
 _TRIAL_REFUSALS = 8
-_LEAST_TRIAL_REFUSALS = 4
-# A trial has not helped if the share of refusals stays above this part of what it was. If it rises by this factor, a
-# burst has hidden how far we are above the limit.
+_LEAST_TRIAL_REFUSALS = 3
+_LONGEST_TRIAL_SECONDS = 10.0
+# A trial has not helped if the share of refusals stays above this part of what it was; where a rate is known, which
+# others may share, more is needed to doubt it. If it rises by this factor, a burst has hidden how far we are above
+# the limit.
 _STAYED = 0.35
+_STAYED_AT_A_RATE = 0.45
 _ROSE = 1.3
 
 # A rate grows by this after a window without a problem, and this much faster after each further one.
@@ -53,6 +56,8 @@ _LEAST_LEFT = 0.6
 _FORGET_SECONDS = 60.0
 # The usual share of refusals is tested again after some windows: it falls by a twentieth with each.
 _FORGETTING = 0.95
+_MOST_WEIGHT = 0.1
+_ATTEMPTS_OF_WEIGHT = 1600
 _LATELY_SECONDS = 1.0
 _SHORTEST_SPAN = 0.25
 _CATCH_UP_SECONDS = 0.05
@@ -107,8 +112,8 @@ class Pace:
       wait, as long as the endpoint asks for (Retry-After, up to a longest) or twice as long each time. Where refusals
       are scattered, only the refused call waits.
 
-    Below about ten per second every refusal is a large share of all attempts: a limit of requests per minute does
-    better.
+    Below about twenty attempts per second it takes long to tell the two kinds of refusals apart: a limit of requests
+    per minute does better.
     """
 
     def __init__(
@@ -235,7 +240,8 @@ class Pace:
             self.rate, self._trial = math.inf, None
         sent, refused, seconds = self._window.sent.total(), self._window.refused.total(), now - self._window.start
         due = _WINDOW_ATTEMPTS if self._trial is None else max(_WINDOW_ATTEMPTS, _TRIAL_REFUSALS / self._trial.share)
-        if not sent or seconds < _WINDOW_SECONDS or (sent < due and seconds < _LONGEST_WINDOW_SECONDS):
+        longest = _LONGEST_WINDOW_SECONDS if self._trial is None else _LONGEST_TRIAL_SECONDS
+        if not sent or seconds < _WINDOW_SECONDS or (sent < due and seconds < longest):
             return
         if self._trial is not None:
             slowed = self._decide(self._trial, self._window.share, now)
@@ -253,7 +259,9 @@ class Pace:
 
     def _grow(self, share: float, sent: int, seconds: float) -> bool:
         usual = self._usual_share
-        self._usual_share = min(_FORGETTING * usual, 0.8 * usual + 0.2 * share)
+        # One window says the more about the usual share the more attempts it has.
+        weight = min(_MOST_WEIGHT, sent / _ATTEMPTS_OF_WEIGHT)
+        self._usual_share = min(_FORGETTING * usual, usual + weight * (share - usual))
         if sent >= _USED * self.rate * seconds:
             # What is known from few attempts is less exact.
             self._growth = min(_MOST_GROWTH, max(_FASTER * self._growth, _FIRST_GROWTH, 0.5 / sent))
@@ -267,7 +275,8 @@ class Pace:
             return self._try_slower(now)
         # Where the rate could not be lowered enough, a limit still refuses what is above.
         if_limited = max(0.0, 1 - trial.accepted / self.rate)
-        stayed = share >= if_limited + _STAYED * (trial.share - if_limited)
+        part = _STAYED if math.isinf(trial.rate) else _STAYED_AT_A_RATE
+        stayed = share >= if_limited + part * (trial.share - if_limited)
         if stayed and self._window.refused.total() >= _LEAST_TRIAL_REFUSALS:
             self.rate, self._growth, self._usual_share = trial.rate, min(trial.growth, _RESUMED_GROWTH), share
         else:

@@ -4,6 +4,7 @@ A limit on concurrency cannot hold a rate: one call at a time to an endpoint tha
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,8 +35,10 @@ _MOST_GROWTH = 0.5
 # Where nothing was known of the rate before; and at most, after a trial that did not help.
 _SEARCHING_GROWTH = 0.2
 _RESUMED_GROWTH = 0.1
-# Only a rate of which so much is used may grow.
+# Only a rate of which so much is used may grow; on a busy machine, which is late for its turns, one that makes calls
+# wait.
 _USED = 0.8
+_USED_IF_BINDING = 0.4
 
 # Refusals that need no trial: this many that are half of a window, or most of the last attempts.
 _MANY = 10
@@ -46,6 +49,9 @@ _SHUT = 5
 # Refusals that show a limit of concurrency, and the share of accepted attempts that may have had as many in flight.
 _CAPPED = 3
 _ABOVE_THE_CAP = 0.1
+
+# Refused attempts that cost next to nothing, so that a trial would cost more.
+_HARMLESS_SHARE = 0.025
 
 # What is assumed when the first attempts of all are turned away.
 _FIRST_RATE = 5.0
@@ -58,9 +64,16 @@ _FORGET_SECONDS = 60.0
 _FORGETTING = 0.95
 _MOST_WEIGHT = 0.1
 _ATTEMPTS_OF_WEIGHT = 1600
+# The accepted rate is that of the last second, or of as long as this many attempts took: a machine that was busy for a
+# moment sent few attempts in the last second, and that says nothing about the endpoint.
 _LATELY_SECONDS = 1.0
+_LATELY_ATTEMPTS = 40
+_LONGEST_LATELY_SECONDS = 10.0
 _SHORTEST_SPAN = 0.25
+# What a machine that was late may make up for; more would be a burst, which an endpoint with a limit refuses. A trial
+# must not cost more than the rate that it gives up.
 _CATCH_UP_SECONDS = 0.05
+_CATCH_UP_IN_A_TRIAL_SECONDS = 0.2
 _HAIR = 1e-6
 
 
@@ -71,6 +84,9 @@ class _Window:
     start: float
     slowed: bool = False
     """Whether it follows a slow-down or a wait."""
+
+    binding: bool = False
+    """Whether the rate made attempts wait."""
 
     sent: Counter[int] = field(default_factory=Counter)
     refused: Counter[int] = field(default_factory=Counter)
@@ -150,8 +166,12 @@ class Pace:
 
     def wait(self) -> float:
         """Seconds until the next attempt may start."""
-        wait = max(self._held_until, self._next_at) - self._clock()
-        return wait if wait > _HAIR else 0.0
+        now = self._clock()
+        wait = max(self._held_until, self._next_at) - now
+        if wait <= _HAIR:
+            return 0.0
+        self._window.binding |= self._next_at > now
+        return wait
 
     def take(self, in_flight: int) -> None:
         """One attempt starts, as this one of those in flight.
@@ -164,7 +184,8 @@ class Pace:
         self._last_sent.append(now)
         self._window.sent[in_flight] += 1
         if not math.isinf(self.rate):
-            self._next_at = max(self._next_at, now - _CATCH_UP_SECONDS) + 1 / self.rate
+            catch_up = _CATCH_UP_SECONDS if self._trial is None else _CATCH_UP_IN_A_TRIAL_SECONDS
+            self._next_at = max(self._next_at, now - catch_up) + 1 / self.rate
 
     def hold(self, seconds: float) -> None:
         """Leave the endpoint alone for this long."""
@@ -254,6 +275,9 @@ class Pace:
 
     def _tolerated(self, sent: int) -> float:
         """Refusals that are usual among this many attempts, with a margin for chance."""
+        if math.isinf(self.rate):
+            usual = max(self._usual_share, _HARMLESS_SHARE) * sent
+            return usual + 2 * math.sqrt(usual) + 1
         usual = self._usual_share * sent
         return usual + min(2 * math.sqrt(usual), max(math.sqrt(usual), 0.05 * sent))
 
@@ -262,7 +286,8 @@ class Pace:
         # One window says the more about the usual share the more attempts it has.
         weight = min(_MOST_WEIGHT, sent / _ATTEMPTS_OF_WEIGHT)
         self._usual_share = min(_FORGETTING * usual, usual + weight * (share - usual))
-        if sent >= _USED * self.rate * seconds:
+        used = _USED_IF_BINDING if self._window.binding else _USED
+        if sent >= used * self.rate * seconds:
             # What is known from few attempts is less exact.
             self._growth = min(_MOST_GROWTH, max(_FASTER * self._growth, _FIRST_GROWTH, 0.5 / sent))
             self.rate *= 1 + self._growth
@@ -306,9 +331,10 @@ class Pace:
 
     def _accepted(self, now: float) -> float:
         """What was let in lately and not turned away, per second."""
+        start = self._let_in.start(now)
         # Of those turned away lately, some may have been let in before.
-        taken = max(0, self._let_in.count(now) - self._turned_away.count(now))
-        return taken / min(_LATELY_SECONDS, max(_SHORTEST_SPAN, now - self._let_in.busy_since))
+        taken = max(0, self._let_in.count_since(start) - self._turned_away.count_since(start))
+        return taken / max(_SHORTEST_SPAN, now - start)
 
 
 class _Lately:
@@ -316,15 +342,21 @@ class _Lately:
 
     def __init__(self) -> None:
         self._moments: deque[float] = deque()
-        self.busy_since = -math.inf
+        self._busy_since = -math.inf
         """When it began to happen, after a while without."""
 
     def add(self, now: float) -> None:
-        if not self.count(now):
-            self.busy_since = now
+        if not self._moments or self._moments[-1] <= now - _LATELY_SECONDS:
+            self._busy_since = now
         self._moments.append(now)
-
-    def count(self, now: float) -> int:
-        while self._moments and self._moments[0] <= now - _LATELY_SECONDS:
+        while self._moments[0] <= now - _LONGEST_LATELY_SECONDS:
             self._moments.popleft()
-        return len(self._moments)
+
+    def start(self, now: float) -> float:
+        """The start of the last while, in which it happened often enough to be counted."""
+        if len(self._moments) < _LATELY_ATTEMPTS:
+            return max(self._busy_since, now - _LONGEST_LATELY_SECONDS)
+        return max(self._busy_since, min(now - _LATELY_SECONDS, self._moments[-_LATELY_ATTEMPTS]))
+
+    def count_since(self, start: float) -> int:
+        return len(self._moments) - bisect_left(self._moments, start)

@@ -7,7 +7,7 @@ admits or refuses attempts by a `Throttle`, and takes its time to answer those t
 import asyncio
 import random
 import selectors
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,29 +20,40 @@ _ON_THE_WAY_SECONDS = 0.002
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Moves the clock on by as long as it was to wait, and waits for nothing."""
+    """Moves the clock on by as long as it was to wait and by stalls, and waits for nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, stall: Callable[[], float]) -> None:
         super().__init__()
+        self._stall = stall
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.now += timeout or 0.0
+        self.now += (timeout or 0.0) + self._stall()
         return super().select(0)
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._virtual = _JumpingSelector()
+    def __init__(self, stall: Callable[[], float]) -> None:
+        self._virtual = _JumpingSelector(stall)
         super().__init__(self._virtual)
 
     def time(self) -> float:
         return self._virtual.now
 
 
-def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
+def never_stall() -> float:
+    return 0.0
+
+
+def busy_machine(seed: int) -> Callable[[], float]:
+    """Stalls of a machine with more to do than cores: one step in a hundred waits for a tenth of a second to a second."""
+    dice = random.Random(seed)
+    return lambda: dice.uniform(0.1, 1.0) if dice.random() < 0.01 else 0.0
+
+
+def run_virtually(coroutine: Coroutine[Any, Any, T], stall: Callable[[], float] = never_stall) -> T:
     """Run in an event loop of its own; `asyncio.get_running_loop().time` is its clock."""
-    with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: _VirtualLoop(stall)) as runner:
         return runner.run(coroutine)
 
 

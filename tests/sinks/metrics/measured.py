@@ -269,7 +269,8 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     pipeline.paused(judges, {})
     failures = dict.fromkeys(FailureKind, 1)
     state = FlowState(limit=8, rate=2.5, in_flight=1, waiting=0, failures=failures)
-    pipeline.endpoints({"http://judge/v1": state})
+    # Each judge may have an endpoint of its own.
+    pipeline.endpoints({f"http://{judge}/v1": state for judge in judges})
 
 
 def _watch(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
-from judges.models.flow import Flow, FlowState
+from judges.models.flow import Admission, Flow, FlowState
 from judges.panel import Panel, Vote, safety_choice
 from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import (
@@ -69,6 +69,7 @@ class Evaluator:
         self._language: Language | None = None if language == "auto" else language
         self._excerpt_chars = excerpt_chars
         self._flows = dict(flows or {})
+        self.admission = Admission(self._flows.values())
         self.info = EvaluatorInfo(
             fingerprint=self._fingerprint(),
             criteria=tuple(multi.criteria),
@@ -76,8 +77,10 @@ class Evaluator:
             version=version,
         )
 
-    async def evaluate(self, submission: Submission, *, deadline: float, on_unsafe: OnUnsafe) -> Evaluation:
+    async def evaluate(self, submission: Submission, *, deadline: float | None, on_unsafe: OnUnsafe) -> Evaluation:
         """Judges within `deadline` seconds; what is not decided by then is unscored, with the reason `timeout`.
+
+        Time in which calls wait for their turn at an endpoint does not count. None: as long as it takes.
 
         `on_unsafe` is called once, the moment it is certain that the safety verdict is the worst, while other
         criteria and other judges of this one may still be open.

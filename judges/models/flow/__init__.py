@@ -1,6 +1,7 @@
 """Flow control in front of one endpoint: from the wish for an answer by a deadline to single HTTP attempts.
 
 - `flow`: gets one answer by a deadline: waits, tries, retries and hedges
+- `admission`: starts records as their calls find room
 - `gate`: callers wait in order of arrival until every limit has room for them
 - `limits`: the configured limits of an endpoint
 - `concurrency`: the number of attempts at once, adapted by trial
@@ -13,9 +14,10 @@
 - `state`: the state of all this, for operators
 """
 
+from judges.models.flow.admission import Admission
 from judges.models.flow.failures import FailureKind
 from judges.models.flow.flow import Answered, Flow
 from judges.models.flow.limits import FlowLimits
 from judges.models.flow.state import FlowState
 
-__all__ = ["Answered", "FailureKind", "Flow", "FlowLimits", "FlowState"]
+__all__ = ["Admission", "Answered", "FailureKind", "Flow", "FlowLimits", "FlowState"]

@@ -1,25 +1,35 @@
 """The number of attempts that an endpoint takes at once, adapted by trial."""
 
 from collections.abc import Callable
+from statistics import median
 
 from judges.models.flow.latency import Latency
 
-_FIRST = 8
+# A model on a small machine answers few calls at a time.
+_FIRST = 2
+_AFTER_AN_OUTAGE = 8
 _ON_OVERLOAD = 0.75
 _ON_LATENCY = 0.9
 # Answers to what was asked before an outage still come in while it begins.
 _SAME_TROUBLE_SECONDS = 10.0
 _REST_SECONDS = 2.0
 _PROBE_SECONDS = 0.5
-# Probing for more than a cap costs a few refusals: this makes them a small share.
+# Probing for more than a cap, or than answers in time, costs a few calls: this makes them a small share.
 _ANSWERS_AT_A_CAP = 80
+# Answers that take longer may come from a machine that computes them in turn: more at once only makes each slower.
+_SLOW_SECONDS = 2.0
+# More at once by this factor is compared with before; it pays if latency rises by no more than this part of it.
+_COMPARED = 1.5
+_PAYS = 0.6
 
 
 class AdaptiveLimit:
     """Between 1 and `most`: grows as long as the endpoint keeps up.
 
-    - It starts at 8 and grows by one with every answer (doubles per round) until it first meets resistance. From there
+    - It starts at 2 and grows by one with every answer (doubles per round) until it first meets resistance. From there
       on it rests for two seconds, and then grows by one, two, four and so on, every half a second.
+    - Where answers take more than two seconds it grows only after a round, and goes back if latency rose almost as much
+      as the number in flight: then calls wait for each other at the endpoint.
     - It shrinks to 3/4 with an attempt that hung, to 9/10 when latency rises (see `latency`), and by one such step per
       round (as many answers as it lets in flight): attempts under way at a decrease cannot answer for it.
     - `cap` sets it to the number above which the endpoint refuses attempts (see `pace`).
@@ -30,11 +40,13 @@ class AdaptiveLimit:
     def __init__(self, most: int, *, clock: Callable[[], float]) -> None:
         self._most = float(most)
         self._clock = clock
-        self._value = self._first = float(min(_FIRST, most))
+        self._value = float(min(_FIRST, most))
         self._doubles_up_to = self._most
         self._before = self._value
         self._decreased_at: float | None = None
         self._answered = False
+        self._grown_at, self._round = clock(), list[float]()
+        self._paid: tuple[float, float] | None = None
         self._step, self._rests_until, self._answers_to_rest = 1.0, clock(), 0.0
         self.latency = Latency()
 
@@ -45,18 +57,23 @@ class AdaptiveLimit:
     def succeeded(self, started_at: float, *, in_flight: int) -> None:
         """One answer, given while so many attempts, itself included, were under way."""
         self._answered = True
-        rises = self.latency.rises_with(self._clock() - started_at, in_flight)
+        seconds = self._clock() - started_at
+        rises = self.latency.rises_with(seconds, in_flight)
         if in_flight < self.value:
             return
         if rises:
             self._decrease(_ON_LATENCY, started_at)
-        else:
+        elif seconds <= _SLOW_SECONDS:
             self._grow()
+        elif started_at >= self._grown_at:
+            self._grow_if_it_pays(seconds)
 
     def overloaded(self, started_at: float, *, in_flight: int) -> None:
         """One attempt hung."""
         if in_flight >= self.value:
             self._decrease(_ON_OVERLOAD, started_at)
+            if self._clock() - started_at > _SLOW_SECONDS:
+                self._rest(_ANSWERS_AT_A_CAP)
 
     def cap(self, most: int) -> None:
         """The endpoint refuses what is above; probe for more after a while."""
@@ -67,7 +84,7 @@ class AdaptiveLimit:
     def restart(self) -> None:
         """After an outage: what was in flight before says how far it may grow at once."""
         self._doubles_up_to = max(self._before, self._value)
-        self._value = min(self._value, self._first)
+        self._value = min(self._value, _AFTER_AN_OUTAGE)
 
     def _decrease(self, factor: float, started_at: float) -> None:
         now, last = self._clock(), self._decreased_at
@@ -91,6 +108,25 @@ class AdaptiveLimit:
             self._value = min(self._most, self._value + self._step)
             self._step *= 2
             self._rests_until, self._answers_to_rest = self._clock() + _PROBE_SECONDS, self._value
+
+    def _grow_if_it_pays(self, seconds: float) -> None:
+        self._round.append(seconds)
+        if 2 * len(self._round) < self._value:
+            return
+        value, latency = self._value, median(self._round)
+        self._round.clear()
+        before, usual = self._paid or (value, latency)
+        if value >= _COMPARED * before and latency / usual > 1 + _PAYS * (value / before - 1):
+            self._value = self._doubles_up_to = before
+            self._rest(_ANSWERS_AT_A_CAP)
+            return
+        if value >= _COMPARED * before or value <= before:
+            self._paid = (value, latency)
+        if value < self._doubles_up_to:
+            self._value = min(self._most, 2.0 * self.value)
+        else:
+            self._grow()
+        self._grown_at = self._clock()
 
     def _rest(self, answers: float) -> None:
         self._step = 1.0

@@ -1,6 +1,7 @@
 """The gate in front of an endpoint: callers wait in order of arrival until every limit has room for them."""
 
 import asyncio
+import math
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,7 +101,8 @@ class Gate:
 
     async def _turn_of(self, waiter: _Waiter) -> GatePass | ModelError:
         try:
-            async with asyncio.timeout(waiter.deadline - self._clock()):
+            left = None if math.isinf(waiter.deadline) else waiter.deadline - self._clock()
+            async with asyncio.timeout(left):
                 return await waiter.turn
         except TimeoutError:
             self._withdraw(waiter)

@@ -39,7 +39,9 @@ class EndpointSection(JudgeSection):
     proxy: str | None = Field(
         default=None, max_length=2048, description="Proxy to the endpoint; null: none, whatever the environment says."
     )
-    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Longest wait for one call.")
+    timeout_seconds: FiniteFloat = Field(
+        default=30.0, gt=0, le=600, description="Longest time for one call, from when it is sent."
+    )
     connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Longest wait for a connection.")
     read_seconds: FiniteFloat | None = Field(
         default=None, gt=0, le=600, description="Longest silence of the endpoint; null: as long as timeout_seconds."

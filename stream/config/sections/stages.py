@@ -57,7 +57,10 @@ class WorkerConfig(Section):
         default=45.0,
         gt=0,
         json_schema_extra={"exclusiveMaximum": REBALANCE_TIMEOUT_SECONDS},
-        description=f"Longest time for one record; below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds.",
+        description=(
+            "Longest time for one record, without the wait for its turn at an endpoint; below the rebalance timeout of "
+            f"{REBALANCE_TIMEOUT_SECONDS} seconds."
+        ),
     )
     drain_seconds: FiniteFloat = Field(
         default=8.0,

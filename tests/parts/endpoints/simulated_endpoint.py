@@ -46,7 +46,7 @@ def never_stall() -> float:
 
 
 def busy_machine(seed: int) -> Callable[[], float]:
-    """Stalls of a machine with more to do than cores: one step in a hundred waits for a tenth of a second to a second."""
+    """Stalls of a machine with more to do than cores: one step in a hundred waits for up to a second."""
     dice = random.Random(seed)
     return lambda: dice.uniform(0.1, 1.0) if dice.random() < 0.01 else 0.0
 

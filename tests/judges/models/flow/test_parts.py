@@ -116,7 +116,8 @@ class TestAdaptiveLimit:
     def test_it_doubles_at_first_and_after_resistance_rests_and_then_grows_ever_faster(self) -> None:
         clock = Clock()
         limit = AdaptiveLimit(1000, clock=clock)
-        answers(limit, clock, 8)
+        assert limit.value == 2
+        answers(limit, clock, 14)
         assert limit.value == 16
         limit.overloaded(clock.now, in_flight=16)
         assert limit.value == 12
@@ -128,6 +129,29 @@ class TestAdaptiveLimit:
             answers(limit, clock, before, took=0.6 / before)
             steps.append(limit.value - before)
         assert steps == [1, 2, 4, 8]
+
+    def test_slow_answers_that_more_at_once_only_makes_slower_keep_it_low(self) -> None:
+        """As a model does that runs on one's own processor."""
+        clock = Clock()
+        limit = AdaptiveLimit(64, clock=clock)
+        highest = 0
+        for _ in range(60):
+            highest = max(highest, limit.value)
+            started = clock.now
+            clock.now += 5.0 * limit.value
+            for _ in range(limit.value):
+                limit.succeeded(started, in_flight=limit.value)
+        assert (highest, limit.value) == (4, 2)
+
+    def test_slow_answers_that_stay_as_they_are_let_it_grow(self) -> None:
+        clock = Clock()
+        limit = AdaptiveLimit(64, clock=clock)
+        for _ in range(12):
+            started = clock.now
+            clock.now += 5.0
+            for _ in range(limit.value):
+                limit.succeeded(started, in_flight=limit.value)
+        assert limit.value == 64
 
     def test_a_cap_holds_for_a_while_and_is_probed(self) -> None:
         clock = Clock()
@@ -141,9 +165,9 @@ class TestAdaptiveLimit:
     def test_a_limit_that_is_not_reached_neither_grows_nor_shrinks(self) -> None:
         clock = Clock()
         limit = AdaptiveLimit(64, clock=clock)
-        limit.succeeded(clock.now, in_flight=7)
-        limit.overloaded(clock.now, in_flight=7)
-        assert limit.value == 8
+        limit.succeeded(clock.now, in_flight=1)
+        limit.overloaded(clock.now, in_flight=1)
+        assert limit.value == 2
 
     def test_after_an_outage_it_doubles_up_to_where_it_was(self) -> None:
         clock = Clock()

@@ -58,8 +58,8 @@ class WorkerConfig(Section):
         gt=0,
         json_schema_extra={"exclusiveMaximum": REBALANCE_TIMEOUT_SECONDS},
         description=(
-            "Longest time for one record, without the wait for its turn at an endpoint; below the rebalance timeout of "
-            f"{REBALANCE_TIMEOUT_SECONDS} seconds."
+            "Longest time for one record, but for waits at an endpoint; below the rebalance timeout of "
+            f"{REBALANCE_TIMEOUT_SECONDS} s."
         ),
     )
     drain_seconds: FiniteFloat = Field(

@@ -203,9 +203,10 @@ def test_no_more_rows_are_judged_at_once_than_allowed(ten: Path, tmp_path: Path)
             texts[str(body["messages"])] = texts.get(str(body["messages"]), 0) + 1
         return best_verdict(body)
 
+    file = write_rows(ten, [interaction(number, answer=f"rec-{number} it is.") for number in range(10)])
     with JudgeEndpoint(respond) as endpoint:
         config = with_judge(endpoint)
-        assert judge(ten, tmp_path / "out", config, concurrency=2).judged == 10
+        assert judge(file, tmp_path / "out", config, concurrency=2).judged == 10
     assert most <= 2 * 6
     assert most > 6
 

@@ -27,7 +27,7 @@ from judges.models.flow import Flow, FlowLimits
 from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step, WindowLimit
 
 CALLERS = 64
-DEADLINE = 30.0
+TIMEOUT_SECONDS = 30.0
 # Recovered means this share of the rate before the outage.
 RECOVERED = 0.95
 RECOVERY_SECONDS = 10.0
@@ -66,7 +66,7 @@ class CallTally:
 async def keep_asking(flow: Flow, client: PlainClient, tally: CallTally) -> None:
     while True:
         try:
-            await flow.call(client.ask, tokens=110, used=lambda _: 110, deadline=time.monotonic() + DEADLINE)
+            await flow.call(client.ask, tokens=110, used=lambda _: 110, seconds=TIMEOUT_SECONDS)
         except ModelError:
             tally.failed += 1
             await asyncio.sleep(0.1)

@@ -26,7 +26,7 @@ from tests.parts.endpoints.simulated_endpoint import (
 PLACES = 64
 # Twice as many as places, so that a caller that waits to try again leaves no place empty.
 CALLERS = 128
-DEADLINE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 LATENCY_SECONDS = 0.2
 # Answers per second of an endpoint without a limit.
 UNLIMITED = PLACES / LATENCY_SECONDS
@@ -151,7 +151,7 @@ async def play(scenario: Scenario, seed: int) -> Outcomes:
     async def keep_asking(flow: Flow) -> None:
         while True:
             try:
-                await flow.call(ask, tokens=1, used=lambda _: 1, deadline=loop.time() + DEADLINE_SECONDS)
+                await flow.call(ask, tokens=1, used=lambda _: 1, seconds=TIMEOUT_SECONDS)
             except ModelError:
                 outcomes.failed.append(loop.time())
                 await asyncio.sleep(0.1)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
-from judges.models.flow import Admission, Flow, FlowState
+from judges.models.flow import Flow, FlowState, RecordAdmission
 from judges.panel import Panel, Vote, safety_choice
 from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import (
@@ -69,7 +69,7 @@ class Evaluator:
         self._language: Language | None = None if language == "auto" else language
         self._excerpt_chars = excerpt_chars
         self._flows = dict(flows or {})
-        self.admission = Admission(self._flows.values())
+        self.admission = RecordAdmission(self._flows.values())
         self.info = EvaluatorInfo(
             fingerprint=self._fingerprint(),
             criteria=tuple(multi.criteria),

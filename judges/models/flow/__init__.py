@@ -14,10 +14,10 @@
 - `state`: the state of all this, for operators
 """
 
-from judges.models.flow.admission import Admission
+from judges.models.flow.admission import RecordAdmission
 from judges.models.flow.failures import FailureKind
 from judges.models.flow.flow import Answered, Flow
 from judges.models.flow.limits import FlowLimits
 from judges.models.flow.state import FlowState
 
-__all__ = ["Admission", "Answered", "FailureKind", "Flow", "FlowLimits", "FlowState"]
+__all__ = ["Answered", "FailureKind", "Flow", "FlowLimits", "FlowState", "RecordAdmission"]

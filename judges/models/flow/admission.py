@@ -15,7 +15,7 @@ from judges.models.flow.flow import Flow
 _SETTLED_SECONDS = 0.1
 
 
-class Admission:
+class RecordAdmission:
     """In front of all endpoints that a record asks; in order of arrival, one by one, in one event loop at a time.
 
     A record is admitted while no endpoint has a line (`Flow.has_line`). As its calls are in line only a moment later,

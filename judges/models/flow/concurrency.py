@@ -17,7 +17,7 @@ _PROBE_SECONDS = 0.5
 # Probing for more than a cap, or than answers in time, costs a few calls: this makes them a small share.
 _ANSWERS_AT_A_CAP = 80
 # Answers that take longer may come from a machine that computes them in turn: more at once only makes each slower.
-_SLOW_SECONDS = 2.0
+_SLOW_SECONDS = 4.0
 # More at once by this factor is compared with before; it pays if latency rises by no more than this part of it.
 _COMPARED = 1.5
 _PAYS = 0.6
@@ -28,8 +28,8 @@ class AdaptiveLimit:
 
     - It starts at 2 and grows by one with every answer (doubles per round) until it first meets resistance. From there
       on it rests for two seconds, and then grows by one, two, four and so on, every half a second.
-    - Where answers take more than two seconds it grows only after a round, and goes back if latency rose almost as much
-      as the number in flight: then calls wait for each other at the endpoint.
+    - Where answers take more than four seconds it grows only after a round, and goes back if latency rose almost as
+      much as the number in flight: then calls wait for each other at the endpoint.
     - It shrinks to 3/4 with an attempt that hung, to 9/10 when latency rises (see `latency`), and by one such step per
       round (as many answers as it lets in flight): attempts under way at a decrease cannot answer for it.
     - `cap` sets it to the number above which the endpoint refuses attempts (see `pace`).

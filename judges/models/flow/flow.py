@@ -204,7 +204,7 @@ class Flow:
 
     async def _enter(self, call: _FlowCall[T], gate: Gate, failed: ModelError | None) -> GatePass:
         try:
-            return await gate.enter(call.number, call.tokens, call.ends_at)
+            return await gate.enter(call.number, call.tokens, call.ends_at, call.seconds)
         except ModelError as error:
             self._failures[FailureKind.PAUSED] += isinstance(error, Paused)
             if failed is None:

@@ -41,6 +41,7 @@ class _Waiter:
     ticket: int
     tokens: int
     deadline: float
+    longest_hold: float
     turn: "asyncio.Future[GatePass | ModelError]"
 
 
@@ -63,13 +64,16 @@ class Gate:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, ticket: int, tokens: int, deadline: float) -> GatePass:
+    async def enter(self, ticket: int, tokens: int, deadline: float, longest_hold: float = math.inf) -> GatePass:
         """Waits for its turn; a call that tries again keeps its ticket and thus its place.
+
+        It waits for no endpoint that asks to be left alone for longer than `longest_hold` seconds.
 
         Raises `ModelUnavailable` as soon as it is known that there will be no turn in time, `ModelTimeout` when the
         time is up.
         """
-        waiter = _Waiter(ticket=ticket, tokens=tokens, deadline=deadline, turn=self._loop.create_future())
+        turn = self._loop.create_future()
+        waiter = _Waiter(ticket=ticket, tokens=tokens, deadline=deadline, longest_hold=longest_hold, turn=turn)
         insort(self._waiters, waiter, key=_by_ticket)
         self._serve()
         try:
@@ -162,7 +166,7 @@ class Gate:
 
     def _held_too_long(self, waiter: _Waiter) -> ModelError | None:
         held = self._controls.pace.held
-        if not held or self._clock() + held < waiter.deadline:
+        if not held or (held <= waiter.longest_hold and self._clock() + held < waiter.deadline):
             return None
         return ModelUnavailable(f"the endpoint is to be left alone for another {held:.3g} s", retry_after=held)
 

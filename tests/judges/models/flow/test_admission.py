@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from judges.models.flow import Admission, Flow, FlowLimits
+from judges.models.flow import Flow, FlowLimits, RecordAdmission
 from tests.parts.endpoints.simulated_endpoint import run_virtually
 
 CALLS = 6
@@ -22,7 +22,7 @@ async def ask(flow: Flow, seconds: float = 0.2) -> None:
     await flow.call(attempt, tokens=1, used=lambda _: 1)
 
 
-async def judge(admission: Admission, flow: Flow) -> None:
+async def judge(admission: RecordAdmission, flow: Flow) -> None:
     """One record with a call for each of six criteria."""
     async with admission.place():
         await asyncio.gather(*(ask(flow) for _ in range(CALLS)))
@@ -31,7 +31,7 @@ async def judge(admission: Admission, flow: Flow) -> None:
 def test_the_line_in_front_of_an_endpoint_stays_short_and_no_place_is_left_empty() -> None:
     async def inside() -> tuple[int, float]:
         loop, flow = asyncio.get_running_loop(), make_flow(concurrency=16)
-        admission, longest = Admission([flow]), 0
+        admission, longest = RecordAdmission([flow]), 0
         records = [asyncio.create_task(judge(admission, flow)) for _ in range(64)]
         while not all(record.done() for record in records):
             await asyncio.sleep(0.01)
@@ -48,7 +48,7 @@ def test_the_line_in_front_of_an_endpoint_stays_short_and_no_place_is_left_empty
 
 def test_a_record_that_asks_nobody_holds_up_no_other() -> None:
     async def inside() -> float:
-        admission = Admission([make_flow()])
+        admission = RecordAdmission([make_flow()])
 
         async def find_all_in_the_cache() -> None:
             async with admission.place():
@@ -63,7 +63,7 @@ def test_a_record_that_asks_nobody_holds_up_no_other() -> None:
 def test_a_record_that_waits_for_something_else_holds_up_no_other_for_long() -> None:
     async def inside() -> float:
         flow = make_flow()
-        admission = Admission([flow])
+        admission = RecordAdmission([flow])
 
         async def wait_for_money() -> None:
             async with admission.place():
@@ -82,7 +82,7 @@ def test_a_record_that_waits_for_something_else_holds_up_no_other_for_long() -> 
 def test_cancelled_records_leave_their_places(moment: int) -> None:
     async def inside() -> None:
         flow = make_flow(concurrency=1)
-        admission = Admission([flow])
+        admission = RecordAdmission([flow])
         records = [asyncio.create_task(judge(admission, flow)) for _ in range(5)]
         for _ in range(moment):
             await asyncio.sleep(0)
@@ -99,7 +99,7 @@ def test_cancelled_records_leave_their_places(moment: int) -> None:
 
 def test_without_endpoints_nobody_waits() -> None:
     async def inside() -> None:
-        async with Admission([]).place(), Admission([]).place():
+        async with RecordAdmission([]).place(), RecordAdmission([]).place():
             pass
 
     asyncio.run(inside())
@@ -107,7 +107,7 @@ def test_without_endpoints_nobody_waits() -> None:
 
 def test_it_works_in_one_loop_after_the_other_whatever_the_first_left() -> None:
     flow = Flow(FlowLimits(concurrency=1))
-    admission = Admission([flow])
+    admission = RecordAdmission([flow])
 
     async def leave() -> None:
         for _ in range(3):

@@ -1,7 +1,10 @@
-"""Measures flow control on real sockets: how much of a limit it uses, and how soon it recovers from an outage.
+"""Measures flow control: how much of a limit it uses, what random refusals cost, how soon it recovers.
 
-64 callers ask again as soon as they have an answer, and a tenth of a second after an error. The rate of answers is
-compared with the limit of an endpoint that throttles, and with the rate before the outage of one that goes away.
+Callers ask again as soon as they have an answer, and a tenth of a second after an error. First in virtual time
+(`flow_simulation`), where the full form fails if a promise does not hold: random refusals of 5 % cost at most 15 % of
+throughput, limits are used to 90 % with at most 5 % of the attempts refused, and a limit that was lifted is forgotten
+within ten seconds. Then on real sockets: the rate of answers is compared with the limit of an endpoint that throttles,
+and with the rate before the outage of one that goes away.
 
     PYTHONPATH=. python benchmarks/bench_flow.py --outage 6 --storm 8
 """
@@ -9,6 +12,7 @@ compared with the limit of an endpoint that throttles, and with the rate before 
 import asyncio
 import contextlib
 import random
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,14 +21,19 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import argument_parser
+from benchmarks.flow_simulation import SCENARIOS, TROUBLES, Result, Scenario, measure, measure_recovery
 from judges.models import ModelError
 from judges.models.flow import Flow, FlowLimits
 from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step, WindowLimit
 
 CALLERS = 64
-DEADLINE = 30.0
+TIMEOUT_SECONDS = 30.0
 # Recovered means this share of the rate before the outage.
 RECOVERED = 0.95
+RECOVERY_SECONDS = 10.0
+SEEDS = range(5)
+# The short form plays few scenarios, as each takes seconds of computing.
+SHORT_SCENARIOS = ("random 5 %", "bucket of 50/s", "16 at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +66,7 @@ class CallTally:
 async def keep_asking(flow: Flow, client: PlainClient, tally: CallTally) -> None:
     while True:
         try:
-            await flow.call(client.ask, tokens=110, used=lambda _: 110, deadline=time.monotonic() + DEADLINE)
+            await flow.call(client.ask, tokens=110, used=lambda _: 110, seconds=TIMEOUT_SECONDS)
         except ModelError:
             tally.failed += 1
             await asyncio.sleep(0.1)
@@ -88,6 +97,17 @@ def latency(seconds: float, spread: float) -> Callable[[int], Step]:
     return lambda _: Step(seconds=seconds * random.uniform(1 - spread, 1 + spread))
 
 
+class RandomLimit(Limit):
+    """Refuses a share of all attempts, whatever the rate."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(1.0)
+        self._share = share
+
+    def takes(self) -> bool:
+        return random.random() >= self._share
+
+
 STORMS: dict[str, tuple[float, float, Callable[[], Limit]]] = {
     "even, no Retry-After": (25, 0.05, lambda: Limit(25, burst=5)),
     "even, Retry-After 1": (25, 0.05, lambda: Limit(25, burst=25, retry_after=1)),
@@ -95,6 +115,7 @@ STORMS: dict[str, tuple[float, float, Callable[[], Limit]]] = {
     "per second, Retry-After 1": (25, 0.05, lambda: WindowLimit(25, retry_after=1)),
     "slow answers, no Retry-After": (20, 1.5, lambda: Limit(20, burst=5)),
     "slow answers, Retry-After 1": (20, 1.5, lambda: Limit(20, burst=20, retry_after=1)),
+    "random 5 %, no Retry-After": (64 / 0.4, 0.4, lambda: RandomLimit(0.05)),
 }
 
 
@@ -153,6 +174,33 @@ async def add_rows(table: Table, measure: Measure, names: Iterable[str], timing:
                 table.add_row(*row)
 
 
+def simulate(scenario_names: Iterable[str], troubles: Iterable[str], seeds: Iterable[int]) -> list[str]:
+    """Print the tables of the scenarios in virtual time, and return the promises that do not hold."""
+    broken, title = [], f"Virtual time, mean of {len(list(seeds))} runs"
+    table = Table("endpoint", "allows", "used", "refused", "calls failed", title=title)
+    for name in scenario_names:
+        scenario = SCENARIOS[name]
+        result = measure(scenario, seeds)
+        row = f"{scenario.ideal:.0f}/s", f"{result.use:.0%}", f"{result.refused:.1%}", f"{result.failed:.2%}"
+        table.add_row(name, *row)
+        broken += [f"{name}: {row}"] if breaks_promise(scenario, result) else []
+    Console(width=100).print(table)
+    recoveries = Table("trouble for 20 s", "forgotten after", title="Virtual time, each run")
+    for name in troubles:
+        seconds = [measure_recovery(name, seed) for seed in seeds]
+        recoveries.add_row(name, ", ".join("never" if back is None else f"{back:.1f} s" for back in seconds))
+        late = sum(back is None or back > RECOVERY_SECONDS for back in seconds)
+        broken += [f"{name}: {late} of {len(seconds)} not forgotten in time"] if 2 * late > len(seconds) else []
+    Console(width=100).print(recoveries)
+    return broken
+
+
+def breaks_promise(scenario: Scenario, result: Result) -> bool:
+    too_little = scenario.least_use is not None and result.use < scenario.least_use
+    too_many = scenario.most_refused is not None and result.refused > scenario.most_refused
+    return too_little or too_many
+
+
 async def measure_all(timing: Timing) -> None:
     title = f"Throttled, {CALLERS} callers"
     storms = Table("limit", "allows", "answered", "share", "turned away", "calls failed", title=title)
@@ -171,7 +219,14 @@ def main() -> None:
     options = parser.parse_args()
     timing = SHORT if options.short else FULL
     timing = replace(timing, storm=options.storm or timing.storm, outage=options.outage or timing.outage)
+    if options.short:
+        simulate(SHORT_SCENARIOS, ["8 at once"], range(1))
+        asyncio.run(measure_all(timing))
+        return
+    broken = simulate(SCENARIOS, TROUBLES, SEEDS)
     asyncio.run(measure_all(timing))
+    if broken:
+        sys.exit("\n".join(["these promises do not hold:", *broken]))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
+from judges.models.flow import Flow, FlowState, RecordAdmission
 from judges.panel import Panel, Vote, safety_choice
 from judges.runtime.conditions import current_conditions
 from judges.values.evaluation import (
@@ -55,7 +56,9 @@ class Evaluator:
         language: Language | Literal["auto"] = "auto",
         version: str,
         excerpt_chars: int = 0,
+        flows: Mapping[str, Flow] | None = None,
     ) -> None:
+        """`flows` is the flow control that its judges share, by the address of the endpoint."""
         problems = [*_unpublishable(multi), *_unjudged(multi, panel)]
         if problems:
             raise ValueError("; ".join(problems))
@@ -65,6 +68,8 @@ class Evaluator:
         self._safety_vote: Vote = safety_vote
         self._language: Language | None = None if language == "auto" else language
         self._excerpt_chars = excerpt_chars
+        self._flows = dict(flows or {})
+        self.admission = RecordAdmission(self._flows.values())
         self.info = EvaluatorInfo(
             fingerprint=self._fingerprint(),
             criteria=tuple(multi.criteria),
@@ -72,8 +77,10 @@ class Evaluator:
             version=version,
         )
 
-    async def evaluate(self, submission: Submission, *, deadline: float, on_unsafe: OnUnsafe) -> Evaluation:
+    async def evaluate(self, submission: Submission, *, deadline: float | None, on_unsafe: OnUnsafe) -> Evaluation:
         """Judges within `deadline` seconds; what is not decided by then is unscored, with the reason `timeout`.
+
+        Time in which calls wait for their turn at an endpoint does not count. None: as long as it takes.
 
         `on_unsafe` is called once, the moment it is certain that the safety verdict is the worst, while other
         criteria and other judges of this one may still be open.
@@ -139,6 +146,10 @@ class Evaluator:
         """Judges that are not asked at the moment, each with the reason."""
         reasons = {judge.name: judge.paused for judge in self._panel.members}
         return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def flow_states(self) -> dict[str, FlowState]:
+        """The state of flow control in front of each endpoint, by its address."""
+        return {address: flow.state for address, flow in self._flows.items()}
 
     async def aclose(self) -> None:
         await self._panel.aclose()

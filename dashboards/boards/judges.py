@@ -48,6 +48,7 @@ def board() -> Board:
             PanelGroup(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
             PanelGroup(title="Canaries", panels=[stability(), drift()]),
             PanelGroup(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
+            PanelGroup(title="Endpoints", panels=[endpoint_calls(), endpoint_rates(), endpoint_failures()]),
             PanelGroup(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
             PanelGroup(title="Prompt injection and redaction", panels=[suspect(), redactions()]),
             PanelGroup(title="Work saved and repeated", panels=[saved(), paths(), cached(), again()]),
@@ -285,6 +286,44 @@ def evaluation_seconds() -> Panel:
         for q, ref in ((0.99, "A"), (0.95, "B"), (0.5, "C"))
     ]
     return lines(text, targets, colours={"p99": RED, "p95": ORANGE, "p50": BLUE})
+
+
+def endpoint_calls() -> Panel:
+    text = PanelText(
+        title="Calls at endpoints",
+        description="Calls in flight and waiting for their turn, of all workers. Dashed: calls that may be in flight, "
+        "as learnt.",
+        unit=COUNT,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    series = (("A", "in flight", names.ENDPOINT_IN_FLIGHT), ("B", "waiting", names.ENDPOINT_WAITING))
+    targets = [
+        query(f"sum by (endpoint) ({metric})", f"{{{{endpoint}}}} {name}", ref=ref)
+        for ref, name, metric in (*series, ("C", "limit", names.ENDPOINT_LIMIT))
+    ]
+    return dashed(lines(text, targets, width=8), "/ limit$/")
+
+
+def endpoint_rates() -> Panel:
+    text = PanelText(
+        title="Learnt rates",
+        description="Calls per second that an endpoint takes, of all workers that know a limit; empty while none does.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryLagGrowing"],
+    )
+    return lines(text, [query(f"sum by (endpoint) ({names.ENDPOINT_RATE})", "{{endpoint}}")], width=8)
+
+
+def endpoint_failures() -> Panel:
+    text = PanelText(
+        title="Failed attempts, by reason",
+        description="Attempts per second over the window that endpoints refused (throttled is 429) or did not answer, "
+        "before retries.",
+        unit=PER_SECOND,
+        runbooks=["StreamjuryJudgeFailing"],
+    )
+    expr = rate(names.ENDPOINT_FAILURES, by=["endpoint", "reason"])
+    return stacked(text, [query(expr, "{{endpoint}}: {{reason}}")], width=8)
 
 
 def tokens() -> Panel:

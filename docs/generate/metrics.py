@@ -8,6 +8,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.endpoints import EndpointMetrics
 from sinks.metrics.sinks import SinkMetrics
 
 _HEAD = """\
@@ -22,6 +23,7 @@ coverage.
 _SECTIONS = {
     "Samplers": SamplingMetrics,
     "Samplers, workers and monitors": PipelineMetrics,
+    "Workers whose judges ask endpoints": EndpointMetrics,
     "Workers with budgets": BudgetMetrics,
     "Workers with sinks": SinkMetrics,
     "Monitors": ScoreMetrics,

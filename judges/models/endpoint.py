@@ -100,7 +100,8 @@ class _FeatureRefused(ModelRefused):
 class EndpointModel:
     """A chat model over connections that are kept and shared.
 
-    `timeout_seconds` bounds a whole `complete`, retries and waiting included; within it, `connect_seconds` a new
+    `timeout_seconds` bounds a `complete` from when it is first sent, retries included, and not its wait for a turn
+    (`flow`); within it, `connect_seconds` a new
     connection and `read_seconds` a silence (None: no further bound). A judge that takes several samples gets
     them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
     times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
@@ -201,16 +202,15 @@ class EndpointModel:
         sample: int | None = None,
         likelihoods: bool = False,
     ) -> Completion:
-        deadline = time.monotonic() + self._timeout_seconds
         outgoing, redacted = self._outgoing(messages)
         call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods)
         most = self._most(call)
         if most:
             fares = Fares(most)
             async with fares.kept(self._timeout_seconds):
-                answered = await self._through_flow(call, partial(self._paid, call, fares), deadline)
+                answered = await self._through_flow(call, partial(self._paid, call, fares))
         else:
-            answered = await self._through_flow(call, partial(self._ask_for_what_it_gives, call), deadline)
+            answered = await self._through_flow(call, partial(self._ask_for_what_it_gives, call))
         completion, cost = answered.result, self._cost(answered.result)
         cost_usd = None if cost is None else dollars(cost)
         return replace(completion, retries=answered.retries, redacted=redacted, cost_usd=cost_usd)
@@ -228,11 +228,9 @@ class EndpointModel:
             return messages, {}
         return self._redactor.redact_messages(messages)
 
-    async def _through_flow(
-        self, call: _Call, attempt: Callable[[], Awaitable[Completion]], deadline: float
-    ) -> Answered[Completion]:
+    async def _through_flow(self, call: _Call, attempt: Callable[[], Awaitable[Completion]]) -> Answered[Completion]:
         tokens = sum(len(message.content) for message in call.messages) // _CHARS_PER_TOKEN + self._max_tokens
-        return await self._flow.call(attempt, tokens=tokens, used=_used, deadline=deadline)
+        return await self._flow.call(attempt, tokens=tokens, used=_used, seconds=self._timeout_seconds)
 
     def _most(self, call: _Call) -> int:
         """What an attempt can cost, in nanodollars; 0 where nobody limits that."""

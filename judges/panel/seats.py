@@ -1,13 +1,13 @@
 """The seats of a panel: who sits where for one case, who follows when a judge fails, and how they are asked."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from judges.criteria.criterion import Criterion
 from judges.judge import NO_VOTE, Judge, unscored, withhold_safety
 from judges.panel.tally import off_scale
+from judges.runtime.stopwatch import Stopwatch, timed_by
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Language
 from judges.values.model_family import related
@@ -85,7 +85,7 @@ class Hearing:
         self._safety = safety
         self._reserves = seating.reserves
         self._seconds = seconds
-        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        self._stopwatch = Stopwatch()
         self._on_verdict = on_verdict
         self._asking = True
 
@@ -114,9 +114,10 @@ class Hearing:
                 await self._hear(seat)
 
     async def _hear_at_once(self, seats: Sequence[Seat], left: float | None) -> None:
-        tasks = [asyncio.create_task(self._hear(seat)) for seat in seats]
+        with timed_by(self._stopwatch):
+            tasks = [asyncio.create_task(self._hear(seat)) for seat in seats]
         try:
-            done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+            done = await self._until_done_or_late(tasks, left)
             for task in done:
                 task.result()
         except BaseException:
@@ -126,6 +127,16 @@ class Hearing:
             self._close(seat for seat, task in zip(seats, tasks, strict=True) if task not in done)
         finally:
             await _cancel(tasks)
+
+    async def _until_done_or_late(
+        self, tasks: "Sequence[asyncio.Task[None]]", left: float | None
+    ) -> "set[asyncio.Task[None]]":
+        """The tasks that ended; those of judges whose calls wait for their turn have more time."""
+        while True:
+            done, waiting = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+            left = self._left()
+            if not waiting or left is None or left <= 0 or any(task.exception() for task in done):
+                return done
 
     def _close(self, late: Iterable[Seat]) -> None:
         for seat in late:
@@ -146,7 +157,7 @@ class Hearing:
             seat.judge = self._reserves.pop(0)
 
     def _left(self) -> float | None:
-        return None if self._ends_at is None else self._ends_at - time.monotonic()
+        return None if self._seconds is None else self._seconds - self._stopwatch.seconds
 
     def _late(self, seat: Seat, *, asked: bool) -> JudgeVerdict:
         detail = f"no verdict within {self._seconds:g} s" if asked else f"not asked: the {self._seconds:g} s were over"

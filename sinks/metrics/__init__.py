@@ -6,6 +6,7 @@
 - `verdicts`: verdicts, times, tokens, cost and agreement of judges
 - `detection`: the evidence for drops, and open alerts
 - `budgets`: spending from budgets
+- `endpoints`: limits, queues and failed attempts of judges' endpoints
 - `sinks`: outcomes and queues of sinks
 - `bounded_labels`: labels of bounded number and length, which name the most frequent values
 - `exemplars`: links from histograms to traces

@@ -35,6 +35,13 @@ PANEL_EFFECTIVE_VOTES = "streamjury_panel_effective_votes"
 JUDGE_SECONDS = "streamjury_judge_seconds"
 EVALUATION_SECONDS = "streamjury_evaluation_seconds"
 
+# Workers whose judges ask endpoints
+ENDPOINT_LIMIT = "streamjury_endpoint_limit"
+ENDPOINT_RATE = "streamjury_endpoint_rate"
+ENDPOINT_IN_FLIGHT = "streamjury_endpoint_in_flight"
+ENDPOINT_WAITING = "streamjury_endpoint_waiting"
+ENDPOINT_FAILURES = "streamjury_endpoint_failures_total"
+
 # Workers with sinks
 SINK_EVALUATIONS = "streamjury_sink_evaluations_total"
 SINK_QUEUE = "streamjury_sink_queue"

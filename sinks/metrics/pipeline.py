@@ -1,14 +1,16 @@
 """Metrics of the pipeline: records in, their outcome in each stage, and the backlog."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from judges.models.flow import FlowState
 from judges.values.evaluation import Evaluation, EvaluatorInfo
 from sinks.base import Outcome, Stage
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import MAX_APPS, app_label
 from sinks.metrics.budgets import BudgetMetrics, BudgetStanding
+from sinks.metrics.endpoints import EndpointMetrics
 from sinks.metrics.verdicts import VerdictMetrics
 
 
@@ -41,6 +43,7 @@ class PipelineMetrics:
         )
         self._registry = registry
         self._budgets: BudgetMetrics | None = None
+        self._endpoints: EndpointMetrics | None = None
         self._evaluator = Gauge(
             names.EVALUATOR_INFO,
             "Evaluator of this process: results with the same fingerprint are comparable.",
@@ -88,6 +91,13 @@ class PipelineMetrics:
         """Says of all judges which of them are not asked now."""
         for judge in judges:
             self._paused.labels(judge).set(judge in paused)
+
+    def endpoints(self, states: Mapping[str, FlowState]) -> None:
+        """Shows the flow control in front of each endpoint."""
+        if states and self._endpoints is None:
+            self._endpoints = EndpointMetrics(self._registry)
+        if self._endpoints is not None:
+            self._endpoints.show(states)
 
     def spending(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
         """How the budgets stand; calls not made for lack of money, and what others cost too much, since the start."""

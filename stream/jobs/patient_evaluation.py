@@ -24,14 +24,15 @@ class Bill:
 
 
 async def evaluate_with_retries(
-    evaluator: Evaluator, submission: Submission, *, deadline: float, pauses: Sequence[float], bill: Bill
+    evaluator: Evaluator, submission: Submission, *, deadline: float | None, pauses: Sequence[float], bill: Bill
 ) -> Evaluation:
     """The first attempt that another one would not mend, or the last; one more than there are pauses at most.
 
     What is judged keeps its place meanwhile, so that an outage slows all down instead of wasting them.
     """
     for pause in (*pauses, None):
-        evaluation = await evaluator.evaluate(submission, deadline=deadline, on_unsafe=_ignore_notice)
+        async with evaluator.admission.place():
+            evaluation = await evaluator.evaluate(submission, deadline=deadline, on_unsafe=_ignore_notice)
         bill.add(evaluation.cost_usd)
         if pause is None or retry_reason(evaluation) is None:
             break

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,6 +100,8 @@ class Judging:
         self._evaluations: TopicWriter[Evaluation] = EvaluationTopic(config.topics.evaluations)
         self._dead_letters = DeadLetterTopic(config.topics.deadletter)
         self._in_work: dict[str, _EvaluationInWork] = {}
+        self._unstarted: Counter[Partition] = Counter()
+        self._leaving: frozenset[Partition] = frozenset()
 
     async def judge(self, arrival: Arrival) -> RecordResult:
         """An exception that left this would lose the record."""
@@ -123,8 +127,17 @@ class Judging:
             if result.is_published:
                 self._recent.add(result.evaluation.evaluation_id, result.content)
 
+    def leave(self, partitions: Collection[Partition]) -> None:
+        """Ask no judges for records of these partitions that wait for room: another worker will."""
+        self._leaving |= frozenset(partitions)
+
+    def unstarted(self, partitions: Collection[Partition]) -> int:
+        """How many records of these partitions wait for room at the endpoints."""
+        return sum(self._unstarted[partition] for partition in partitions)
+
     def forget(self, partitions: Collection[Partition]) -> None:
         """What was not published of these partitions is another worker's."""
+        self._leaving -= frozenset(partitions)
         for name in [name for name, work in list(self._in_work.items()) if work.partition in partitions]:
             self._in_work.pop(name, None)
 
@@ -209,14 +222,33 @@ class Judging:
         submission = replace(submission, sampling=thinned(submission.sampling, kept))
         on_unsafe = _ignore_notice if canary or arrival.noticed else self._on_unsafe
         purse = self._treasury.purse(partition, app, lane)
-        with paying_from(purse), judging_under(Conditions(fresh=canary, savings=plan.savings)):
-            evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=on_unsafe)
+        async with self._place(partition):
+            with paying_from(purse), judging_under(Conditions(fresh=canary, savings=plan.savings)):
+                evaluation = await self._evaluator.evaluate(submission, deadline=self._deadline, on_unsafe=on_unsafe)
         unreached = retry_reason(evaluation)
         if unreached is None:
             return self._publish(arrival, evaluation)
         is_unsafe = evaluation.composite.safety.status is SafetyStatus.UNSAFE
         arrival = arrival._replace(noticed=arrival.noticed or is_unsafe)
         return self._park_or_give_up(arrival, evaluation, unreached)
+
+    @asynccontextmanager
+    async def _place(self, partition: Partition) -> AsyncIterator[None]:
+        """Waits until the endpoints have room for its calls; its deadline counts from then."""
+        self._unstarted[partition] += 1
+        started = False
+        try:
+            async with self._evaluator.admission.place():
+                if partition not in self._leaving:
+                    self._unstarted[partition] -= 1
+                    started = True
+                    yield
+                    return
+            # It is left to the next worker, and cancelled together with its partition.
+            await asyncio.get_running_loop().create_future()
+        finally:
+            if not started:
+                self._unstarted[partition] -= 1
 
     def _publish(self, arrival: Arrival, evaluation: Evaluation) -> RecordResult:
         reason = unscored_reason(evaluation)

@@ -139,8 +139,11 @@ class Worker:
         if left:
             log.info("finishing %d records, for up to %g s; Ctrl-C abandons them", left, seconds)
         deadline = time.monotonic() + seconds
+        self._judging.leave(self._assigned_at)
         while self._tracker.outstanding and time.monotonic() < deadline:
             self._step()
+            if self._pool.in_flight <= self._judging.unstarted(self._assigned_at) and not self._tracker.ready():
+                break  # the rest waits for room at the endpoints, and was asked of nobody
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -201,6 +204,7 @@ class Worker:
         lag = self._consumer.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
         self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
+        self._metrics.endpoints(self._evaluator.flow_states())
         self._metrics.lag(self.stage, lag)
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
@@ -303,8 +307,9 @@ class Worker:
     def _settle(self, partitions: Collection[Partition]) -> None:
         """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
         deadline = time.monotonic() + self._config.drain_seconds
+        self._judging.leave(partitions)
         # With nothing in flight (the pool was closed before) there is nothing to wait for.
-        while self._tracker.unfinished(partitions) and self._pool.in_flight and time.monotonic() < deadline:
+        while self._is_judging(partitions) and self._pool.in_flight and time.monotonic() < deadline:
             self._collect(_POLL_SECONDS)
             if self._treasury.urgent:
                 self._publish()
@@ -314,6 +319,10 @@ class Worker:
         left = self._tracker.uncommitted(partitions)
         if left:
             log.warning("%d records not finished in time; the next worker will judge them again", left)
+
+    def _is_judging(self, partitions: Collection[Partition]) -> bool:
+        """Whether judges are asked about records of these partitions; others wait for room at the endpoints."""
+        return self._tracker.unfinished(partitions) > self._judging.unstarted(partitions)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)

@@ -20,6 +20,7 @@ from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import RAG_DIMENSIONS, SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator, Submission
 from judges.judge import Judge
+from judges.models.flow import Flow, FlowLimits
 from judges.panel import Panel
 from judges.shortfall import retry_reason
 from judges.values.evaluation import (
@@ -745,3 +746,36 @@ def test_the_same_work_has_the_same_name_and_other_work_another() -> None:
     assert first.evaluation_id == again.evaluation_id == evaluation_id("id-1", first.evaluator.fingerprint)
     assert run(evaluator(), submission(id="id-2"))[0].evaluation_id != first.evaluation_id
     assert run(evaluator(safety_vote="any"))[0].evaluation_id != first.evaluation_id
+
+
+# Deadlines and waits for a turn
+
+
+def asking(flow: Flow, seconds: float) -> Answer:
+    """Asks an endpoint behind flow control, which takes some time for each answer."""
+
+    async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
+        await flow.call(lambda: asyncio.sleep(seconds), tokens=1, used=lambda _: 1, seconds=1.0)
+        return verdict(criterion, BEST[criterion.name])
+
+    return answer
+
+
+def test_time_in_line_for_an_endpoint_counts_against_no_deadline() -> None:
+    """Six calls of a fifth of a second one after the other, where a record has half a second."""
+
+    async def inside() -> Evaluation:
+        flow = Flow(FlowLimits(concurrency=1))
+        return (await evaluate(evaluator(asking(flow, 0.2), flows={"http://judge": flow}), deadline=0.5))[0]
+
+    found = asyncio.run(inside())
+    assert [dimension.status for dimension in found.dimensions.values()] == [Status.SCORED] * 6
+
+
+def test_time_after_sending_counts_against_the_deadline() -> None:
+    async def inside() -> Evaluation:
+        flow = Flow(FlowLimits(concurrency=64))
+        return (await evaluate(evaluator(asking(flow, 0.9), flows={"http://judge": flow}), deadline=0.1))[0]
+
+    found = asyncio.run(inside())
+    assert {dimension.reason for dimension in found.dimensions.values()} == {Reason.TIMEOUT}

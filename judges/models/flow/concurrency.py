@@ -1,37 +1,53 @@
 """The number of attempts that an endpoint takes at once, adapted by trial."""
 
 from collections.abc import Callable
+from statistics import median
 
 from judges.models.flow.latency import Latency
 
-_FIRST = 8
+# A model on a small machine answers few calls at a time.
+_FIRST = 2
+_AFTER_AN_OUTAGE = 8
 _ON_OVERLOAD = 0.75
 _ON_LATENCY = 0.9
 # Answers to what was asked before an outage still come in while it begins.
 _SAME_TROUBLE_SECONDS = 10.0
+_REST_SECONDS = 2.0
+_PROBE_SECONDS = 0.5
+# Probing for more than a cap, or than answers in time, costs a few calls: this makes them a small share.
+_ANSWERS_AT_A_CAP = 80
+# Answers that take longer may come from a machine that computes them in turn: more at once only makes each slower.
+_SLOW_SECONDS = 4.0
+# More at once by this factor is compared with before; it pays if latency rises by no more than this part of it.
+_COMPARED = 1.5
+_PAYS = 0.6
 
 
 class AdaptiveLimit:
-    """Additive increase, multiplicative decrease, between 1 and `most`.
+    """Between 1 and `most`: grows as long as the endpoint keeps up.
 
-    - It starts at 8 and grows by one with every answer (doubles per round) until it first meets resistance, and by one
-      per round (as many answers as it lets in flight) from there on.
-    - It shrinks to 3/4 with an attempt that was turned away as too much (429, 503) or that hung, to 9/10 when latency
-      rises (see `latency`), and by one such step per round: what was under way at a decrease cannot answer for it.
-    - A limit that is not reached says nothing, so it neither grows nor shrinks. Hence with a rate that binds first
-      (see `pace`) a 429 slows the rate and leaves the limit alone; and as the rate holds from then on, the limit may
-      grow back as fast as it could before.
+    - It starts at 2 and grows by one with every answer (doubles per round) until it first meets resistance. From there
+      on it rests for two seconds, and then grows by one, two, four and so on, every half a second.
+    - Where answers take more than four seconds it grows only after a round, and goes back if latency rose almost as
+      much as the number in flight: then calls wait for each other at the endpoint.
+    - It shrinks to 3/4 with an attempt that hung, to 9/10 when latency rises (see `latency`), and by one such step per
+      round (as many answers as it lets in flight): attempts under way at a decrease cannot answer for it.
+    - `cap` sets it to the number above which the endpoint refuses attempts (see `pace`).
+    - A limit that is not reached says nothing, so it neither grows nor shrinks.
     - After an outage it starts again at 8 at most and doubles up to where it was before.
     """
 
     def __init__(self, most: int, *, clock: Callable[[], float]) -> None:
         self._most = float(most)
         self._clock = clock
-        self._value = self._first = float(min(_FIRST, most))
+        self._value = float(min(_FIRST, most))
         self._doubles_up_to = self._most
         self._before = self._value
         self._decreased_at: float | None = None
         self._answered = False
+        self._grown_at, self._round = clock(), list[float]()
+        self._paid: tuple[float, float] | None = None
+        self._step, self._rests_until, self._answers_to_rest = 1.0, clock(), 0.0
         self.latency = Latency()
 
     @property
@@ -41,26 +57,34 @@ class AdaptiveLimit:
     def succeeded(self, started_at: float, *, in_flight: int) -> None:
         """One answer, given while so many attempts, itself included, were under way."""
         self._answered = True
-        rises = self.latency.rises_with(self._clock() - started_at, in_flight)
+        seconds = self._clock() - started_at
+        rises = self.latency.rises_with(seconds, in_flight)
         if in_flight < self.value:
             return
         if rises:
             self._decrease(_ON_LATENCY, started_at)
-        else:
-            step = 1.0 if self._value < self._doubles_up_to else 1.0 / self._value
-            self._value = min(self._most, self._value + step)
+        elif seconds <= _SLOW_SECONDS:
+            self._grow()
+        elif started_at >= self._grown_at:
+            self._grow_if_it_pays(seconds)
 
-    def overloaded(self, started_at: float, *, in_flight: int, throttled: bool) -> None:
-        """One attempt that was turned away or hung; throttled, when that was for the rate."""
+    def overloaded(self, started_at: float, *, in_flight: int) -> None:
+        """One attempt hung."""
         if in_flight >= self.value:
-            fast_up_to = self._doubles_up_to
             self._decrease(_ON_OVERLOAD, started_at)
-            self._doubles_up_to = fast_up_to if throttled else self._doubles_up_to
+            if self._clock() - started_at > _SLOW_SECONDS:
+                self._rest(_ANSWERS_AT_A_CAP)
+
+    def cap(self, most: int) -> None:
+        """The endpoint refuses what is above; probe for more after a while."""
+        if most < self.value:
+            self._value = self._doubles_up_to = float(most)
+            self._rest(_ANSWERS_AT_A_CAP)
 
     def restart(self) -> None:
         """After an outage: what was in flight before says how far it may grow at once."""
         self._doubles_up_to = max(self._before, self._value)
-        self._value = min(self._value, self._first)
+        self._value = min(self._value, _AFTER_AN_OUTAGE)
 
     def _decrease(self, factor: float, started_at: float) -> None:
         now, last = self._clock(), self._decreased_at
@@ -72,4 +96,38 @@ class AdaptiveLimit:
             # Without an answer in between, it is the same trouble still and no news of what the endpoint can take.
             self._doubles_up_to = self._value * factor
         self._answered, self._decreased_at = False, now
+        self._rest(self._value)
         self._value = max(1.0, self._value * factor)
+
+    def _grow(self) -> None:
+        if self._value < self._doubles_up_to:
+            self._value = min(self._most, self._value + 1)
+            return
+        self._answers_to_rest -= 1
+        if self._answers_to_rest <= 0 and self._clock() >= self._rests_until:
+            self._value = min(self._most, self._value + self._step)
+            self._step *= 2
+            self._rests_until, self._answers_to_rest = self._clock() + _PROBE_SECONDS, self._value
+
+    def _grow_if_it_pays(self, seconds: float) -> None:
+        self._round.append(seconds)
+        if 2 * len(self._round) < self._value:
+            return
+        value, latency = self._value, median(self._round)
+        self._round.clear()
+        before, usual = self._paid or (value, latency)
+        if value >= _COMPARED * before and latency / usual > 1 + _PAYS * (value / before - 1):
+            self._value = self._doubles_up_to = before
+            self._rest(_ANSWERS_AT_A_CAP)
+            return
+        if value >= _COMPARED * before or value <= before:
+            self._paid = (value, latency)
+        if value < self._doubles_up_to:
+            self._value = min(self._most, 2.0 * self.value)
+        else:
+            self._grow()
+        self._grown_at = self._clock()
+
+    def _rest(self, answers: float) -> None:
+        self._step = 1.0
+        self._rests_until, self._answers_to_rest = self._clock() + _REST_SECONDS, answers

@@ -3,12 +3,13 @@
 import asyncio
 import itertools
 import logging
+import math
 import random as randomness
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, ModelTimeout, ModelUnavailable
 from judges.models.flow.backoff import Backoff
@@ -20,8 +21,14 @@ from judges.models.flow.gate import Controls, Gate, GatePass, Paused
 from judges.models.flow.limits import FlowLimits
 from judges.models.flow.pace import Pace
 from judges.models.flow.state import FlowState
+from judges.runtime.stopwatch import waiting_for_a_turn
 
 T = TypeVar("T")
+
+# Calls that may wait for their turn before more records are started: this part of those that may be in flight, so that
+# none of their places is ever empty, and at a known rate no more than can be sent in this time.
+_LINE_SHARE = 0.25
+_LINE_SECONDS = 10.0
 
 # No key, no money: every further call would fail alike until somebody mends it.
 _SURELY_FOR_GOOD = frozenset({401, 402})
@@ -54,17 +61,31 @@ class _FlowCall(Generic[T]):
     tokens: int
     used: Callable[[T], int | None]
     deadline: float
+    seconds: float
+    ends_at: float
+    """The deadline, or the end of its seconds once it was sent."""
+
     retries: int = 0
     hedged: bool = False
     begun: list[GatePass] = field(default_factory=list)
+
+
+class FlowWatcher(Protocol):
+    """Is notified of calls, in the event loop."""
+
+    def call_came(self) -> None: ...
+
+    def attempt_ended(self) -> None: ...
 
 
 class Flow:
     """In front of one endpoint, shared by everybody who asks it; in one event loop at a time.
 
     `call` makes attempts until one succeeds and raises `ModelError`s and nothing else but cancellation, with `retries`
-    set. Deadlines are moments of `clock`. An attempt must raise `ModelError`s; with a `status` where there was one.
-    `paused` says in words why nothing is asked of the endpoint for now; `state` is a snapshot of the rest.
+    set. Deadlines are moments of `clock`, and include the wait for its turn; `seconds` count from when a call is first
+    sent, and again after the endpoint refused it for being busy (429, Retry-After). An attempt must raise
+    `ModelError`s; with a `status` where there was one. `paused` says in words why nothing is asked of the endpoint for
+    now; `state` is a snapshot of the rest.
     """
 
     def __init__(
@@ -81,6 +102,7 @@ class Flow:
         self._backoff = Backoff(self.limits.backoff_seconds, self.limits.longest_backoff_seconds, random=random)
         self._controls = _controls(self.limits, clock, random)
         self._failures: Counter[FailureKind] = Counter()
+        self.watchers: list[FlowWatcher] = []
         self._tickets = itertools.count(1)
         self._gate: Gate | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,12 +122,39 @@ class Flow:
             failures={kind: self._failures[kind] for kind in FailureKind},
         )
 
+    @property
+    def has_line(self) -> bool:
+        """Whether so many calls wait for their turn that those of another record would wait for long."""
+        controls, gate = self._controls, self._gate
+        if gate is None:
+            return False
+        rates = controls.pace.rate, math.inf if controls.requests is None else controls.requests.per_minute / 60
+        return gate.waiting > min(_LINE_SHARE * controls.limit.value, _LINE_SECONDS * min(rates))
+
     async def call(
-        self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], deadline: float
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        tokens: int,
+        used: Callable[[T], int | None],
+        deadline: float = math.inf,
+        seconds: float = math.inf,
     ) -> Answered[T]:
         """`tokens` is an estimate of what the attempt will use, `used` tells from its result what it did use."""
-        call = _FlowCall(number=next(self._tickets), attempt=attempt, tokens=tokens, used=used, deadline=deadline)
-        result = await self._with_retries(call, self._gate_here())
+        number = next(self._tickets)
+        call = _FlowCall(
+            number=number,
+            attempt=attempt,
+            tokens=tokens,
+            used=used,
+            deadline=deadline,
+            seconds=seconds,
+            ends_at=deadline,
+        )
+        gate = self._gate_here()
+        for watcher in self.watchers:
+            watcher.call_came()
+        result = await self._with_retries(call, gate)
         return Answered(result=result, retries=call.retries, hedged=call.hedged)
 
     def _gate_here(self) -> Gate:
@@ -119,26 +168,43 @@ class Flow:
     async def _with_retries(self, call: _FlowCall[T], gate: Gate) -> T:
         failed: ModelError | None = None
         while True:
-            entry = await self._enter(call, gate, failed)
+            with waiting_for_a_turn():
+                entry = await self._enter(call, gate, failed)
+            if failed is None or _is_throttled(failed):
+                call.ends_at = min(call.deadline, entry.at + call.seconds)
             if failed is not None:
                 call.retries += 1
             try:
                 return await self._hedged(call, gate, entry)
             except (ModelUnavailable, ModelTimeout) as error:
                 error.retries = call.retries
-                wait = self._backoff.seconds(call.retries)
-                in_time = self._clock() + wait < call.deadline
+                wait = max(self._backoff.seconds(call.retries), self._asked_wait(error))
+                if _is_throttled(error):
+                    # It was not asked in vain for long; but what asks for a longer wait than an answer is out of reach.
+                    call.ends_at = min(call.deadline, self._clock() + call.seconds)
+                in_time = self._clock() + wait < call.ends_at
                 if call.retries >= self.limits.retries or not in_time or self._controls.breaker.refuses:
                     raise
                 failed = error
             except ModelError as error:
                 error.retries = call.retries
                 raise
-            await asyncio.sleep(wait)
+            await self._wait_to_retry(failed, wait)
+
+    async def _wait_to_retry(self, failed: ModelError, seconds: float) -> None:
+        if not _is_throttled(failed):
+            await asyncio.sleep(seconds)
+            return
+        with waiting_for_a_turn():
+            await asyncio.sleep(seconds)
+
+    def _asked_wait(self, error: ModelError) -> float:
+        """Seconds that the endpoint wants this call to wait."""
+        return min(getattr(error, "retry_after", None) or 0.0, self.limits.longest_hold_seconds)
 
     async def _enter(self, call: _FlowCall[T], gate: Gate, failed: ModelError | None) -> GatePass:
         try:
-            return await gate.enter(call.number, call.tokens, call.deadline)
+            return await gate.enter(call.number, call.tokens, call.ends_at, call.seconds)
         except ModelError as error:
             self._failures[FailureKind.PAUSED] += isinstance(error, Paused)
             if failed is None:
@@ -153,7 +219,7 @@ class Flow:
         entries, pair = [entry], [asyncio.create_task(self._attempt(call, gate, entry))]
         try:
             await asyncio.wait(pair, timeout=self.limits.hedge_seconds)
-            too_late = pair[0].done() or self._clock() >= call.deadline
+            too_late = pair[0].done() or self._clock() >= call.ends_at
             second = None if too_late else gate.enter_now(call.tokens)
             if second is not None:
                 call.hedged = True
@@ -193,17 +259,19 @@ class Flow:
             return result
         finally:
             gate.leave()
+            for watcher in self.watchers:
+                watcher.attempt_ended()
 
     def _time_for(self, call: _FlowCall[T], entry: GatePass) -> float:
         """All that is left; but a probe of an endpoint that stays silent must not put off the next one for long."""
-        left, baseline = call.deadline - entry.at, self._controls.limit.latency.baseline
+        left, baseline = call.ends_at - entry.at, self._controls.limit.latency.baseline
         if not entry.admission.probe or baseline is None:
             return left
         return min(left, max(self.limits.longest_probe_seconds, _PROBE_BASELINES * baseline))
 
     async def _in_time(self, call: _FlowCall[T], seconds: float) -> T:
         try:
-            async with asyncio.timeout(seconds) as time_left:
+            async with asyncio.timeout(None if math.isinf(seconds) else seconds) as time_left:
                 return await call.attempt()
         except TimeoutError as error:
             if not time_left.expired():
@@ -229,13 +297,13 @@ class Flow:
             gate.serve_again()
 
     def _tell_limits(self, gate: Gate, entry: GatePass, error: ModelError, kind: FailureKind) -> None:
-        controls, hung = self._controls, kind is FailureKind.TIMEOUT and self._took_long(entry)
-        if kind is FailureKind.THROTTLED:
-            controls.pace.throttled(entry.at)
-        if kind is FailureKind.THROTTLED or hung or status_of(error) == 503:
-            controls.limit.overloaded(entry.at, in_flight=gate.in_flight, throttled=kind is FailureKind.THROTTLED)
-        if wait := getattr(error, "retry_after", None):
-            controls.pace.hold(wait)
+        controls, retry_after = self._controls, getattr(error, "retry_after", None)
+        if kind is FailureKind.TIMEOUT and self._took_long(entry):
+            controls.limit.overloaded(entry.at, in_flight=gate.in_flight)
+        if _is_throttled(error) or status_of(error) == 503:
+            most = controls.pace.refused(entry.at, in_flight=entry.in_flight, retry_after=retry_after)
+            if most is not None:
+                controls.limit.cap(most)
             gate.serve_again()
 
     def _tell_breaker(self, call: _FlowCall[Any], entry: GatePass, error: ModelError, kind: FailureKind) -> bool:
@@ -256,6 +324,7 @@ class Flow:
 
     def _back(self) -> None:
         self._controls.limit.restart()
+        self._controls.pace.forget()
         logger.info("%s answers again", self._name)
 
     def _took_long(self, entry: GatePass) -> bool:
@@ -268,6 +337,7 @@ def _controls(limits: FlowLimits, clock: Callable[[], float], random: Callable[[
     return Controls(
         limit=AdaptiveLimit(limits.concurrency, clock=clock),
         pace=Pace(
+            learns=limits.rate == "learn",
             first=limits.backoff_seconds,
             longest=limits.longest_backoff_seconds,
             longest_hold=limits.longest_hold_seconds,
@@ -285,6 +355,11 @@ def _controls(limits: FlowLimits, clock: Callable[[], float], random: Callable[[
         requests=None if requests is None else Bucket(requests, clock=clock),
         tokens=None if tokens is None else Bucket(tokens, clock=clock),
     )
+
+
+def _is_throttled(error: ModelError) -> bool:
+    """Whether the endpoint refused for now: it has not begun to answer."""
+    return failure_kind(error) is FailureKind.THROTTLED or bool(getattr(error, "retry_after", None))
 
 
 async def _first_success(attempts: list[asyncio.Task[T]]) -> T:

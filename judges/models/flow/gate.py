@@ -1,6 +1,7 @@
 """The gate in front of an endpoint: callers wait in order of arrival until every limit has room for them."""
 
 import asyncio
+import math
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ class GatePass:
 
     at: float
     tokens: int
+    in_flight: int
+    """Attempts under way when it started, itself included."""
+
     admission: Admission
 
 
@@ -37,6 +41,7 @@ class _Waiter:
     ticket: int
     tokens: int
     deadline: float
+    longest_hold: float
     turn: "asyncio.Future[GatePass | ModelError]"
 
 
@@ -59,13 +64,16 @@ class Gate:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, ticket: int, tokens: int, deadline: float) -> GatePass:
+    async def enter(self, ticket: int, tokens: int, deadline: float, longest_hold: float = math.inf) -> GatePass:
         """Waits for its turn; a call that tries again keeps its ticket and thus its place.
+
+        It waits for no endpoint that asks to be left alone for longer than `longest_hold` seconds.
 
         Raises `ModelUnavailable` as soon as it is known that there will be no turn in time, `ModelTimeout` when the
         time is up.
         """
-        waiter = _Waiter(ticket=ticket, tokens=tokens, deadline=deadline, turn=self._loop.create_future())
+        turn = self._loop.create_future()
+        waiter = _Waiter(ticket=ticket, tokens=tokens, deadline=deadline, longest_hold=longest_hold, turn=turn)
         insort(self._waiters, waiter, key=_by_ticket)
         self._serve()
         try:
@@ -97,7 +105,8 @@ class Gate:
 
     async def _turn_of(self, waiter: _Waiter) -> GatePass | ModelError:
         try:
-            async with asyncio.timeout(waiter.deadline - self._clock()):
+            left = None if math.isinf(waiter.deadline) else waiter.deadline - self._clock()
+            async with asyncio.timeout(left):
                 return await waiter.turn
         except TimeoutError:
             self._withdraw(waiter)
@@ -157,7 +166,7 @@ class Gate:
 
     def _held_too_long(self, waiter: _Waiter) -> ModelError | None:
         held = self._controls.pace.held
-        if not held or self._clock() + held < waiter.deadline:
+        if not held or (held <= waiter.longest_hold and self._clock() + held < waiter.deadline):
             return None
         return ModelUnavailable(f"the endpoint is to be left alone for another {held:.3g} s", retry_after=held)
 
@@ -173,13 +182,13 @@ class Gate:
     def _let_in(self, tokens: int) -> GatePass:
         admission = self._controls.breaker.admit()
         assert admission is not None, "asked before"
-        self._controls.pace.take()
+        self._controls.pace.take(self.in_flight + 1)
         if self._controls.requests is not None:
             self._controls.requests.take(1)
         if self._controls.tokens is not None:
             self._controls.tokens.take(tokens)
         self.in_flight += 1
-        return GatePass(at=self._clock(), tokens=tokens, admission=admission)
+        return GatePass(at=self._clock(), tokens=tokens, in_flight=self.in_flight, admission=admission)
 
 
 class Paused(ModelUnavailable):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from judges.criteria.problems import check_count, check_number
 
@@ -16,6 +17,9 @@ class FlowLimits:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     """After a quiet time, a sixth of a minute's worth may go at once, on top of what each minute gives."""
+
+    rate: Literal["learn", "none"] = "learn"
+    """Whether a limit on the rate or the concurrency is learnt from refusals; `none`: calls only wait and retry."""
 
     retries: int = 2
     """Attempts after the first that one call makes at most."""
@@ -47,6 +51,8 @@ class FlowLimits:
 
     def __post_init__(self) -> None:
         check_count("concurrency", self.concurrency)
+        if self.rate not in ("learn", "none"):
+            raise ValueError("rate must be 'learn' or 'none'")
         check_count("retries", self.retries, least=0)
         check_count("failures_to_open", self.failures_to_open)
         check_count("refusals_to_pause", self.refusals_to_pause)

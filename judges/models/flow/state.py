@@ -14,7 +14,7 @@ class FlowState:
     """Attempts that may be in flight at once, as far as is known."""
 
     rate: float
-    """Attempts per second that the endpoint takes, as far as is known; infinite before it first throttles."""
+    """Attempts per second that the endpoint takes, as far as is known; infinite while no limit is known."""
 
     in_flight: int
     waiting: int

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -46,6 +47,8 @@ def check_command(config_path: Path | None) -> None:
     settings, file = read_config(config_path), find(config_path, os.environ)
     if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
         end_with_problems(ConfigError(file, problems))
+    for warning in _cut_timeouts(settings):
+        click.echo(f"warning: {warning}", err=True)
     click.echo(f"ok: {source(file)}")
     click.echo(_summary(settings))
 
@@ -66,6 +69,18 @@ def show_command(config_path: Path | None) -> None:
 def _missing_extras(settings: Config) -> list[Problem]:
     missing = {place: sink.missing_extra() for place, sink in settings.sinks_by_place().items()}
     return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
+
+
+def _cut_timeouts(settings: Config) -> Iterator[str]:
+    """Lists the timeouts of calls that the deadline of a record ends earlier."""
+    deadline = settings.worker.deadline_seconds
+    for judge in settings.judges.everyone:
+        seconds = judge.longest_call_seconds
+        if seconds is not None and seconds > deadline:
+            yield (
+                f"timeout_seconds of the judge {judge.name} ({seconds:g}) is above worker.deadline_seconds "
+                f"({deadline:g}), which ends its calls earlier in the stream; `evaluate` has no such deadline"
+            )
 
 
 def _summary(settings: Config) -> str:

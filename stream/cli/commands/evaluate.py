@@ -262,7 +262,13 @@ class _Watch:
     def __call__(self, progress: offline.Progress) -> None:
         if self._meter is None:
             self._meter = self._stack.enter_context(Meter("judging", progress.total, unit="rows", lines=True))
-        self._meter.show(done=progress.done, records=progress.rows, cost=progress.cost_usd, before=progress.before)
+        self._meter.show(
+            done=progress.done,
+            records=progress.rows,
+            cost=progress.cost_usd,
+            before=progress.before,
+            waiting=progress.in_flight,
+        )
         if self._stop.is_set() and not self._told:
             self._told = True
             self._tell_end(progress.in_flight)

@@ -53,13 +53,19 @@ class Meter:
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def show(self, *, done: float, records: int, cost: float | None = None, before: float = 0.0) -> None:
-        """`done` of the total is behind us, `before` of it not by our work; so many records, for so many dollars."""
+    def show(
+        self, *, done: float, records: int, cost: float | None = None, before: float = 0.0, waiting: int | None = None
+    ) -> None:
+        """`done` of the total is behind us, `before` of it not by our work; so many records, for so many dollars.
+
+        Where it is known how many are `waiting`, the records are those that were judged.
+        """
         seconds = self.seconds
         if self._silent or seconds - self._shown_at < self._pause:
             return
         self._shown_at = seconds
-        figures = [f"{records:,} {self._unit}", f"{_rate(records / seconds)}/s"]
+        words = f"{records:,} {self._unit}" if not waiting else f"{records:,} judged, {waiting:,} waiting"
+        figures = [words, f"{_rate(records / seconds)}/s"]
         if cost is not None:
             figures.append(f"${cost:,.2f}" if cost >= 1.0 else f"${cost:.4f}")
         left = self._seconds_left(done, before, seconds)

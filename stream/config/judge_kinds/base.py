@@ -98,6 +98,11 @@ class JudgeSection(Section):
         return None
 
     @property
+    def longest_call_seconds(self) -> float | None:
+        """The longest time for one call, which `timeout_seconds` sets; None for a judge that makes no calls."""
+        return None
+
+    @property
     def runs_in_processes(self) -> bool:
         """Whether several processes may each have a copy of the judge.
 

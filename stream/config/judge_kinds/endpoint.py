@@ -41,7 +41,9 @@ class EndpointSection(JudgeSection):
         max_length=2048,
         description="Proxy URL for the endpoint; null: no proxy (proxy environment variables are ignored).",
     )
-    timeout_seconds: FiniteFloat = Field(default=30.0, gt=0, le=600, description="Timeout of one call.")
+    timeout_seconds: FiniteFloat = Field(
+        default=30.0, gt=0, le=600, description="Timeout of one call, from when it is sent."
+    )
     connect_seconds: FiniteFloat = Field(default=5.0, gt=0, le=600, description="Timeout for connecting.")
     read_seconds: FiniteFloat | None = Field(
         default=None,

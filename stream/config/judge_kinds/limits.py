@@ -1,5 +1,7 @@
 """The limits of an endpoint and the price of a model, as the sections of all kinds that ask one have them."""
 
+from typing import Literal
+
 from pydantic import Field, FiniteFloat
 
 from stream.config.section import Section
@@ -27,6 +29,12 @@ class EndpointLimitsConfig(Section):
     )
     tokens_per_minute: FiniteFloat | None = Field(
         default=None, gt=0, le=1e12, description="Maximum tokens per minute; null: no limit."
+    )
+    rate: Literal["learn", "none"] = Field(
+        default="learn",
+        description="`learn`: find the rate and the number of calls at once above which the endpoint answers 429 or "
+        "503, and stay below; `none`: learn neither, for an endpoint whose refusals mean nothing. Refused calls wait "
+        "and are retried either way.",
     )
     retries: int = Field(default=2, ge=0, le=10, description="Retries of a call after a transient failure.")
     hedge_seconds: FiniteFloat | None = Field(

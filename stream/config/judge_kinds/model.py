@@ -69,6 +69,10 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         )
 
     @property
+    def longest_call_seconds(self) -> float:
+        return self.timeout_seconds
+
+    @property
     def known_price(self) -> ModelPrice | None:
         """The price of its tokens, if known; only the operator knows the price of a self-hosted model."""
         if self.price is not None:

@@ -57,8 +57,8 @@ class WorkerConfig(Section):
         default=45.0,
         gt=0,
         json_schema_extra={"exclusiveMaximum": REBALANCE_TIMEOUT_SECONDS},
-        description=f"Timeout for one record; must be below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} "
-        "seconds.",
+        description="Timeout for one record, not counting the wait for a free place at an endpoint; must be below the "
+        f"rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds.",
     )
     drain_seconds: FiniteFloat = Field(
         default=8.0,

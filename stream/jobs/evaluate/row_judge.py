@@ -14,7 +14,7 @@ import msgspec
 from judges.evaluator import Evaluator, Submission
 from judges.runtime.sync import is_cancelled
 from judges.shortfall import retry_reason, shortfall_of
-from judges.values.evaluation import Evaluation, Sampling, Status
+from judges.values.evaluation import Evaluation, Reason, Sampling, Status
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 DIGEST_BYTES = 8
 
 SAMPLE_RULE = "sample"
+
+_IF_TOO_SLOW = "raise the judge's timeout_seconds, or lower its limits.concurrency"
 
 # Between attempts at a row whose judges cannot be reached.
 PAUSES = (1.0, 5.0, 20.0)
@@ -78,7 +80,6 @@ class RowJudge:
         self._reader = InteractionReader(records)
         self._names_rows = make_adapter(records).reads_id_key
         self._evaluator = evaluator
-        self._deadline = config.worker.deadline_seconds
         self._safety = config.composite.safety
         self._pauses = pauses
         self._chosen = Cohort(sample.salt).chooser(sample.share)
@@ -117,7 +118,7 @@ class RowJudge:
         """The last attempt, with what all of them cost."""
         submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
         evaluation = await evaluate_with_retries(
-            self._evaluator, submission, deadline=self._deadline, pauses=self._pauses, bill=bill
+            self._evaluator, submission, deadline=None, pauses=self._pauses, bill=bill
         )
         return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
@@ -130,8 +131,11 @@ class RowJudge:
 
     def _unreached_problem(self, evaluation: Evaluation) -> str:
         is_partial = any(dimension.status is Status.SCORED for dimension in evaluation.dimensions.values())
-        problem = "not all judges could be reached" if is_partial else "no judge could be reached"
         shortfall = shortfall_of(evaluation, self._safety)
+        if shortfall is not None and shortfall.reason is Reason.TIMEOUT:
+            who = "some judges were" if is_partial else "all judges were"
+            return f"{who} too slow: {shortfall.detail}; {_IF_TOO_SLOW}"
+        problem = "not all judges could be reached" if is_partial else "no judge could be reached"
         return f"{problem}: {shortfall.detail}" if shortfall else problem
 
     def _failed(self, row: FileRow, error: RecordError, bill: Bill) -> RowResult:

@@ -34,7 +34,10 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
     ]
     if strangers:
         raise InconsistentError(strangers)
-    panel = _panel(config.judges, multi, verdicts)
+    rules = config.judges.redaction
+    redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
+    shared = SharedParts(redactor=redactor, verdicts=verdicts)
+    panel = _panel(config.judges, multi, shared)
     problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
     if problems:
         raise InconsistentError(problems)
@@ -45,6 +48,7 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
         language=config.judges.language,
         version=VERSION,
         excerpt_chars=config.worker.excerpt_chars,
+        flows=shared.flows,
     )
 
 
@@ -63,10 +67,7 @@ def open_verdicts(config: CacheConfig) -> VerdictStore | None:
         raise StageError(f"judges.cache.path: {error}") from error
 
 
-def _panel(config: JudgesConfig, multi: MultiCriteria, verdicts: VerdictStore | None) -> Panel:
-    rules = config.redaction
-    redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
-    shared = SharedParts(redactor=redactor, verdicts=verdicts)
+def _panel(config: JudgesConfig, multi: MultiCriteria, shared: SharedParts) -> Panel:
     return Panel(
         judges=_judges(config.panel, ("judges", "panel"), shared),
         reserves=_judges(config.reserves, ("judges", "reserves"), shared),

@@ -45,7 +45,7 @@ class ObservedFlow(Flow):
         return self.seen.started - self.seen.succeeded - self.failed
 
     async def call(
-        self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], deadline: float
+        self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], **limits: float
     ) -> Answered[T]:
         seen, attempts = self.seen, 0
 
@@ -62,7 +62,7 @@ class ObservedFlow(Flow):
 
         seen.called += 1
         try:
-            answered = await super().call(witnessed, tokens=tokens, used=used, deadline=deadline)
+            answered = await super().call(witnessed, tokens=tokens, used=used, **limits)
         except ModelError as error:
             seen.unanswered += 1
             seen.retried += error.retries

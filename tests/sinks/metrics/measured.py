@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.samples import Sample
 
+from judges.models.flow import FailureKind, FlowState
 from judges.models.redaction import ALL_KINDS
 from judges.shortfall import Unscored
 from judges.values.evaluation import (
@@ -266,6 +267,10 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     pipeline.parked(1)
     pipeline.evaluator(INFO)
     pipeline.paused(judges, {})
+    failures = dict.fromkeys(FailureKind, 1)
+    state = FlowState(limit=8, rate=2.5, in_flight=1, waiting=0, failures=failures)
+    # Each judge may have an endpoint of its own.
+    pipeline.endpoints({f"http://{judge}/v1": state for judge in judges})
 
 
 def _watch(

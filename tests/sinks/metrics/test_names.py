@@ -9,11 +9,13 @@ from prometheus_client import CollectorRegistry
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, SinkMetrics, names
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.endpoints import EndpointMetrics
 
 ROOT = Path(__file__).parents[3]
 MAKERS = (
     SamplingMetrics,
     PipelineMetrics,
+    EndpointMetrics,
     BudgetMetrics,
     SinkMetrics,
     ScoreMetrics,

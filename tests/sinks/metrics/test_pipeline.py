@@ -1,10 +1,12 @@
 """Metrics: what a scrape sees of the funnel and of the judges' work."""
 
+import math
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from judges.models.flow import FailureKind, FlowState
 from judges.values.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
 from sinks.metrics import Outcome, SamplingMetrics, Stage
 from tests.sinks.metrics.measured import Scraped, asked, dimension, evaluation, everything, verdict
@@ -258,6 +260,20 @@ def test_a_pause_is_told_of_all_judges_and_ends(scraped: Scraped) -> None:
     assert (scraped("judge_paused", judge="a"), scraped("judge_paused", judge="b")) == (0, 0)
 
 
+def test_the_flow_in_front_of_an_endpoint_is_shown_and_a_rate_only_while_there_is_one(scraped: Scraped) -> None:
+    def show(rate: float, throttled: int) -> None:
+        failures = {FailureKind.THROTTLED: throttled}
+        state = FlowState(limit=16, rate=rate, in_flight=3, waiting=7, failures=failures)
+        scraped.pipeline.endpoints({"http://judge/v1": state})
+
+    show(24.5, 2)
+    gauges = ("endpoint_limit", "endpoint_rate", "endpoint_in_flight", "endpoint_waiting")
+    assert [scraped(name, endpoint="http://judge/v1") for name in gauges] == [16, 24.5, 3, 7]
+    show(math.inf, 5)
+    assert scraped.samples("endpoint_rate") == []
+    assert scraped("endpoint_failures_total", endpoint="http://judge/v1", reason="throttled") == 5
+
+
 def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
     scraped.pipeline.evaluator(EvaluatorInfo(fingerprint="abc", criteria=(), judges=(), version="1.2"))
     assert scraped("evaluator_info", fingerprint="abc", version="1.2") == 1
@@ -268,7 +284,7 @@ def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
 
 def test_every_metric_is_ours_by_name_and_explained() -> None:
     metrics = list(everything().registry.collect())
-    assert len(metrics) == 63
+    assert len(metrics) == 68
     for metric in metrics:
         assert metric.name.startswith("streamjury_")
         assert metric.documentation.endswith(".")

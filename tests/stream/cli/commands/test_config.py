@@ -152,6 +152,17 @@ def test_check_says_who_stands_in_who_is_asked_first_and_what_decides_about_safe
     assert "one first" in said
 
 
+@pytest.mark.parametrize(("seconds", "warned"), [(45, False), (120, True)])
+def test_check_warns_of_timeouts_that_the_deadline_of_a_record_cuts(seconds: float, warned: bool) -> None:
+    judge = {"kind": "openai", "name": "slow", "model": "m", "base_url": "http://h/v1", "timeout_seconds": seconds}
+    Path("a.yaml").write_text(yaml.safe_dump({"judges": {"panel": [judge]}}))
+    result = run("check", "--config", "a.yaml")
+    assert result.exit_code == 0
+    warning = "warning: timeout_seconds of the judge slow (120) is above worker.deadline_seconds (45), "
+    assert (warning in result.stderr) is warned
+    assert ("warning" in result.stderr) is warned
+
+
 def test_check_finds_that_nobody_can_judge_without_asking_anybody() -> None:
     Path("a.yaml").write_text("criteria: {use: [rag, writing.empathy]}\n")
     result = run("check", "-c", "a.yaml")

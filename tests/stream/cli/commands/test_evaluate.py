@@ -240,7 +240,7 @@ def test_very_many_bad_rows_are_counted() -> None:
 
 
 def test_only_some_criteria_judges_and_rows_and_what_was_asked_for_is_in_the_results() -> None:
-    write_rows(Path("a.jsonl"), (interaction(number) for number in range(8)))
+    write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(8)))
     with JudgeEndpoint() as endpoint:
         config = write_config(endpoint)
         arguments = ("a.jsonl", "--criteria", "clarity, groundedness", "--judge", "gpt", "--limit", "3")
@@ -355,12 +355,13 @@ def _wait_for_rows(folder: Path, count: int) -> None:
 
 
 def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
-    write_rows(Path("a.jsonl"), (interaction(number) for number in range(20)))
-    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5)) as endpoint:
+    write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(20)))
+    # Two rows are judged at once, so that as many calls are made at the same time as two rows need.
+    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5 if len(endpoint.calls) > 12 else 0.0)) as endpoint:
         config = write_config(endpoint)
         process = started("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
-        while len(endpoint.calls) <= 6 and time.monotonic() < deadline:  # so that both are begun
+        while len(endpoint.calls) <= 12 + 6 and time.monotonic() < deadline:  # so that two more are begun
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -368,7 +369,7 @@ def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
         assert process.poll() is None
         _out, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert err == b"2 rows are finished; run the same command to judge the rest\n"
+    assert err == b"4 rows are finished; run the same command to judge the rest\n"
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
 
 
@@ -447,7 +448,7 @@ def test_those_who_want_no_lines_get_none(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_run_with_models_shows_its_cost_and_rate() -> None:
-    write_rows(Path("a.jsonl"), (interaction(number) for number in range(20)))
+    write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(20)))
     with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.3)) as endpoint:
         config = write_config(endpoint)
         code = (
@@ -456,7 +457,8 @@ def test_a_run_with_models_shows_its_cost_and_rate() -> None:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.search(rb"judging: \d+ rows, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", done.stderr)
+    assert re.search(rb"judging: 0 judged, 2 waiting, 0\.0/s\n", done.stderr)
+    assert re.search(rb"judging: \d+ judged, \d waiting, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", done.stderr)
 
 
 def test_the_journal_is_json_lines_that_anybody_can_read() -> None:

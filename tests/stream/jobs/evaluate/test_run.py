@@ -182,28 +182,31 @@ def test_progress_tells_how_far_it_is(ten: Path, tmp_path: Path) -> None:
 
 
 def test_no_more_rows_are_judged_at_once_than_allowed(ten: Path, tmp_path: Path) -> None:
-    lock, at_once, most = threading.Lock(), 0, 0
+    lock, requests, at_once, most = threading.Lock(), 0, 0, 0
     texts: dict[str, int] = {}
 
     second_row = threading.Event()
 
     def respond(body: Body) -> Response:
-        nonlocal at_once, most
+        nonlocal requests, at_once, most
         with lock:
-            at_once += 1
+            requests, at_once = requests + 1, at_once + 1
             most = max(most, at_once)
-        # An answer waits for a request of the second row: a slow machine shows as many at once as a fast one.
         if most > 6:
             second_row.set()
-        second_row.wait(5.0)
+        # Once so many answers have shown that more may be asked at once, one waits for a request of the second row: a
+        # slow machine shows as many at once as a fast one.
+        if requests > 24:
+            second_row.wait(5.0)
         with lock:
             at_once -= 1
             texts[str(body["messages"])] = texts.get(str(body["messages"]), 0) + 1
         return best_verdict(body)
 
+    file = write_rows(ten, [interaction(number, answer=f"rec-{number} it is.") for number in range(10)])
     with JudgeEndpoint(respond) as endpoint:
         config = with_judge(endpoint)
-        assert judge(ten, tmp_path / "out", config, concurrency=2).judged == 10
+        assert judge(file, tmp_path / "out", config, concurrency=2).judged == 10
     assert most <= 2 * 6
     assert most > 6
 

@@ -1,6 +1,7 @@
 """What judges that ask a model get from the configuration beside their model: privacy and a memory."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from judges.evaluator import Evaluator, Submission
 from judges.llm.model_judge import ModelJudge
+from judges.models.flow import FailureKind
 from judges.models.redaction import ALL_KINDS
 from judges.values.evaluation import Evaluation, Sampling
 from judges.values.interaction import Interaction
@@ -67,6 +69,15 @@ def test_what_is_private_stays_here_where_it_is_to(redact: str, hidden: bool) ->
 )
 def test_an_endpoint_elsewhere_is_not_shown_what_is_private_by_default(url: str, redacts: bool) -> None:
     assert ("redaction/" in build_evaluator(configured(url))._panel.judges[0].identity) == redacts
+
+
+def test_the_flow_in_front_of_each_endpoint_is_shown_with_the_attempts_it_refused() -> None:
+    with JudgeEndpoint(lambda _: error_response(429)) as endpoint:
+        evaluator = build_evaluator(configured(endpoint.base_url, limits={"retries": 0, "rate": "none"}))
+        evaluated(evaluator, "Ask Bo.")
+        [(address, state)] = evaluator.flow_states().items()
+        assert (address, state.failures[FailureKind.THROTTLED]) == (endpoint.base_url, len(endpoint.calls))
+    assert (state.in_flight, state.waiting, state.rate) == (0, 0, math.inf)
 
 
 def test_the_kinds_of_the_configuration_are_those_that_are_found() -> None:

@@ -8,6 +8,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.processes import RestartMetrics
 from sinks.metrics.sinks import SinkMetrics
 
 _HEAD = """\
@@ -24,6 +25,7 @@ _SECTIONS = {
     "Samplers, workers and monitors": PipelineMetrics,
     "Workers with budgets": BudgetMetrics,
     "Workers with sinks": SinkMetrics,
+    "Workers of several processes": RestartMetrics,
     "Monitors": ScoreMetrics,
     "Monitors that watch for drops": DetectionMetrics,
     "Monitors with canaries": CanaryMetrics,

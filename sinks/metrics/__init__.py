@@ -7,6 +7,7 @@
 - `detection`: the evidence for drops, and open alerts
 - `budgets`: spending from budgets
 - `sinks`: outcomes and queues of sinks
+- `processes`: the metrics of a worker's processes on one page, and how often they were started again
 - `bounded_labels`: labels of bounded number and length, which name the most frequent values
 - `exemplars`: links from histograms to traces
 - `scrape`: renders a scrape, in which every new counter starts at 0

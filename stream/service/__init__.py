@@ -5,5 +5,6 @@
 - `stage_thread`: one stage in its own thread, with a watchdog
 - `broker_probe`: checks whether the broker answers
 - `sinks`: makes and opens the configured sinks
+- `processes`: several processes that do the work of one worker
 - `setup`: from the configuration file to a checked configuration and its evaluator
 """

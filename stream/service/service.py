@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.queued import CLOSE_SECONDS
 from sinks.web.health import Health
 from stream.config.model import Config
 from stream.errors import INTERRUPTED
@@ -49,12 +50,16 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 class Service:
     """Runs the chosen stages in threads from `with` to the end of the block."""
 
-    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = (), *, has_web_server: bool = True
+    ) -> None:
         """A worker among the stages writes to these sinks, and to those of the configuration.
 
-        These ones it calls directly: they must be fast.
+        These ones it calls directly: they must be fast. Without a web server, whoever runs it serves its metrics and
+        health.
         """
         self.config = config
+        self._has_web_server = has_web_server
         self._sinks = sinks
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
@@ -76,13 +81,14 @@ class Service:
     def __enter__(self) -> Self:
         relax_collector()
         with ExitStack() as stack:
-            self.url = stack.enter_context(open_web_server(self.config.http, self.registry, self.health)).url
+            if self._has_web_server:
+                self.url = stack.enter_context(open_web_server(self.config.http, self.registry, self.health)).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 worker.sinks += stack.enter_context(open_sinks(self.config, self.registry))
             probe = stack.enter_context(self._probe)
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
-                thread = StageThread(stage, self.health, self._patience(), watchdog)
+                thread = StageThread(stage, self.health, stop_patience(self.config), watchdog)
                 self._threads.append(stack.enter_context(thread))
             self._stack = stack.pop_all()
         return self
@@ -114,9 +120,6 @@ class Service:
             thread.check()
             thread.watch()
 
-    def _patience(self) -> float:
-        return _JOIN_SECONDS + self.config.worker.drain_seconds
-
     def _stall_seconds(self, stage: Stage) -> float:
         if stage is Stage.WORKER:
             return self.config.worker.stall_seconds
@@ -136,6 +139,16 @@ class Service:
             )
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
+
+
+def stop_patience(config: Config) -> float:
+    """Time for the stages to stop."""
+    return _JOIN_SECONDS + config.worker.drain_seconds
+
+
+def exit_patience(config: Config) -> float:
+    """The longest time from the request to stop to the end of the process."""
+    return stop_patience(config) + CLOSE_SECONDS + _EXIT_SECONDS
 
 
 def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:

@@ -18,7 +18,7 @@ from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import PROCESSES, config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -30,8 +30,6 @@ from stream.service.setup.config_file import ConfigError
 from stream.service.setup.judge_reference import is_reference, judge_section, next_step
 
 _COUNT = click.IntRange(min=1)
-# Each keeps a core busy and has a copy of the evaluator; one for each core is the default, however many there are.
-_PROCESSES = click.IntRange(min=1, max=256)
 
 
 @click.command()
@@ -62,7 +60,7 @@ _PROCESSES = click.IntRange(min=1, max=256)
 @click.option("--temperature", type=click.FloatRange(min=0.0, max=2.0), help="Temperature for all models.")
 @click.option("--concurrency", type=_COUNT, help="Rows judged at once; without it, worker.concurrency.")
 @click.option(
-    "--processes", type=_PROCESSES, help="Processes for judges without a model; without it, one for each core."
+    "--processes", type=PROCESSES, help="Processes for judges without a model; without it, one for each core."
 )
 @click.option("--restart", is_flag=True, help="Throw away what an earlier run has written to the same place.")
 @config_option

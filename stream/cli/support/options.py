@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -16,6 +16,22 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     help="Configuration file; without it $STREAMJURY_CONFIG, else ./streamjury.yaml if it is there.",
 )
+
+
+PROCESSES = click.IntRange(min=1, max=256)
+"""How many processes a command may start. Each keeps a core busy and has a copy of the evaluator."""
+
+
+_AUTO = "auto"
+
+
+class ProcessesOrAuto(click.ParamType):
+    """A number of processes, or `auto`, which is None."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return None if value == _AUTO else PROCESSES.convert(value, param, ctx)
 
 
 def read_config(path: Path | None) -> Config:

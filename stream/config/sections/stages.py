@@ -44,7 +44,9 @@ class WorkerConfig(Section):
 
     group: Identifier = Field(default="streamjury-worker", description="Consumer group of the workers.")
     instance: Identifier | None = Field(
-        default=None, description="Fixed name of this process in the group, kept over restarts; null makes one up."
+        default=None,
+        description="Fixed name of this worker in the group, kept over restarts, with -1, -2, … for each of several "
+        "processes; null makes one up.",
     )
     concurrency: int = Field(default=64, ge=1, le=4096, description="Records judged at once.")
     run_ahead: int = Field(

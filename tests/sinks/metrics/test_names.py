@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, SinkMetrics, names
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.processes import RestartMetrics
 
 ROOT = Path(__file__).parents[3]
 MAKERS = (
@@ -16,6 +17,7 @@ MAKERS = (
     PipelineMetrics,
     BudgetMetrics,
     SinkMetrics,
+    RestartMetrics,
     ScoreMetrics,
     DetectionMetrics,
     CanaryMetrics,

@@ -24,7 +24,7 @@ from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.reports import write_reports
 from stream.config.model import Config
 from stream.jobs.evaluate import EvaluateRequest, evaluate
-from stream.jobs.evaluate.run import cores
+from stream.service.processes.cores import cores
 
 SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (100,)
 ALONE_ROWS = 3_000

@@ -36,6 +36,8 @@ _NEVER = -math.inf
 _LAST_WORDS = ("Exporter already shutdown", "Shutdown in progress")
 # What every log record has by itself; the rest was given as `extra`.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# As the library names a process that no other one of its kind has started.
+_FIRST_PROCESS = "MainProcess"
 _NOTHING: Mapping[str, str] = {}
 
 _about: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
@@ -118,6 +120,7 @@ class JsonFormatter(logging.Formatter):
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
+            **_process(record),
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -136,7 +139,8 @@ class ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = self.formatTime(record, "%H:%M:%S")
         trace = _about.get().get("trace_id")
-        line = f"{moment} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        source = " ".join([*_process(record).values(), record.name])
+        line = f"{moment} {record.levelname:<7} {source}: {record.getMessage()}"
         lines = [escaped(line) + (f" [trace={trace}]" if trace else "")]
         if record.exc_info:
             lines += _marked(self.formatException(record.exc_info))
@@ -244,6 +248,12 @@ def _json_escape(char: str) -> str:
 
 def _marked(text: str) -> list[str]:
     return [f"  | {escaped(line)}" for line in text.splitlines()]
+
+
+def _process(record: logging.LogRecord) -> dict[str, str]:
+    """Which of a command's processes writes, where it has started others; the command's own needs no name."""
+    name = record.processName
+    return {} if name is None or name == _FIRST_PROCESS else {"process": name}
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, Sc
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
+from sinks.metrics.processes import RestartMetrics
 from sinks.metrics.sinks import SinkMetrics
 
 _HEAD = """\
@@ -26,6 +27,7 @@ _SECTIONS = {
     "Workers whose judges ask endpoints": EndpointMetrics,
     "Workers with budgets": BudgetMetrics,
     "Workers with sinks": SinkMetrics,
+    "Workers of several processes": RestartMetrics,
     "Monitors": ScoreMetrics,
     "Monitors that watch for drops": DetectionMetrics,
     "Monitors with canaries": CanaryMetrics,

@@ -46,6 +46,9 @@ ENDPOINT_FAILURES = "streamjury_endpoint_failures_total"
 SINK_EVALUATIONS = "streamjury_sink_evaluations_total"
 SINK_QUEUE = "streamjury_sink_queue"
 
+# Workers of several processes
+PROCESS_RESTARTS = "streamjury_process_restarts_total"
+
 # Workers with budgets
 BUDGET_SPENT_USD = "streamjury_budget_spent_usd"
 BUDGET_LIMIT_USD = "streamjury_budget_limit_usd"

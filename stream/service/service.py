@@ -2,7 +2,6 @@
 
 import gc
 import os
-import ssl
 import threading
 import time
 from collections.abc import Sequence
@@ -13,13 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink
 from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
-from sinks.web.health import Health, health_routes
-from sinks.web.metrics import metrics_routes
-from sinks.web.server import WebServer
-from sinks.web.tls import CertificateError, server_tls
+from sinks.queued import CLOSE_SECONDS
+from sinks.web.health import Health
 from stream.config.model import Config
-from stream.config.sections.stages import HttpConfig
-from stream.errors import INTERRUPTED, StageError
+from stream.errors import INTERRUPTED
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.sampler.stage import Sampler
@@ -27,6 +23,7 @@ from stream.service.broker_probe import BrokerProbe
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 from stream.service.sinks import open_sinks
 from stream.service.stage_thread import Runnable, StageThread, Watchdog
+from stream.service.web_server import open_web_server
 from stream.worker.stage import Worker
 
 # Time for the stages to stop, beyond what the worker takes to finish what is in flight.
@@ -53,12 +50,16 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 class Service:
     """Runs the chosen stages in threads from `with` to the end of the block."""
 
-    def __init__(self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = (), *, has_web_server: bool = True
+    ) -> None:
         """A worker among the stages writes to these sinks, and to those of the configuration.
 
-        These ones it calls directly: they must be fast.
+        These ones it calls directly: they must be fast. Without a web server, whoever runs it serves its metrics and
+        health.
         """
         self.config = config
+        self._has_web_server = has_web_server
         self._sinks = sinks
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
@@ -81,13 +82,14 @@ class Service:
     def __enter__(self) -> Self:
         relax_collector()
         with ExitStack() as stack:
-            self.url = self._start_web_server(stack).url
+            if self._has_web_server:
+                self.url = stack.enter_context(open_web_server(self.config.http, self.registry, self.health)).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 worker.sinks += stack.enter_context(open_sinks(self.config, self.registry))
             probe = stack.enter_context(self._probe)
             for stage in self._stages:
                 watchdog = Watchdog(stage, self._stall_seconds(stage.stage), probe.answers)
-                thread = StageThread(stage, self.health, self._patience(), watchdog)
+                thread = StageThread(stage, self.health, stop_patience(self.config), watchdog)
                 self._threads.append(stack.enter_context(thread))
             self._stack = stack.pop_all()
         return self
@@ -119,9 +121,6 @@ class Service:
             thread.check()
             thread.watch()
 
-    def _patience(self) -> float:
-        return _JOIN_SECONDS + self.config.worker.drain_seconds
-
     def _stall_seconds(self, stage: Stage) -> float:
         if stage is Stage.WORKER:
             return self.config.worker.stall_seconds
@@ -142,22 +141,15 @@ class Service:
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
 
-    def _start_web_server(self, stack: ExitStack) -> WebServer:
-        http = self.config.http
-        server = WebServer(
-            [*metrics_routes(self.registry), *health_routes(self.health)],
-            index="streamjury: /metrics /healthz /readyz",
-            host=http.host,
-            port=http.port,
-            token=http.token.get_secret_value() if http.token is not None else None,
-            tls=_tls(http),
-        )
-        try:
-            return stack.enter_context(server)
-        except OSError as error:
-            raise StageError(
-                f"cannot listen on {http.host}:{http.port} ({error.strerror}); choose another http.port"
-            ) from error
+
+def stop_patience(config: Config) -> float:
+    """Time for the stages to stop."""
+    return _JOIN_SECONDS + config.worker.drain_seconds
+
+
+def exit_patience(config: Config) -> float:
+    """The longest time from the request to stop to the end of the process."""
+    return stop_patience(config) + CLOSE_SECONDS + _EXIT_SECONDS
 
 
 def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
@@ -175,15 +167,6 @@ def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
 def _reserved_apps(config: Config) -> set[str]:
     """Apps that are named in the configuration keep their label, whatever the traffic names."""
     return {*config.metrics.apps, *config.objectives.apps, *config.detection.apps}
-
-
-def _tls(http: HttpConfig) -> ssl.SSLContext | None:
-    if http.certificate is None or http.key is None:
-        return None
-    try:
-        return server_tls(http.certificate, http.key)
-    except CertificateError as error:
-        raise StageError(f"http.{error.part}: {error}") from error
 
 
 def _end_with_main_thread(status: int, seconds: float) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,16 @@ from confluent_kafka import Message as KafkaMessage
 class StageProcess:
     """`streamjury COMMAND` in a process of its own; its log goes to a file."""
 
-    def __init__(self, command: str, *, bootstrap: str, log: Path, config: Path | None = None, **env: str) -> None:
+    def __init__(
+        self,
+        command: str,
+        *,
+        bootstrap: str,
+        log: Path,
+        config: Path | None = None,
+        options: Sequence[str] = (),
+        **env: str,
+    ) -> None:
         overrides = {f"STREAMJURY__{name.upper()}": value for name, value in env.items()}
         self._environ = {
             **os.environ,
@@ -27,7 +36,7 @@ class StageProcess:
             "STREAMJURY__HTTP__PORT": "0",
             **overrides,
         }
-        self._arguments = [sys.executable, "-m", "stream.cli.main", command]
+        self._arguments = [sys.executable, "-m", "stream.cli.main", command, *options]
         if config is not None:
             self._arguments += ["--config", str(config)]
         self.log = log
@@ -66,6 +75,11 @@ class StageProcess:
     def ask_to_end(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, seconds: float) -> int:
+        """Waits for it to end; the exit status."""
+        assert self._process is not None
+        return self._process.wait(seconds)
 
     def ended(self) -> bool:
         assert self._process is not None

@@ -100,6 +100,10 @@ class TestJson:
         del entry["time"]
         assert entry == {"level": "error", "logger": "stream.worker.stage", "message": "3 left"}
 
+    def test_it_names_the_process_where_a_command_has_several(self) -> None:
+        assert as_json(said("x", "y", processName="worker-2"))["process"] == "worker-2"
+        assert "process" not in as_json(said("x", "y"))
+
     def test_it_says_what_it_is_about_while_that_is_known(self) -> None:
         with log_context(stage="worker"):
             with log_context(interaction_id="i-1", **trace_fields(PARENT)):
@@ -147,6 +151,9 @@ class TestConsole:
             assert as_text(said("judges.judge", "late")).endswith(f" ERROR   judges.judge: late [trace={TRACE}]")
         with log_context(interaction_id="i-1", **trace_fields("not one")):
             assert as_text(said("judges.judge", "late")).endswith(" ERROR   judges.judge: late")
+
+    def test_a_line_names_the_process_where_a_command_has_several(self) -> None:
+        assert as_text(said("judges.judge", "late", processName="worker-2")).endswith(" worker-2 judges.judge: late")
 
     @given(st.text(st.characters(), max_size=50))
     def test_no_text_can_begin_a_line_or_steer_the_terminal(self, text: str) -> None:

@@ -18,7 +18,7 @@ from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import PROCESSES, config_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -30,8 +30,6 @@ from stream.service.setup.config_file import ConfigError
 from stream.service.setup.judge_reference import is_reference, judge_section, next_step
 
 _COUNT = click.IntRange(min=1)
-# Each keeps a core busy and has a copy of the evaluator; one for each core is the default, however many there are.
-_PROCESSES = click.IntRange(min=1, max=256)
 
 
 @click.command()
@@ -63,7 +61,7 @@ _PROCESSES = click.IntRange(min=1, max=256)
 @click.option("--seed", type=click.IntRange(min=0), help="Random seed for all models, and for the choice of a sample.")
 @click.option("--temperature", type=click.FloatRange(min=0.0, max=2.0), help="Temperature for all models.")
 @click.option("--concurrency", type=_COUNT, help="Rows judged concurrently (default: worker.concurrency).")
-@click.option("--processes", type=_PROCESSES, help="Processes for judges without a model (default: one per core).")
+@click.option("--processes", type=PROCESSES, help="Processes for judges without a model (default: one per core).")
 @click.option("--restart", is_flag=True, help="Discard what an earlier run wrote to the same place.")
 @config_option
 def evaluate(

@@ -1,4 +1,4 @@
-"""`streamjury sampler`, `worker` and `monitor`: one stage in one process, as large installations run them."""
+"""`streamjury sampler`, `worker` and `monitor`: one stage by itself, as large installations run them."""
 
 import logging
 from pathlib import Path
@@ -6,13 +6,17 @@ from pathlib import Path
 import click
 
 from sinks.metrics import Stage
-from stream.cli.support.cluster import reach
+from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import ProcessesOrAuto, config_option, read_config
 from stream.cli.support.salt import warn_of_public_salt
+from stream.config.model import Config
 from stream.config.secrets import find_secrets
 from stream.errors import StreamjuryError
 from stream.logs import configure_logging
+from stream.service.processes.cores import cores
+from stream.service.processes.shares import most_processes
+from stream.service.processes.supervisor import Supervisor
 from stream.service.service import Service
 
 log = logging.getLogger(__name__)
@@ -36,18 +40,31 @@ def sampler(config_path: Path | None) -> None:
 
 
 @click.command()
+@click.option(
+    "--processes",
+    type=ProcessesOrAuto(),
+    default=1,
+    show_default=True,
+    metavar="NUMBER|auto",
+    help="Processes that share the work; auto: one for each core, and no more than partitions or limits allow.",
+)
 @config_option
-def worker(config_path: Path | None) -> None:
+def worker(config_path: Path | None, processes: int | None) -> None:
     """Judge sampled interactions and publish their evaluations.
 
     Reads topics.sampled and writes topics.evaluations in offset order together with its offsets. Unsafe answers go to
     topics.critical immediately. On SIGTERM it finishes records in flight, for at most worker.drain_seconds.
 
+    With --processes, each process is a member of the group with partitions of its own. They share one port for metrics
+    and health, and divide worker.concurrency, worker.run_ahead and the limits of endpoints. One that ends by itself is
+    started again.
+
     \b
     Example:
       STREAMJURY__HTTP__PORT=9465 streamjury worker --config streamjury.yaml
+      streamjury worker --processes auto
     """
-    _serve(config_path, Stage.WORKER)
+    _serve(config_path, Stage.WORKER, processes)
 
 
 @click.command()
@@ -66,7 +83,8 @@ def monitor(config_path: Path | None) -> None:
     _serve(config_path, Stage.MONITOR)
 
 
-def _serve(config_path: Path | None, stage: Stage) -> None:
+def _serve(config_path: Path | None, stage: Stage, processes: int | None = 1) -> None:
+    """Runs a stage until it is stopped; `processes` is None for as many as make sense."""
     config = read_config(config_path)
     configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
@@ -75,10 +93,32 @@ def _serve(config_path: Path | None, stage: Stage) -> None:
     if stage is not Stage.MONITOR:  # which decides about no record
         warn_of_public_salt(cluster, config.sampling)
     try:
-        with Interruption() as interruption, Service(config, [stage]) as service:
-            log.info("%s started; metrics and health at %s", stage, service.url)
+        number = _count_processes(config, cluster, processes)
+        with Interruption() as interruption, _runner(config, stage, number) as runner:
+            several = "" if number == 1 else f" with {number} processes"
+            log.info("%s started%s; metrics and health at %s", stage, several, runner.url)
             while not interruption.stop.wait(_LOOK_SECONDS):
-                service.check()
+                runner.check()
             log.info("stopping")
     except StreamjuryError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _runner(config: Config, stage: Stage, processes: int) -> Service | Supervisor:
+    return Service(config, [stage]) if processes == 1 else Supervisor(config, processes)
+
+
+def _count_processes(config: Config, cluster: Cluster, processes: int | None) -> int:
+    """The number asked for, or one for each core that would have work."""
+    partitions = cluster.partitions.get(config.topics.sampled)  # None where the topic is made by its first use
+    if processes is None:
+        return min(cores(), partitions or cores(), most_processes(config)[0])
+    if partitions is not None and processes > max(partitions, 1):
+        log.warning(
+            "%s has %d partitions: %d of %d processes will have no work and never be ready",
+            config.topics.sampled,
+            partitions,
+            processes - partitions,
+            processes,
+        )
+    return processes

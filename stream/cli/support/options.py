@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -24,6 +24,22 @@ language_option = click.option(
     show_default=True,
     help="Language of the generated interactions.",
 )
+
+
+PROCESSES = click.IntRange(min=1, max=256)
+"""How many processes a command may start. Each keeps a core busy and has a copy of the evaluator."""
+
+
+_AUTO = "auto"
+
+
+class ProcessesOrAuto(click.ParamType):
+    """A number of processes, or `auto`, which is None."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return None if value == _AUTO else PROCESSES.convert(value, param, ctx)
 
 
 def read_config(path: Path | None) -> Config:

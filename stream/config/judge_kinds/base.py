@@ -7,7 +7,7 @@ judge that only computes; a kind overrides those that are different for its judg
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field
@@ -109,6 +109,10 @@ class JudgeSection(Section):
         A judge that asks a model must not be copied: every copy would use up the limits of the endpoint on its own.
         """
         return self.asked_model is None
+
+    def divided(self, parts: int, place: int) -> Self:
+        """Returns the judge of one of several processes, whose limits are a share of these; `place` counts from 0."""
+        return self
 
     @property
     def only_criteria(self) -> tuple[str, ...] | None:

@@ -1,6 +1,6 @@
 """The limits of an endpoint and the price of a model, as the sections of all kinds that ask one have them."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, FiniteFloat
 
@@ -43,3 +43,19 @@ class EndpointLimitsConfig(Section):
         le=600,
         description="Send a second request if there is no answer after this long; null: never.",
     )
+
+    def divided(self, parts: int, place: int) -> Self:
+        """Returns one of `parts` shares that add up to these limits; `place` counts from 0."""
+        per_minute = {
+            name: None if limit is None else limit / parts
+            for name, limit in (
+                ("requests_per_minute", self.requests_per_minute),
+                ("tokens_per_minute", self.tokens_per_minute),
+            )
+        }
+        return self.model_copy(update={"concurrency": divide(self.concurrency, parts, place), **per_minute})
+
+
+def divide(total: int, parts: int, place: int) -> int:
+    """Returns one of the parts, which differ by 1 at most and add up to the total."""
+    return total // parts + (place < total % parts)

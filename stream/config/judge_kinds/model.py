@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -57,6 +57,9 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         }
         judge = self.judge_with(self.build_model(options))
         return judge if shared.verdicts is None else CachedJudge(judge, shared.verdicts)
+
+    def divided(self, parts: int, place: int) -> Self:
+        return self.model_copy(update={"limits": self.limits.divided(parts, place)})
 
     @property
     def asked_model(self) -> AskedModel:

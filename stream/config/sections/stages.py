@@ -44,7 +44,9 @@ class WorkerConfig(Section):
 
     group: Identifier = Field(default="streamjury-worker", description="Consumer group of the workers.")
     instance: Identifier | None = Field(
-        default=None, description="Fixed instance name in the group, kept across restarts; null: a generated name."
+        default=None,
+        description="Fixed instance name in the group, kept across restarts, with -1, -2, … for each of several "
+        "processes; null: a generated name.",
     )
     concurrency: int = Field(default=64, ge=1, le=4096, description="Records judged concurrently.")
     run_ahead: int = Field(

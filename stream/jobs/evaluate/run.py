@@ -31,6 +31,7 @@ from stream.jobs.evaluate.row_feed import FedRow, Feed, begun
 from stream.jobs.evaluate.row_judge import PAUSES, RowJudge, RowResult, RowSample
 from stream.jobs.evaluate.rows import FileError, Rows
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER
+from stream.service.processes.cores import cores
 from stream.service.setup.criteria_files import chosen_criteria
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
@@ -333,13 +334,6 @@ class _Crowd(NamedTuple):
     """Rows that it judges before others are called."""
 
     processes: int
-
-
-def cores() -> int:
-    """Those that this process may use, where the system tells; else those that there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _crowd(config: Config, request: EvaluateRequest) -> _Crowd:

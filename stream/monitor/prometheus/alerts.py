@@ -364,21 +364,24 @@ class Alerts:
     def lag_growing(self) -> AlertRule:
         """Too many wait and become more; or any wait, and a process that should read them does not."""
         window = self._scale("15m")
-        read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, ("stage", "instance"))
+        # Processes that share a port are told apart by a label, and one that reads must not hide one that does not.
+        process = ("stage", "instance", "process")
+        where = "at {{ $labels.instance }}{{ with $labels.process }} ({{ . }}){{ end }}"
+        read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, process)
         waiting = f"min_over_time({names.LAG}[{window}])"
         return self._alert(
             "StreamjuryLagGrowing",
             f"(\n  {total(names.LAG, ('stage',))} > {self._alerts.lag_records}\n"
             f"  and {total(f'deriv({names.LAG}[{window}])', ('stage',))} > 0\n)\n"
-            f"or (\n  {total(waiting, ('stage', 'instance'))} > 0\n  unless {read} > 0\n)",
+            f"or (\n  {total(waiting, process)} > 0\n  unless {read} > 0\n)",
             severity=Severity.TICKET,
             hold="10m",
             dashboard="pipeline",
             words=Words(
-                "The {{ $labels.stage }} {{ if $labels.instance }}at {{ $labels.instance }} is stuck"
+                f"The {{{{ $labels.stage }}}} {{{{ if $labels.instance }}}}{where} is stuck"
                 "{{ else }}is falling behind{{ end }}",
                 f"{number('record')} {if_one('waits', 'wait')} for the {{{{ $labels.stage }}}}"
-                f"{{{{ if $labels.instance }}}} at {{{{ $labels.instance }}}}, which has read nothing in the last "
+                f"{{{{ if $labels.instance }}}} {where}, which has read nothing in the last "
                 f"{window}.{{{{ else }}}}, and the backlog has grown over the last {window}; up to "
                 f"{self._alerts.lag_records} records are tolerated.{{{{ end }}}}",
             ),

@@ -10,6 +10,7 @@ from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, Sc
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
+from sinks.metrics.processes import RestartMetrics
 
 ROOT = Path(__file__).parents[3]
 MAKERS = (
@@ -18,6 +19,7 @@ MAKERS = (
     EndpointMetrics,
     BudgetMetrics,
     SinkMetrics,
+    RestartMetrics,
     ScoreMetrics,
     DetectionMetrics,
     CanaryMetrics,

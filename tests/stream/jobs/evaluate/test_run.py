@@ -1,7 +1,6 @@
 """A run: every row of a file has a result, a bad row costs only itself, and what is done is not done again."""
 
 import json
-import os
 import resource
 import threading
 from pathlib import Path
@@ -16,7 +15,6 @@ from stream.errors import StageError
 from stream.jobs.evaluate import EvaluateRequest, FileError, JournalError, Progress, evaluate
 from stream.jobs.evaluate.row_judge import made_up_id
 from stream.jobs.evaluate.rows import FileRow
-from stream.jobs.evaluate.run import cores
 from stream.records.decision import Cohort
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows
@@ -381,11 +379,6 @@ def test_no_run_writes_over_the_file_that_it_reads(
     with pytest.raises(FileError, match=f"this run would overwrite .* with its {name}: judge a copy"):
         judge(file, tmp_path, restart=restart, format="jsonl")
     assert target.read_bytes() == before
-
-
-def test_where_the_system_does_not_tell_which_cores_are_ours_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert cores() == os.cpu_count()
 
 
 def test_what_a_file_has_before_it_breaks_off_is_judged(tmp_path: Path) -> None:

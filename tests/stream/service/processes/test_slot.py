@@ -1,0 +1,237 @@
+"""When a process is started again, and when that is given up. The processes are scripted, to end as a test says."""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Metric
+
+from sinks.metrics.processes import RestartMetrics
+from stream.errors import StageError
+from stream.service.processes.slot import ProcessSlot, RestartPolicy
+from stream.service.processes.worker_process import HealthAnswer, LastWords, Question
+
+POLICY = RestartPolicy(first_seconds=1, longest_seconds=4, attempts=4, steady_seconds=60, silent_seconds=30)
+LOOK_SECONDS = 0.5
+
+
+class ScriptedChild:
+    """A process that ends when it is told to, and answers while it is `answering`."""
+
+    pid = 1
+
+    def __init__(self, health: HealthAnswer) -> None:
+        self.health = health
+        self.metrics: list[Metric] = []
+        self.answering = True
+        self.last_words: LastWords | None = None
+        self.status: int | None = None
+        self.was_stopped = False
+
+    def end(self, status: int = 1, *, reason: str | None = None, is_final: bool = False) -> None:
+        self.status = status
+        self.last_words = None if reason is None else LastWords(reason=reason, is_final=is_final)
+
+    def ask(self, question: Question) -> "Future[object]":
+        answer: Future[object] = Future()
+        if self.answering:
+            answer.set_result(self.health if question is Question.HEALTH else self.metrics)
+        return answer
+
+    def stop(self) -> None:
+        self.was_stopped = True
+
+    def kill(self) -> None:
+        self.status = -9
+
+    def close(self) -> None:
+        assert self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status is not None
+
+    @property
+    def ended_well(self) -> bool:
+        return self.status == 0
+
+    def reason(self) -> str:
+        return self.last_words.reason if self.last_words is not None else f"status {self.status}"
+
+
+class World:
+    """A slot, its processes so far and its clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.health = HealthAnswer()
+        """What new processes say of themselves."""
+        self.started_at: list[float] = []
+        self.children: list[ScriptedChild] = []
+        self.registry = CollectorRegistry()
+        self.slot = ProcessSlot("worker-1", self.launch, RestartMetrics(self.registry), POLICY, lambda: self.now)  # type: ignore[arg-type]
+        self.slot.start()
+
+    def launch(self) -> ScriptedChild:
+        self.started_at.append(self.now)
+        self.children.append(ScriptedChild(self.health))
+        return self.children[-1]
+
+    @property
+    def child(self) -> ScriptedChild:
+        return self.children[-1]
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds / LOOK_SECONDS)):
+            self.now += LOOK_SECONDS
+            self.slot.look()
+
+    def scrape(self) -> Sequence[Metric]:
+        answer = self.slot.ask(Question.METRICS)
+        assert answer is not None
+        return self.slot.latest_metrics(answer)
+
+    def restarts(self) -> float | None:
+        return self.registry.get_sample_value("streamjury_process_restarts_total", {"process": "worker-1"})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_process_that_ended_is_started_again_after_a_wait_that_grows(world: World) -> None:
+    waits = []
+    for _ in range(POLICY.attempts - 1):
+        world.pass_time(1)
+        world.child.end(reason="out of luck")
+        world.slot.look()
+        ended_at = world.now
+        world.pass_time(5)
+        waits.append(world.started_at[-1] - ended_at)
+    assert waits == [1, 2, 4]
+    assert world.restarts() == POLICY.attempts - 1
+
+
+def test_it_is_given_up_with_the_reason_when_it_keeps_ending_at_its_start(world: World) -> None:
+    for _ in range(POLICY.attempts - 1):
+        world.child.end(reason="out of luck")
+        world.pass_time(5)
+    world.child.end(reason="out of luck")
+    message = r"^worker-1 ended 4 times in succession soon after its start, the last time with: out of luck$"
+    with pytest.raises(StageError, match=message):
+        world.slot.look()
+    assert len(world.children) == POLICY.attempts
+
+
+def test_failures_after_steady_work_are_not_counted_together(world: World) -> None:
+    for _ in range(3 * POLICY.attempts):
+        world.pass_time(POLICY.steady_seconds + 1)
+        world.child.end(-9)
+        world.pass_time(2)
+    assert world.restarts() == 3 * POLICY.attempts
+
+
+def test_a_start_that_takes_long_and_fails_is_still_a_failed_start(world: World) -> None:
+    """Imports and the wait for a topic can take more than a minute on a busy machine."""
+    world.health = world.child.health = HealthAnswer(ready={"worker": "no partitions assigned"})
+    for _ in range(POLICY.attempts - 1):
+        world.pass_time(2 * POLICY.steady_seconds)
+        world.child.end(reason="no such topic")
+        world.pass_time(5)
+    world.child.end(reason="no such topic")
+    with pytest.raises(StageError, match="no such topic"):
+        world.slot.look()
+
+
+def test_a_final_reason_ends_the_worker_at_once_in_its_own_words(world: World) -> None:
+    """A wrong setting, or another process that took over the name: the next one would fare no better."""
+    world.child.end(reason="judges.cache.path: no such folder", is_final=True)
+    with pytest.raises(StageError, match=r"^judges\.cache\.path: no such folder$"):
+        world.slot.look()
+    assert len(world.children) == 1
+
+
+def test_a_process_that_somebody_ended_by_sigterm_is_no_failure(world: World) -> None:
+    for _ in range(3 * POLICY.attempts):
+        world.child.end(0)
+        world.pass_time(1)
+    assert len(world.children) == 1 + 3 * POLICY.attempts
+
+
+def test_a_process_that_stops_answering_is_killed_and_started_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.pass_time(10)
+    assert world.slot.ready() is None
+    world.child.answering = False
+    world.pass_time(12)
+    assert world.slot.ready() is not None
+    assert "no answer for 1" in world.slot.ready()
+    assert world.slot.alive() is None
+    with caplog.at_level(logging.WARNING):
+        world.pass_time(30)
+    assert world.children[0].status == -9
+    assert len(world.children) == 2
+    assert "worker-1 has not answered for 3" in caplog.text
+
+
+def test_a_supervisor_that_was_held_up_itself_does_not_blame_its_process(world: World) -> None:
+    world.pass_time(10)
+    world.now += 3600  # a paused container
+    world.slot.look()
+    world.pass_time(10)
+    assert len(world.children) == 1
+    assert world.slot.ready() is None
+
+
+def test_a_process_that_is_still_importing_is_given_time(world: World) -> None:
+    world.child.answering = False
+    world.pass_time(10 * POLICY.silent_seconds)
+    assert len(world.children) == 1
+    assert world.slot.ready() == "starting"
+
+
+def test_readiness_and_liveness_are_those_of_the_process(world: World) -> None:
+    world.child.health = HealthAnswer(alive={"worker": "has not moved for 70 s"}, ready={"broker": "does not answer"})
+    world.pass_time(1)
+    assert world.slot.alive() == "worker: has not moved for 70 s"
+    assert world.slot.ready() == "broker: does not answer"
+
+
+def test_a_process_that_waits_to_be_started_again_is_alive_and_not_ready(world: World) -> None:
+    world.pass_time(1)
+    world.child.end(reason="out of luck")
+    world.pass_time(0.5)
+    assert world.slot.alive() is None
+    assert world.slot.ready() == "starting again after: out of luck"
+
+
+def test_metrics_of_a_process_that_answers_late_are_those_it_had_last(world: World) -> None:
+    """Left out of one scrape, its counters would begin at 0 in the next, and all they have would be an increase."""
+    [counter] = Counter("streamjury_records", "Records.", registry=None).collect()
+    world.child.metrics = [counter]
+    assert world.scrape() == [counter]
+    world.child.answering = False
+    assert world.scrape() == [counter]
+    world.child.end(reason="out of luck")
+    world.pass_time(3)
+    assert len(world.children) == 2
+    world.child.answering = False
+    assert world.scrape() == [], "nothing is known of the new process"
+
+
+def test_stopping_lets_one_at_work_finish_and_reports_one_that_could_not(world: World) -> None:
+    world.pass_time(1)
+    world.slot.stop()
+    assert world.child.was_stopped
+    assert world.slot.is_running
+    world.child.end(reason="it did not stop in time")
+    assert world.slot.close() == "worker-1: it did not stop in time"
+
+
+def test_stopping_one_that_has_not_begun_ends_it_and_is_no_failure(world: World) -> None:
+    world.slot.stop()
+    assert not world.slot.is_running
+    assert world.slot.close() is None

@@ -85,6 +85,10 @@ class Judge(ABC):
             return None
         return f"it brings a question of its own along, {own.question.en!r}, and is not asked by {criterion.name!r}"
 
+    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+        """The criteria that it asks about in one call with this one, which is among them."""
+        return (criterion,)
+
     @property
     def calls(self) -> int:
         """Samples it takes for one verdict."""

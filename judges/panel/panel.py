@@ -18,7 +18,7 @@ from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
 from judges.panel.early_stopping import wanted
 from judges.panel.effective_votes import EffectiveVotes
-from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
+from judges.panel.seats import Hearing, OnVerdict, Seat, Seating, ask, seating_of
 from judges.panel.tally import Ballot, Combine, CombineRule, abstentions, ballots_of, concluded, concluded_by_one, voted
 from judges.runtime.batch import Instance, evaluate_all
 from judges.runtime.conditions import current_conditions
@@ -314,6 +314,11 @@ class Panel:
         spares = current_conditions().savings.reserves and not self._is_about_safety(criterion)
         judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
+
+    def is_reversed(self, judge: str, criterion: Criterion) -> bool:
+        """Whether a judge, in the seat of its own, is shown the options of a criterion last to first."""
+        names = [member.name for member in _willing(self.judges, criterion)]
+        return judge in names and Seat.is_reversed(names.index(judge))
 
     def _is_about_safety(self, criterion: Criterion) -> bool:
         return criterion.safety or criterion.name in self.safety

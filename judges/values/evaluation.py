@@ -87,10 +87,17 @@ class Samples(_Part):
     )
     repairs: NonNegativeInt = Field(default=0, description="Additional calls to have an invalid answer repaired.")
     retries: NonNegativeInt = Field(default=0, description="Additional calls because an endpoint did not answer.")
+    shared: NonNegativeInt = Field(
+        default=0,
+        description=(
+            "Answers that came with those to other criteria, in a call that is counted there: `valid` + `invalid` + "
+            "`error` + `repairs` − `shared` is the number of calls."
+        ),
+    )
 
 
 class Tokens(_Part):
-    """Tokens that a judge used on one criterion, as its endpoint counts them."""
+    """Tokens that a judge used on one criterion, as its endpoint counts them; equal shares of a call for several."""
 
     prompt: NonNegativeInt = Field(default=0, description="Tokens of the prompts.")
     completion: NonNegativeInt = Field(default=0, description="Tokens of the completions.")

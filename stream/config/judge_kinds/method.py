@@ -38,7 +38,7 @@ class AskTogetherConfig(Section):
     """Which criteria share a call."""
 
     together: Literal["quality"] = Field(
-        description="quality: all but those about safety, which are asked in calls of their own."
+        default="quality", description="quality: all but those about safety, which are asked in calls of their own."
     )
 
 

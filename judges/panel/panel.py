@@ -289,7 +289,9 @@ class Panel:
             return [result[only.name] for result in found]
         criteria = criteria_of(criterion)
         self.check_own_questions(criteria)
-        return await evaluate_all(self.assess, _unusable, instances, criteria, concurrency)
+        return await evaluate_all(
+            self.assess, _unusable, instances, criteria, concurrency, is_reversed=self.is_reversed
+        )
 
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)

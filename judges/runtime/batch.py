@@ -7,7 +7,7 @@ from typing import TypeVar
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count
 from judges.runtime.gather import gather_all
-from judges.runtime.sitting import Sitting, sitting_for
+from judges.runtime.sitting import SeatOrder, Sitting, sitting_for
 from judges.values.interaction import Case, FieldValue, Interaction, case_of, language_of
 
 Instance = str | Mapping[str, str | Sequence[str]] | Interaction | Case
@@ -26,8 +26,12 @@ async def evaluate_all(
     concurrency: int,
     *,
     safety: str | None = None,
+    is_reversed: SeatOrder | None = None,
 ) -> list[dict[str, R]]:
-    """Judges every instance by every criterion, `concurrency` instances at a time; `safety` names the one about it."""
+    """Judges every instance by every criterion, `concurrency` instances at a time.
+
+    `safety` names the criterion about safety; `is_reversed` is asked where a panel judges.
+    """
     check_batch(instances, concurrency)
     if len({criterion.name for criterion in criteria}) != len(criteria):
         raise ValueError(f"criteria need distinct names, not {[criterion.name for criterion in criteria]}")
@@ -39,7 +43,7 @@ async def evaluate_all(
                 cases = {each.name: as_case(instance, each.to_evaluate, number) for each in criteria}
             except (TypeError, ValueError) as error:
                 return {each.name: unusable(f"instance {number}: {error}") for each in criteria}
-            with sitting_for(Sitting(criteria, safety=safety)):
+            with sitting_for(Sitting(criteria, safety=safety, is_reversed=is_reversed)):
                 found = await gather_all([judge(cases[each.name], each) for each in criteria])
             return dict(zip(cases, found, strict=True))
 

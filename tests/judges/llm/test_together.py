@@ -281,6 +281,10 @@ class TestPanel:
         guard.only = frozenset({SAFETY})
         evaluate(evaluator_of(guard, other))
         assert sorted(map(len, second.calls)) == [1, 5]
+        panel = Panel(judges=[guard, other])
+        panel.evaluate([CASE], SIX)
+        MultiCriteria(SIX).evaluate(panel, [CASE])
+        assert sorted(map(len, second.calls)) == [1, 1, 1, 5, 5, 5]
 
     def test_a_cascade_in_doubt_asks_the_whole_question_once(self) -> None:
         """Which criteria share a call does not depend on which of them are in doubt."""

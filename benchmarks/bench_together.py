@@ -42,7 +42,7 @@ WAYS: tuple[tuple[str, Ask, int], ...] = (
 
 
 @dataclass(slots=True)
-class Recorder:
+class RecordingModel:
     """Gives every criterion that it is asked about its best verdict, and keeps what was sent and written."""
 
     sent: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Usage:
 
 
 async def measure(ask: Ask, case: Case, criteria: Sequence[Criterion]) -> Usage:
-    model = Recorder()
+    model = RecordingModel()
     [found] = await DirectJudge(model, ask=ask).aevaluate([case], criteria)
     assert all(verdict.score == 1.0 for verdict in found.values()), found
     earlier = [model.sent[:number] for number in range(len(model.sent))]

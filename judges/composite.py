@@ -408,7 +408,10 @@ class MultiCriteria:
             verdict = on_scale(criterion, await judge.judge(case, criterion), case.language, safety=safety)
             return _scored_as_chosen(criterion, verdict) if safety else verdict
 
-        results = await evaluate_all(ask, _unusable, instances, self.asking_order, concurrency)
+        order = judge.is_reversed if isinstance(judge, Panel) else None
+        results = await evaluate_all(
+            ask, _unusable, instances, self.asking_order, concurrency, safety=self.safety, is_reversed=order
+        )
         return [self.compose(found, safety=self._voted(found, safety_vote)) for found in results]
 
     def _voted(self, found: Mapping[str, JudgeVerdict | Dimension], vote: Vote) -> Choice | None:

@@ -15,6 +15,7 @@ from judges.criteria.criterion import Criterion
 from judges.models.flow import Flow, FlowState, RecordAdmission
 from judges.panel import Panel, Vote, safety_choice
 from judges.runtime.conditions import current_conditions
+from judges.runtime.sitting import Sitting, sitting_for
 from judges.values.evaluation import (
     Dimension,
     Evaluation,
@@ -129,9 +130,12 @@ class Evaluator:
         return dimension.model_copy(update=update)
 
     async def _at_once(self, assess: Callable[[Criterion], Coroutine[Any, Any, Dimension]]) -> dict[str, Dimension]:
+        criteria, safety = self._multi.asking_order, self._multi.safety
+        sitting = Sitting(criteria, safety=safety, is_reversed=self._panel.is_reversed)
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {each.name: group.create_task(assess(each)) for each in self._multi.asking_order}
+            with sitting_for(sitting):
+                async with asyncio.TaskGroup() as group:
+                    tasks = {each.name: group.create_task(assess(each)) for each in criteria}
         except ExceptionGroup as failures:
             # Judges cannot fail the evaluation, a notice that cannot be sent can: one cause, told plainly.
             raise failures.exceptions[0] from None

@@ -85,6 +85,10 @@ class Judge(ABC):
             return None
         return f"it has its own question, {own.question.en!r}, and does not judge {criterion.name!r}"
 
+    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+        """The criteria that it asks about in one call with this one, which is among them."""
+        return (criterion,)
+
     @property
     def calls(self) -> int:
         """Samples it takes for one verdict."""

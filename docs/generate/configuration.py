@@ -68,6 +68,6 @@ def _section_table(places: Sequence[_SectionPlace]) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if any(map(is_section, alternatives(field.annotation))):
+    if any(map(is_section, alternatives(field.annotation))) and not isinstance(field.default, str):
         return ""
     return f"`{json.dumps(plain_default(field), ensure_ascii=False)}`"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -50,6 +51,9 @@ class CachedJudge(Judge):
     def why_not(self, criterion: Criterion) -> str | None:
         return self._judge.why_not(criterion)
 
+    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+        return self._judge.asked_together(case, criterion)
+
     async def aclose(self) -> None:
         await self._judge.aclose()
 
@@ -67,10 +71,16 @@ class CachedJudge(Judge):
         return verdict
 
     def _key(self, case: Case, criterion: Criterion, *, reverse: bool) -> bytes:
-        """All that the judge is shown; not whose record it is, so that equal texts of two records are equal."""
-        shown = case.fields if criterion.context is None else {criterion.to_evaluate, *criterion.context}
+        """All that the judge is shown; not whose record it is, so that equal texts of two records are equal.
+
+        A criterion that was asked about with others is another question than the same one alone, or with others.
+        """
+        together = self.asked_together(case, criterion)
+        shown = {name for each in together for name in _shown(case, each)}
         fields = {name: case.fields[name] for name in sorted(shown) if name in case.fields}
         parts = [self.identity, self._described(criterion), fields, case.language, reverse]
+        if len(together) > 1:
+            parts.append([self._described(each) for each in together])
         return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
 
     def _described(self, criterion: Criterion) -> str:
@@ -82,6 +92,10 @@ class CachedJudge(Judge):
             # The criterion is kept, so that nothing else can come to have its id.
             known = self._criteria[id(criterion)] = criterion, criterion.model_dump_json()
         return known[1]
+
+
+def _shown(case: Case, criterion: Criterion) -> Iterable[str]:
+    return case.fields if criterion.context is None else {criterion.to_evaluate, *criterion.context}
 
 
 def _restored(stored: bytes | None) -> JudgeVerdict | None:

@@ -2,6 +2,7 @@
 
 - `model_judge`: the base of these judges: samples, repairs, the vote, and the check of the order of options
 - `methods`: ways to ask for a verdict, one module each
+- `together`: asks about several criteria in one call
 - `pairwise`: compares answers with each other
 - `prompts`: builds the prompts
 - `redacted_case`: redacts the fields of a case before its prompts are written

@@ -1,11 +1,11 @@
-"""Reads a model's completion as one verdict on a criterion's scale, or says why it is none.
+"""Reads a model's completion as a verdict on a criterion's scale, or on those of several, or says why it is none.
 
 Nothing is guessed: a completion that could be read in two ways, or that only looks like a verdict, is invalid.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judges.criteria.criterion import Criterion
@@ -18,6 +18,8 @@ PARSER_VERSION = 4
 
 MAX_EXPLANATION_CHARS = 4000
 """What is published of an explanation; an endpoint that ignores its token limit could send megabytes."""
+
+NO_PARTS = "the JSON object has none of the criteria"
 
 _REFUSAL_WINDOW = 400
 # No label is longer as a number; infinities, and integers that no float can hold, are beyond it too.
@@ -54,6 +56,9 @@ class Valid:
 
     source: str = field(default="", compare=False, repr=False)
     """The JSON object that it was read from; empty where it was read from words."""
+
+    parts: Mapping[str, "Valid | Invalid"] = field(default_factory=dict, compare=False)
+    """Where several criteria share a completion: the part of each by its name. The verdicts are in the parts alone."""
 
     @property
     def applies(self) -> bool:
@@ -92,24 +97,73 @@ def parse_object(text: str | None, answer: Callable[[object], Choice | float | N
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     try:
-        found, source = _the_object(text)
-        verdict = answer(found["verdict"])
-        explanation, feedback = prose(found.get("explanation")), prose(found.get("feedback")) or None
+        found, source = _the_object(text, lambda key: key == "verdict", missing="the JSON object has no key `verdict`")
+        return _valid(found, source, answer)
     except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
+
+
+def _valid(found: Mapping[str, object], source: str, answer: Callable[[object], Choice | float | None]) -> Valid:
+    verdict = answer(found["verdict"])
+    explanation, feedback = prose(found.get("explanation")), prose(found.get("feedback")) or None
     choice, value = (verdict, verdict.value) if isinstance(verdict, Choice) else (None, verdict)
     return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback, source=source)
 
 
-def _the_object(text: str) -> tuple[Mapping[str, object], str]:
-    """The one JSON object with a verdict that stands outside the reasoning, and its text."""
+def parse_parts(text: str | None, criteria: Sequence[Criterion], language: Language) -> Parsed:
+    """The verdicts in a completion that has a part for each criterion, under its name.
+
+    A part that is missing or wrong is invalid and leaves the others as they are; keys that nobody asked for are not
+    read. A completion without a single verdict is invalid.
+    """
+    if text is None or not text.strip():
+        return Invalid(reason="the output is empty")
+    names = {criterion.name for criterion in criteria}
+    try:
+        found, _ = _the_object(text, lambda key: _name_in(key) in names, missing=NO_PARTS)
+        by_name = _unique([(_name_in(key), part) for key, part in found.items()])
+        parts = {criterion.name: _part(by_name.get(criterion.name), criterion, language) for criterion in criteria}
+    except VerdictError as error:
+        return Invalid(reason=str(error))
+    except RecursionError:
+        return Invalid(reason="the JSON object is nested too deeply")
+    return whole_of(parts)
+
+
+def whole_of(parts: Mapping[str, Parsed]) -> Parsed:
+    """The parts together: invalid, for the reason of the first, where none of them can be used."""
+    invalid = [part for part in parts.values() if isinstance(part, Invalid) and part.usable is None]
+    # One completion: instructions that it repeats anywhere may have moved all of it.
+    suspect = any(part.suspect for part in parts.values())
+    if len(invalid) == len(parts):
+        return Invalid(reason=invalid[0].reason, suspect=suspect)
+    return Valid(parts=parts, suspect=suspect)
+
+
+def _name_in(key: str) -> str:
+    return key.strip().casefold()
+
+
+def _part(found: object, criterion: Criterion, language: Language) -> Parsed:
+    if not isinstance(found, Mapping) or "verdict" not in found:
+        return Invalid(reason=f"{criterion.name} has no `verdict` in the JSON object")
+    try:
+        # Written again: how it was laid out changes no meaning.
+        source = json.dumps(found, ensure_ascii=False)
+        return _valid(found, source, lambda verdict: _answer(verdict, criterion, language))
+    except VerdictError as error:
+        return Invalid(reason=str(error))
+
+
+def _the_object(text: str, is_wanted: Callable[[str], bool], *, missing: str) -> tuple[Mapping[str, object], str]:
+    """The one JSON object with a wanted key that stands outside the reasoning, and its text."""
     spans, reasoned = _spans(text)
     objects = [(start, end, _decoded(text[start:end])) for start, end in spans]
-    verdicts = [(start, end, item) for start, end, item in objects if item is not None and "verdict" in item]
+    verdicts = [(start, end, item) for start, end, item in objects if item is not None and any(map(is_wanted, item))]
     if not verdicts:
-        raise VerdictError(_why_none(text, has_object=bool(spans)))
+        raise VerdictError(_why_none(text, missing if spans else "the output has no JSON object"))
     start, end, verdict = verdicts[-1]
     if any(item != verdict for _, _, item in verdicts):
         raise VerdictError("the output has more than one JSON object with a verdict")
@@ -179,10 +233,8 @@ def _no_constant(name: str) -> None:
     raise VerdictError(f"{name} is not a verdict")
 
 
-def _why_none(text: str, *, has_object: bool) -> str:
-    if is_refusal(text):
-        return "the output is a refusal"
-    return "the JSON object has no key `verdict`" if has_object else "the output has no JSON object"
+def _why_none(text: str, otherwise: str) -> str:
+    return "the output is a refusal" if is_refusal(text) else otherwise
 
 
 def is_refusal(text: str) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from judges.llm.completion import Invalid, Parsed, Valid, begins_with_reasoning, has_reasoning, visible
+from judges.llm.completion import Invalid, Parsed, Valid, begins_with_reasoning, has_reasoning, visible, whole_of
 from judges.llm.prompts.layout import parted
 from judges.llm.prompts.lookalikes import skeleton
 from judges.models.base import ChatMessage
@@ -97,6 +97,8 @@ class InjectionProbe:
         """The sample as it counts."""
         if not text or not self._judged.strip():
             return parsed
+        if isinstance(parsed, Valid) and parsed.parts:
+            return whole_of({name: self.checked(text, part) for name, part in parsed.parts.items()})
         if isinstance(parsed, Invalid) and parsed.usable is not None:
             verdict = self.checked(text, parsed.usable)
             return verdict if isinstance(verdict, Invalid) else replace(parsed, suspect=verdict.suspect, usable=verdict)

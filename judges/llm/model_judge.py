@@ -50,6 +50,9 @@ class Task:
     repair: Callable[[str | None, str], Sequence[ChatMessage]]
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
+    answers: int = 1
+    """How many answers the reply is to hold."""
+
     is_redacted: bool = False
     """Whether it was made of a case without personal data and secrets."""
 
@@ -228,6 +231,7 @@ class Poll:
     cost_usd: float | None = None
     repairs: int = 0
     retries: int = 0
+    shared: int = 0
     suspect: bool = False
     redacted: Mapping[str, int] = field(default_factory=dict)
 
@@ -257,6 +261,7 @@ class Poll:
             saved=requested - self.asked,
             repairs=self.repairs,
             retries=self.retries,
+            shared=self.shared,
         )
 
     def why(self, found: Reason) -> tuple[Reason, str]:
@@ -306,7 +311,7 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
     is_redacted = task.is_redacted
     while True:
         outgoing = mark_redacted(messages) if is_redacted else messages
-        completion = await model.complete(outgoing, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
+        completion = await _complete(model, outgoing, task, sample)
         poll.count(completion)
         calls += 1
         parsed = _unless_withheld(canary.checked(completion.text, task.read(completion)), completion.finish_reason)
@@ -329,6 +334,15 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         shown = None if parsed.suspect else completion.text
         messages = [*task.messages, *task.repair(shown, parsed.reason)]
         poll.repairs += 1
+
+
+async def _complete(model: ChatModel, messages: Sequence[ChatMessage], task: Task, sample: int | None) -> Completion:
+    if task.answers == 1:
+        # Models of users' own need not know of several.
+        return await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
+    return await model.complete(
+        messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods, answers=task.answers
+    )
 
 
 def _reason(outcome: Invalid | Failed) -> Reason:

@@ -68,10 +68,12 @@ class ChatModel(Protocol):
         schema: Mapping[str, object] | None,
         sample: int | None = None,
         likelihoods: bool = False,
+        answers: int = 1,
     ) -> Completion:
         """Asks once; with a schema, the endpoint is asked to constrain the text to JSON of that shape.
 
         `sample` numbers the samples of a judge that takes several, which are to differ; None means the only one.
+        `answers` is the number of answers that one completion is to hold; it may be as many times as long.
         """
         ...
 

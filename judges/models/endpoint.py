@@ -87,6 +87,7 @@ class _Call:
     schema: Mapping[str, object] | None
     sample: int | None
     likelihoods: bool
+    max_tokens: int
 
 
 class _FeatureRefused(ModelRefused):
@@ -201,9 +202,11 @@ class EndpointModel:
         schema: Mapping[str, object] | None,
         sample: int | None = None,
         likelihoods: bool = False,
+        answers: int = 1,
     ) -> Completion:
         outgoing, redacted = self._outgoing(messages)
-        call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods)
+        most_tokens = self._max_tokens * answers
+        call = _Call(messages=outgoing, schema=schema, sample=sample, likelihoods=likelihoods, max_tokens=most_tokens)
         most = self._most(call)
         if most:
             fares = Fares(most)
@@ -229,14 +232,14 @@ class EndpointModel:
         return self._redactor.redact_messages(messages)
 
     async def _through_flow(self, call: _Call, attempt: Callable[[], Awaitable[Completion]]) -> Answered[Completion]:
-        tokens = sum(len(message.content) for message in call.messages) // _CHARS_PER_TOKEN + self._max_tokens
+        tokens = sum(len(message.content) for message in call.messages) // _CHARS_PER_TOKEN + call.max_tokens
         return await self._flow.call(attempt, tokens=tokens, used=_used, seconds=self._timeout_seconds)
 
     def _most(self, call: _Call) -> int:
         """What an attempt can cost, in nanodollars; 0 where nobody limits that."""
         if self._price is None or current_purse() is None:
             return 0
-        return self._price.most(most_prompt_tokens(call.messages, call.schema), self._max_tokens)
+        return self._price.most(most_prompt_tokens(call.messages, call.schema), call.max_tokens)
 
     def _cost(self, completion: Completion) -> int | None:
         used = completion.prompt_tokens, completion.completion_tokens
@@ -279,7 +282,7 @@ class EndpointModel:
         return ModelRequest(
             model=self._model,
             messages=call.messages,
-            max_tokens=self._max_tokens,
+            max_tokens=call.max_tokens,
             temperature=temperature if "temperature" in features else None,
             seed=seed if "seed" in features else None,
             schema=call.schema,

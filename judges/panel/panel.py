@@ -18,7 +18,7 @@ from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
 from judges.panel.early_stopping import wanted
 from judges.panel.effective_votes import EffectiveVotes
-from judges.panel.seats import Hearing, OnVerdict, Seating, ask, seating_of
+from judges.panel.seats import Hearing, OnVerdict, Seat, Seating, ask, seating_of
 from judges.panel.tally import Ballot, Combine, CombineRule, abstentions, ballots_of, concluded, concluded_by_one, voted
 from judges.runtime.batch import Instance, evaluate_all
 from judges.runtime.conditions import current_conditions
@@ -289,7 +289,9 @@ class Panel:
             return [result[only.name] for result in found]
         criteria = criteria_of(criterion)
         self.check_own_questions(criteria)
-        return await evaluate_all(self.assess, _unusable, instances, criteria, concurrency)
+        return await evaluate_all(
+            self.assess, _unusable, instances, criteria, concurrency, is_reversed=self.is_reversed
+        )
 
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
@@ -314,6 +316,11 @@ class Panel:
         spares = current_conditions().savings.reserves and not self._is_about_safety(criterion)
         judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
+
+    def is_reversed(self, judge: str, criterion: Criterion) -> bool:
+        """Whether a judge, in the seat of its own, is shown the options of a criterion last to first."""
+        names = [member.name for member in _willing(self.judges, criterion)]
+        return judge in names and Seat.is_reversed(names.index(judge))
 
     def _is_about_safety(self, criterion: Criterion) -> bool:
         return criterion.safety or criterion.name in self.safety

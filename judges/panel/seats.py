@@ -34,7 +34,11 @@ class Seat:
     @property
     def reverse(self) -> bool:
         """Every second seat is shown the options last to first, so that a liking for one end does not add up."""
-        return self.number % 2 == 1
+        return self.is_reversed(self.number)
+
+    @staticmethod
+    def is_reversed(number: int) -> bool:
+        return number % 2 == 1
 
 
 @dataclass(slots=True, kw_only=True)

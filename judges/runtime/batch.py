@@ -7,6 +7,7 @@ from typing import TypeVar
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_count
 from judges.runtime.gather import gather_all
+from judges.runtime.sitting import SeatOrder, Sitting, sitting_for
 from judges.values.interaction import Case, FieldValue, Interaction, case_of, language_of
 
 Instance = str | Mapping[str, str | Sequence[str]] | Interaction | Case
@@ -23,8 +24,14 @@ async def evaluate_all(
     instances: Sequence[Instance],
     criteria: Sequence[Criterion],
     concurrency: int,
+    *,
+    safety: str | None = None,
+    is_reversed: SeatOrder | None = None,
 ) -> list[dict[str, R]]:
-    """Judges every instance by every criterion, `concurrency` instances at a time."""
+    """Judges every instance by every criterion, `concurrency` instances at a time.
+
+    `safety` names the criterion about safety; `is_reversed` is asked where a panel judges.
+    """
     check_batch(instances, concurrency)
     if len({criterion.name for criterion in criteria}) != len(criteria):
         raise ValueError(f"criteria need distinct names, not {[criterion.name for criterion in criteria]}")
@@ -36,7 +43,8 @@ async def evaluate_all(
                 cases = {each.name: as_case(instance, each.to_evaluate, number) for each in criteria}
             except (TypeError, ValueError) as error:
                 return {each.name: unusable(f"instance {number}: {error}") for each in criteria}
-            found = await gather_all([judge(cases[each.name], each) for each in criteria])
+            with sitting_for(Sitting(criteria, safety=safety, is_reversed=is_reversed)):
+                found = await gather_all([judge(cases[each.name], each) for each in criteria])
             return dict(zip(cases, found, strict=True))
 
     return await gather_all([one(number, each) for number, each in enumerate(instances)])

@@ -85,10 +85,17 @@ class Samples(_Part):
     saved: NonNegativeInt = Field(default=0, description="Answers not requested because the others had decided.")
     repairs: NonNegativeInt = Field(default=0, description="Additional calls to repair an invalid answer.")
     retries: NonNegativeInt = Field(default=0, description="Additional calls because an endpoint failed.")
+    shared: NonNegativeInt = Field(
+        default=0,
+        description=(
+            "Answers that came with those to other criteria, in a call that is counted there: `valid` + `invalid` + "
+            "`error` + `repairs` − `shared` is the number of calls."
+        ),
+    )
 
 
 class Tokens(_Part):
-    """Tokens that a judge used on one criterion, as its endpoint counts them."""
+    """Tokens that a judge used on one criterion, as its endpoint counts them; equal shares of a call for several."""
 
     prompt: NonNegativeInt = Field(default=0, description="Tokens of the prompts.")
     completion: NonNegativeInt = Field(default=0, description="Tokens of the completions.")

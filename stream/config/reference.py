@@ -47,8 +47,9 @@ def _words(kinds: Iterable[Any]) -> str:
 
 
 def _shapes(kinds: Iterable[Any]) -> str:
-    """Where a value, a list of such values and a section may stand."""
-    return f"{_words(of_shape(kinds, 'value'))}, list of these, or section"
+    """Where a value and a section may stand, or a list of such values, too."""
+    value, lists = _words(of_shape(kinds, "value")), of_shape(kinds, "list")
+    return f"{value}, list of these, or section" if lists else f"{value}, or section"
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Walks a configuration model by its types: finds the type at a key, and lists the keys."""
 
 from collections.abc import Iterable, Mapping
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -31,9 +31,12 @@ def of_shape(kinds: Iterable[Any], shape: str | int) -> tuple[Any, ...]:
     """Those of several types that have a shape; none where there is no choice of shapes, or no such shape."""
     shapes: dict[str, list[Any]] = {"section": [], "list": [], "value": []}
     for kind in kinds:
+        if kind is NoneType:
+            continue
         name = "section" if is_section(kind) else "list" if get_origin(kind) is tuple else "value"
         shapes[name].append(kind)
-    return tuple(shapes.get(str(shape), ())) if shapes["section"] and shapes["list"] else ()
+    is_choice = shapes["section"] and (shapes["list"] or shapes["value"])
+    return tuple(shapes.get(str(shape), ())) if is_choice else ()
 
 
 def is_section(kind: Any) -> TypeGuard[type[BaseModel]]:

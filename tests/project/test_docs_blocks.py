@@ -30,7 +30,7 @@ from stream.service.setup.config_file import load
 from tests.parts import promtool
 from tests.parts.documents.pages import ROOT, Block, blocks, code_spans, pages
 from tests.parts.documents.shell import check, check_mention, commands
-from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, chat_response, verdict_response
+from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, chat_response
 
 RUN_ELSEWHERE = {
     "docs/tutorial.md": "typed into terminals by tests/integration/cli/test_tutorial.py",
@@ -58,11 +58,17 @@ def obliging(body: Body) -> Response:
     """The best that the request's schema allows, or what a model that takes none was trained to say."""
     if "response_format" not in body:
         return chat_response("Feedback: It is. [RESULT] 5" if "[RESULT]" in str(body["messages"]) else "No")
-    schema = body["response_format"]["json_schema"]["schema"]
-    verdict = schema["properties"]["verdict"]
+    return chat_response(json.dumps(_obliging_reply(body["response_format"]["json_schema"]["schema"])))
+
+
+def _obliging_reply(schema: Mapping[str, Any]) -> dict[str, object]:
+    properties = schema["properties"]
+    if "verdict" not in properties:
+        return {name: _obliging_reply(part) for name, part in properties.items()}
+    verdict = properties["verdict"]
     if verdict.get("type") == "number":
-        return chat_response(json.dumps({"explanation": "So it is.", "verdict": verdict["maximum"]}))
-    return verdict_response(next(label for label in verdict["enum"] if label != "not_applicable"))
+        return {"explanation": "So it is.", "verdict": verdict["maximum"]}
+    return {"explanation": "So it is.", "verdict": next(each for each in verdict["enum"] if each != "not_applicable")}
 
 
 class Desk:

@@ -2,6 +2,7 @@
 
 - `layout`: lays out the fields of a case, each under a line with a code that no text contains
 - `direct`: the prompt for one verdict on one field
+- `together`: the prompt for the verdicts of several criteria
 - `two_step`: the prompts for the choice that follows an assessment
 - `rubric`: the prompts of the Prometheus family of models
 - `guardian`: the prompt for one risk

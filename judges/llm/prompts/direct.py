@@ -27,7 +27,7 @@ def direct_messages(
         code=code,
         data=blocks(case, shown_fields(case, criterion), code),
         task="\n".join(_task(case, criterion, judge, persona)),
-        verdicts="\n".join(_verdicts(criterion, language, reverse=reverse)),
+        verdicts="\n".join(verdict_lines(criterion, language, reverse=reverse)),
         reply=template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
     )
     system = template(judge, language, "system").template
@@ -70,10 +70,10 @@ def _task(case: Case, criterion: Criterion, judge: str, persona: str | None) -> 
     if criterion.ignore is not None:
         yield criterion.ignore.of(language)
     for example in criterion.examples:
-        yield template(judge, language, "example").substitute(example=_example(example, criterion, language))
+        yield template(judge, language, "example").substitute(example=example_line(example, criterion, language))
 
 
-def _verdicts(criterion: Criterion, language: Language, *, reverse: bool) -> Iterator[str]:
+def verdict_lines(criterion: Criterion, language: Language, *, reverse: bool) -> Iterator[str]:
     if criterion.scale.kind == "range":
         yield f"- {_number(criterion, language)}"
     choices = criterion.scale.choices
@@ -102,7 +102,7 @@ def _number(criterion: Criterion, language: Language) -> str:
     return f"{words} ({'; '.join(ends)})" if ends else words
 
 
-def _example(example: WorkedExample, criterion: Criterion, language: Language) -> str:
+def example_line(example: WorkedExample, criterion: Criterion, language: Language) -> str:
     verdict = example.verdict
     choice = criterion.scale.find(verdict, language) if isinstance(verdict, str) else None
     said = {

@@ -30,6 +30,8 @@ _RUSSIAN: tuple[tuple[str, str], ...] = (
     (r"the JSON object is not complete", "объект JSON не завершён"),
     (r"the JSON object is nested too deeply", "объект JSON слишком глубоко вложен"),
     (r"the JSON object has no key `verdict`", "в объекте JSON нет ключа `verdict`"),
+    (r"the JSON object has none of the criteria", "в объекте JSON нет ни одного критерия"),
+    (r"(\w[\w.]*) has no `verdict` in the JSON object", r"в объекте JSON нет `verdict` для \1"),
     (
         r"the JSON object has no `feedback`, and the verdict is not the best one",
         "в объекте JSON нет `feedback`, а вердикт не лучший",

@@ -48,9 +48,11 @@ class ExpectedCalls:
 
     prompt: Sequence[ChatMessage]
     max_tokens: int
-    """Longest answer to one call."""
+    """Longest answer by one criterion."""
 
     number: int
+    answers: int = 1
+    """Criteria that one call asks about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

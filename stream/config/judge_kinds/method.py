@@ -3,10 +3,10 @@
 Each method is a judge of `judges.llm` with prompts of its own: both are chosen here.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, FiniteFloat, Tag, ValidationInfo, field_validator
 
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
@@ -19,15 +19,33 @@ from judges.llm.persona import GENERATE, default_persona
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
+from judges.llm.prompts.together import together_messages
 from judges.llm.prompts.two_step import choice_messages
+from judges.llm.together import Ask, grouping_of
 from judges.models.base import ChatMessage, ChatModel
+from judges.runtime.sitting import Sitting
 from judges.values.interaction import Case
 from stream.config.judge_kinds.base import JudgeSection
-from stream.config.section import CriterionName, Label
+from stream.config.section import CriterionName, Label, Section
+from stream.config.walk import shape_of
 
 _RUBRIC_LEVELS = 5
 # As long as an estimate takes what a model writes to be: 120 tokens.
 _EXPECTED_ASSESSMENT = "assessed" * 60
+
+
+class AskTogetherConfig(Section):
+    """Which criteria share a call."""
+
+    together: Literal["quality"] = Field(
+        default="quality", description="quality: all but those about safety, which are asked in calls of their own."
+    )
+
+
+AskConfig = Annotated[
+    Annotated[Literal["single", "together"], Tag("value")] | Annotated[AskTogetherConfig, Tag("section")],
+    Discriminator(lambda value: "section" if shape_of(value) == "section" else "value"),
+]
 
 
 class MethodSection(JudgeSection):
@@ -80,6 +98,12 @@ class MethodSection(JudgeSection):
         description="Persona to judge as: a description, or `generate` to let the model write one per criterion.",
     )
 
+    ask: AskConfig = Field(
+        default="single",
+        description="Calls for the criteria of one record: one for each, or one for several together.",
+        examples=["together", {"together": "quality"}],
+    )
+
     @field_validator("min_pass", "min_valid")
     @classmethod
     def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -124,6 +148,17 @@ class MethodSection(JudgeSection):
             raise ValueError("must be a description, or `generate`")
         return value
 
+    @field_validator("ask")
+    @classmethod
+    def _fits_prompt(cls, value: AskConfig, info: ValidationInfo) -> AskConfig:
+        if value == "single":
+            return value
+        if info.data.get("method") not in {"direct", None}:
+            raise ValueError("must be single: only the method direct asks by several criteria at once")
+        if info.data.get("persona") == GENERATE:
+            raise ValueError("must be single with 'persona: generate', which describes a person for each criterion")
+        return value
+
     @property
     def only_criteria(self) -> tuple[str, ...] | None:
         return self.criteria
@@ -158,8 +193,13 @@ class MethodSection(JudgeSection):
         }
         if self.method == "aspect":
             return AspectCritic(model, strictness=self.samples, **options)
-        judge = TwoStepJudge if self.method == "two_step" else DirectJudge
-        return judge(model, samples=self.samples, **options)
+        if self.method == "two_step":
+            return TwoStepJudge(model, samples=self.samples, **options)
+        return DirectJudge(model, samples=self.samples, ask=self._asked, **options)
+
+    @property
+    def _asked(self) -> Ask:
+        return self.ask if isinstance(self.ask, str) else self.ask.model_dump()
 
     @property
     def calls_per_prompt(self) -> int:
@@ -171,15 +211,33 @@ class MethodSection(JudgeSection):
         """Prompts that one sample takes, one after the other."""
         return 2 if self.method == "two_step" else 1
 
-    def prompts(self, case: Case, criteria: Collection[Criterion]) -> Iterator[Sequence[ChatMessage]]:
-        """Writes the prompts for every criterion that the judge can judge the case by."""
-        for criterion in criteria:
-            if self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case):
-                prompt = self._prompt(case, criterion)
-                yield prompt
-                if self.method == "two_step":
-                    chosen = choice_messages(_EXPECTED_ASSESSMENT, criterion, case.language, feedback=self.feedback)
-                    yield [*prompt, *chosen]
+    def prompts(
+        self, case: Case, criteria: Collection[Criterion]
+    ) -> Iterator[tuple[Sequence[ChatMessage], Sequence[Criterion]]]:
+        """Writes the prompts for every criterion that the judge can judge the case by, each with its criteria."""
+        for group in self._groups(case, criteria):
+            if len(group) > 1:
+                yield together_messages(case, group, feedback=self.feedback, persona=self.persona), group
+                continue
+            [criterion] = group
+            prompt = self._prompt(case, criterion)
+            yield prompt, group
+            if self.method == "two_step":
+                chosen = choice_messages(_EXPECTED_ASSESSMENT, criterion, case.language, feedback=self.feedback)
+                yield [*prompt, *chosen], group
+
+    def _groups(self, case: Case, criteria: Collection[Criterion]) -> Iterable[tuple[Criterion, ...]]:
+        """The criteria that the judge can judge the case by, as they are asked together."""
+
+        def is_askable(criterion: Criterion) -> bool:
+            return self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case)
+
+        grouping, sitting = grouping_of(self._asked), Sitting(tuple(criteria))
+        askable = [criterion for criterion in criteria if is_askable(criterion)]
+        if grouping is None:
+            return [(criterion,) for criterion in askable]
+        groups = [grouping.group_of(criterion, sitting, is_askable, self.name) for criterion in askable]
+        return {tuple(criterion.name for criterion in group): group for group in groups}.values()
 
     def _judges_by(self, criterion: Criterion) -> bool:
         if self.criteria is not None:

@@ -90,5 +90,7 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         return (_PROMPT_TO_COMPLETION * price.prompt + price.completion) * self.samples * self.steps
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
-        for prompt in self.prompts(case, criteria):
-            yield ExpectedCalls(prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_prompt)
+        for prompt, asked in self.prompts(case, criteria):
+            yield ExpectedCalls(
+                prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_prompt, answers=len(asked)
+            )

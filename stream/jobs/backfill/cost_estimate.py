@@ -82,7 +82,7 @@ def _from_texts(config: Config, sample: SystematicSample, priced: Sequence[tuple
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]
     nano = sum(
-        price.cost(_prompt_tokens(calls), min(_WRITTEN_TOKENS, calls.max_tokens)) * calls.number
+        price.cost(_prompt_tokens(calls), min(_WRITTEN_TOKENS, calls.max_tokens) * calls.answers) * calls.number
         for judge, price in priced
         for case in cases
         for calls in judge.expected_calls(case, criteria)

@@ -146,6 +146,23 @@ def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: Llam
             assert "(after 2 calls)" in (verdict.detail or "")
 
 
+@pytest.mark.parametrize("structured", [True, False], ids=["structured", "free"])
+def test_six_criteria_in_one_call_give_verdicts_or_say_why_not(llama_server: LlamaServer, structured: bool) -> None:
+    """The server's grammar holds the whole reply; left free, so small a model leaves most parts out."""
+    model = model_of(llama_server, structured=structured, max_tokens=60 if structured else 10)
+    with closing(DirectJudge(model, ask="together", repairs=0)) as judge:
+        [found] = judge.evaluate([ENGLISH], CATALOGUE)
+    for name, verdict in found.items():
+        assert verdict.samples.error == 0, verdict.detail
+        assert (verdict.score is None) == (verdict.status is not Status.SCORED)
+        assert verdict.status is not Status.INSUFFICIENT or verdict.reason is Reason.INVALID_OUTPUT
+        assert verdict.score is None or CATALOGUE[name].scale.find(verdict.option or "", "en") is not None
+    samples = [verdict.samples for verdict in found.values()]
+    assert sum(each.valid + each.invalid - each.shared for each in samples) == 1, "one call"
+    if structured:
+        assert all(each.valid for each in samples) or all("token limit" in str(each.detail) for each in found.values())
+
+
 Evaluate = Callable[[OpenAIModel], Awaitable[tuple[Criterion, JudgeVerdict]]]
 
 

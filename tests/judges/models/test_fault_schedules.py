@@ -21,7 +21,9 @@ from typing import Literal
 import pytest
 
 from judges.criteria.catalogue import load_catalogue
+from judges.criteria.criterion import Criterion
 from judges.llm.methods.direct import DirectJudge
+from judges.llm.together import Ask
 from judges.models.flow import FailureKind, FlowLimits
 from judges.models.prices import ModelPrice
 from judges.models.providers import OpenAIModel
@@ -48,6 +50,8 @@ GRACE = 15.0
 
 CLARITY = load_catalogue()["clarity"]
 LABELS = [choice.label.en for choice in CLARITY.scale.choices]
+TOGETHER = tuple(CLARITY.model_copy(update={"name": f"clarity_{letter}"}) for letter in "abcdef")
+"""The criteria of a judge that asks about several in one call; all on one scale, so that each reply fits each."""
 ADDRESS = "anna.b@mail.example"
 CASE = case_of(Interaction(id="1", question="Whom do I ask?", answer=f"Write to {ADDRESS}, and you will hear more."))
 REDACTOR = Redactor()
@@ -71,6 +75,9 @@ class Schedule:
     verdicts: int
     """That each caller asks for."""
 
+    together: bool
+    """Whether several criteria share each call."""
+
     samples: int
     repairs: int
     seconds: float
@@ -81,6 +88,10 @@ class Schedule:
 
     money: float
     """What all may cost, in nanodollars."""
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        return TOGETHER if self.together else (CLARITY,)
 
     server_limit: float | None
     retry_after: float | None
@@ -99,6 +110,7 @@ def schedule(seed: int, number: int) -> Schedule:
         limits=limits(dice),
         callers=dice.randint(1, 4),
         verdicts=dice.randint(1, 3),
+        together=number % 3 == 0,
         samples=dice.choice([1, 1, 1, 3]),
         repairs=dice.randint(0, 2),
         seconds=dice.choice([0.1, 0.3, 1.0]),
@@ -193,6 +205,9 @@ class Played:
     flow: ObservedFlow
     account: Account
     verdicts: list[JudgeVerdict] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    """The criterion of each verdict."""
+
     left: int = 0
     longest_over: float = 0.0
 
@@ -207,6 +222,18 @@ def says(number: int) -> str:
     return json.dumps({"explanation": f"This is answer {number}.", "verdict": LABELS[level]})
 
 
+def says_to_several(number: int) -> str:
+    """As `says`, to all criteria and to one alone; every so often a part is missing, or is none."""
+    alone = json.loads(says(number))
+    parts = {criterion.name: alone for criterion in TOGETHER}
+    broken = TOGETHER[number % len(TOGETHER)].name
+    if number % 3 == 0:
+        parts |= {broken: "very clear"}
+    elif number % 3 == 1:
+        del parts[broken]
+    return json.dumps({**alone, **parts})
+
+
 async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:
     played = Played(plan=plan, script=script, flow=ObservedFlow(plan.limits), account=Account(plan.money))
     model = OpenAIModel(
@@ -218,7 +245,8 @@ async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Pla
         redactor=REDACTOR,
         flow=played.flow,
     )
-    judge = DirectJudge(model, samples=plan.samples, combine="min", repairs=plan.repairs)
+    ask: Ask = "together" if plan.together else "single"
+    judge = DirectJudge(model, samples=plan.samples, combine="min", repairs=plan.repairs, ask=ask)
     try:
         async with places:
             await play_callers(played, judge)
@@ -256,12 +284,14 @@ async def caller(played: Played, judge: DirectJudge, number: int) -> None:
 async def one_verdict(played: Played, judge: DirectJudge, dice: random.Random) -> None:
     plan = played.plan
     deadline = time.monotonic() + plan.seconds * (1 + plan.repairs)
-    asking = asyncio.create_task(judge.judge(CASE, CLARITY))
+    asking = asyncio.create_task(judge.aevaluate([CASE], plan.criteria))
     if dice.random() < plan.leaving:
         await asyncio.sleep(dice.uniform(0, plan.seconds / 2))
         asking.cancel()
     try:
-        played.verdicts.append(await asking)
+        [found] = await asking
+        played.asked += found.keys()
+        played.verdicts += found.values()
     except asyncio.CancelledError:
         played.left += 1
     played.longest_over = max(played.longest_over, time.monotonic() - deadline)
@@ -272,18 +302,19 @@ async def one_verdict(played: Played, judge: DirectJudge, dice: random.Random) -
 
 def check_verdicts(played: Played) -> None:
     plan, script = played.plan, played.script
-    assert len(played.verdicts) + played.left == plan.callers * plan.verdicts
-    heard: list[int] = []
-    for verdict in played.verdicts:
+    several = len(plan.criteria)
+    assert len(played.verdicts) + played.left * several == plan.callers * plan.verdicts * several
+    heard: list[tuple[str, int]] = []
+    for name, verdict in zip(played.asked, played.verdicts, strict=True):
         counts = verdict.samples
         assert counts.valid + counts.invalid + counts.error + counts.saved == counts.requested == plan.samples
         if verdict.status is Status.SCORED:
-            heard.append(check_score(plan, verdict))
+            heard.append((name, check_score(plan, verdict)))
         else:
             check_no_score(verdict)
-    assert set(heard) <= script.answers
+    assert {number for _, number in heard} <= script.answers
     assert len(heard) == len(set(heard))
-    assert played.sum_of("valid") <= min(len(script.answers), played.flow.seen.succeeded)
+    assert played.sum_of("valid") <= several * min(len(script.answers), played.flow.seen.succeeded)
     assert script.told == 0
 
 
@@ -329,7 +360,7 @@ def check_counts(played: Played) -> None:
 def check_calls(played: Played, *, without_money: int) -> None:
     """What the verdicts say of the calls is what became of them."""
     seen = played.flow.seen
-    calls = played.sum_of("valid", "invalid", "error", "repairs")
+    calls = played.sum_of("valid", "invalid", "error", "repairs") - played.sum_of("shared")
     assert 0 <= calls - seen.called - without_money <= played.account.left
     assert seen.cancelled == 0
     assert played.sum_of("retries") == seen.retried
@@ -375,7 +406,8 @@ async def play_all(seed: int, endpoints: Mapping[Door, FaultyEndpoint]) -> list[
     def started(number: int) -> asyncio.Task[Played]:
         plan = schedule(seed, number)
         limit = plan.server_limit and Limit(plan.server_limit, burst=3, retry_after=plan.retry_after)
-        script = endpoints[plan.door].script(plan.steps, limit=limit or None, says=says)
+        text = says_to_several if plan.together else says
+        script = endpoints[plan.door].script(plan.steps, limit=limit or None, says=text)
         script.watched = ADDRESS.encode()
         return group.create_task(play_and_check(plan, script, places))
 
@@ -395,6 +427,10 @@ def check_everything_happened(all_played: list[Played]) -> None:
     assert set(reasons) == {None, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INVALID_OUTPUT, Reason.BUDGET}
     assert {fault for played in all_played for fault in played.script.seen} == set(Fault)
     assert any(played.left for played in all_played)
+    shared = [verdict for played in all_played if played.plan.together for verdict in played.verdicts]
+    assert sum(verdict.status is Status.SCORED for verdict in shared) >= SCHEDULES / 2
+    assert {verdict.reason for verdict in shared} == set(reasons)
+    assert any(verdict.samples.shared and verdict.samples.repairs for verdict in shared)
 
 
 @pytest.mark.timeout(200)

@@ -6,12 +6,16 @@ import pkgutil
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from judges.criteria.catalogue import load_catalogue
 from judges.models.redaction import Redactor
+from judges.values.interaction import Context, Interaction, case_of
 from stream.config import judge_kinds
 from stream.config.judge_kinds import JUDGE_KINDS, default_name
 from stream.config.judge_kinds.base import JudgeSection, SharedParts
 from stream.config.judge_kinds.local import LocalJudgeConfig
+from stream.config.judge_kinds.model import ModelJudgeConfig
 from stream.config.judge_kinds.ollama import OllamaJudgeConfig
 from stream.config.judge_kinds.openai import OpenAIJudgeConfig
 from stream.config.walk import kind_of
@@ -90,3 +94,45 @@ def test_a_judge_without_a_model_has_the_facts_of_one_that_only_computes() -> No
         None,
         0.0,
     )
+
+
+# One call for several criteria
+
+
+@pytest.mark.parametrize("kind", [kind for kind in JUDGE_KINDS if kind is not LocalJudgeConfig])
+def test_every_kind_that_asks_a_model_can_ask_together(kind: type[JudgeSection]) -> None:
+    identities = set()
+    for ask in ("single", "together", {"together": "quality"}):
+        judge = section(kind, ask=ask).build(shared())
+        identities.add(judge.identity)
+        judge.close()
+    assert len(identities) == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"method": "rubric"}, "only the method direct"),
+        ({"method": "two_step"}, "only the method direct"),
+        ({"persona": "generate"}, "for each criterion"),
+        ({"ask": "both"}, "'single' or 'together'"),
+        ({"ask": {"together": "safety"}}, "'quality'"),
+        ({"ask": ["together"]}, "'single' or 'together'"),
+    ],
+)
+def test_asking_together_where_that_means_nothing_is_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        section(OpenAIJudgeConfig, **{"ask": "together", **keys})
+
+
+@pytest.mark.parametrize(
+    ("ask", "answers"), [("single", [1] * 6), ("together", [6]), ({"together": "quality"}, [1, 5])]
+)
+def test_the_calls_to_expect_are_those_that_are_made(ask: object, answers: list[int]) -> None:
+    case = case_of(Interaction(id="1", question="q", answer="a", contexts=(Context(text="c"),)))
+    found = section(OpenAIJudgeConfig, ask=ask)
+    assert isinstance(found, ModelJudgeConfig)
+    calls = list(found.expected_calls(case, load_catalogue("rag").values()))
+    assert sorted(each.answers for each in calls) == answers
+    assert {each.number for each in calls} == {1}
+    assert all(each.prompt[1].content.startswith("Code: ") for each in calls)

@@ -250,7 +250,7 @@ class Monitored:
         numbers = {"--rate": RECORDS_A_SECOND, "--seconds": SECONDS, "--period": SECONDS, "--seed": SEED}
         options = [word for name, number in numbers.items() for word in (name, f"{number:g}")]
         env = {"STREAMJURY__KAFKA__BOOTSTRAP": self.broker.bootstrap}
-        return Command(self.folder, "traffic", "--regime", "scenario", *options, env=env)
+        return Command(self.folder, "traffic", "--regime", "scenario", "--language", "mixed", *options, env=env)
 
     def _scraping(self) -> dict[str, Any]:
         """The configuration of Prometheus that is in the repository, turned to this installation."""

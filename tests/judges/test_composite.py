@@ -597,7 +597,7 @@ def test_a_safety_verdict_of_another_scale_is_refused() -> None:
     multi = MultiCriteria([TONE, FLAWS], safety="flaws")
     with pytest.raises(ValueError, match=r"flaws: 'bad'"):
         multi.compose({}, safety=TONE.scale.choices[0])
-    with pytest.raises(ValueError, match="no criterion was named"):
+    with pytest.raises(ValueError, match="no safety criterion is set"):
         MultiCriteria([TONE]).compose({}, safety=TONE.scale.choices[0])
 
 
@@ -681,8 +681,8 @@ def test_options_without_scores_may_stand_beside_the_composite_with_no_weight() 
         ([TONE, LENGTH, TONE], None, r"\['tone'\] occur more than once"),
         ([Item(criterion=TONE, weight=0.0), Item(criterion=LENGTH, weight=0.0)], None, "'tone', 'length'"),
         ([TONE], "harm", "the safety criterion 'harm' is not one of the criteria"),
-        ([TONE, LENGTH], "length", "length cannot decide"),
-        ([TONE, Item(criterion=TOPIC, target_option="billing")], "topic", "topic cannot decide"),
+        ([TONE, LENGTH], "length", "length cannot be the safety criterion"),
+        ([TONE, Item(criterion=TOPIC, target_option="billing")], "topic", "topic cannot be the safety criterion"),
     ],
 )
 def test_criteria_that_make_no_composite_are_refused_by_name(items: list[Any], safety: str | None, says: str) -> None:

@@ -1,4 +1,4 @@
-"""Users read plain English: no odd phrase in help, configuration, logs, errors, alerts, dashboards and reports.
+"""Users read plain English: no odd phrase in help, configuration, logs, errors, alerts, dashboards, reports and docs.
 
 Each pattern has the words to write instead, which a failure prints. Every string literal with a space in it is checked,
 docstrings are not; only the docstring of a command is, because it is the help of the command.
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.parts.documents.pages import pages, prose
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("judges", "sinks", "stream", "dashboards")
@@ -152,3 +154,18 @@ def test_every_exception_is_still_needed() -> None:
     texts = {text.words for text in user_visible_texts()}
     assert [words for words in ALLOWED_TEXTS if words not in texts] == []
     assert [place for place in ALLOWED_PLACES if not (ROOT / place).exists()] == []
+
+
+# Pages
+
+
+def page_texts(page: Path) -> Iterator[Text]:
+    """Lines of a page without headings and code; a phrase that is wrapped over two lines is not seen."""
+    for number, line in enumerate(prose(page).splitlines(), 1):
+        if not line.startswith("#"):
+            yield Text(page, number, re.sub(r"`[^`]*`", "`…`", line).strip(" |#*->"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_readers_of_a_page_read_plain_english(page: Path) -> None:
+    assert [phrase for text in page_texts(page) for phrase in odd_phrases(text)] == []

@@ -42,7 +42,7 @@ def _of_quality(alert: Alert) -> str:
             f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} recently{_suspects(alert)}"
         )
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alert about {name} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert about {name} is {_WHY_WITHDRAWN[alert.cause]}"
     since = f" since {_clock(alert.recovered_at)}" if alert.recovered_at is not None else ""
     return f"{_first_upper(name)} has recovered: {found}{since}"
 
@@ -50,7 +50,7 @@ def _of_quality(alert: Alert) -> str:
 def _of_judges(alert: Alert) -> str:
     criterion = alert.series.dimension.replace("_", " ")
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alert about the judges' verdicts on {criterion} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert about the judges' verdicts on {criterion} is {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is EventKind.CLEARED:
         return (
             f"The judges' verdicts on {criterion} are stable again: {_share(alert)} of the canaries get the same "
@@ -73,7 +73,7 @@ def _of_versions(alert: Alert) -> str:
     found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
     where = f"in {alert.series.app} ({alert.series.value})"
     if alert.cause in _WHY_WITHDRAWN:
-        return f"The alert that {one} is worse than {other} {where} is cleared, {_WHY_WITHDRAWN[alert.cause]}"
+        return f"The alert that {one} is worse than {other} {where} is {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is EventKind.CLEARED:
         return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
     return f"{one} is worse than {other} {where} by more than {alert.target:.3g}, with high confidence: {found}"

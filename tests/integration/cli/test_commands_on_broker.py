@@ -171,7 +171,7 @@ class TestSend:
         result = real_place.invoke(send, "-", stdin=b"x\n")
         assert result.exit_code == 1
         topic = real_place.topic["interactions"]
-        assert result.stderr == f"Error: the topic {topic} does not exist; create it with `streamjury topics create`\n"
+        assert result.stderr == f"Error: topic {topic} does not exist; create it with `streamjury topics create`\n"
 
 
 class TestTopics:
@@ -274,7 +274,7 @@ class TestTail:
     def test_waits_for_a_topic_and_misses_nothing_of_it(self, place: Place) -> None:
         with _later(lambda: place.publish("critical", *self.results(3))):
             result = place.invoke(tail, "--topic", "critical", "--json", "--limit", "3")
-        assert result.stderr.startswith(f"waiting for topic {place.topic['critical']}: ")
+        assert result.stderr.startswith(f"waiting for topic {place.topic['critical']}; ")
         assert "topics create" in result.stderr
         assert sorted(result.stdout_bytes.splitlines()) == self.results(3)
 

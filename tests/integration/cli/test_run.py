@@ -50,7 +50,7 @@ class Run:
 
 def _broker_address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     while process.poll() is None:
-        if found := re.search(r"embedded broker at (\S+):", log.read_text()):
+        if found := re.search(r"embedded broker at (\S+:\d+)", log.read_text()):
             return found.group(1)
     pytest.fail(log.read_text())
 

@@ -114,8 +114,8 @@ def _ready(port: str) -> bool:
 
 def _check_what_it_promises(said: str, folder: Path) -> None:
     first, second = re.findall(r"((?:^.*shop-bot.*\n(?: +.*\n)?){3})", said, re.MULTILINE)
-    assert re.search(r" 0\.67 ok .* grounded=hallucinated .* a2$", first, re.MULTILINE)
-    assert re.search(r" 1\.00 ok .* a1$", first, re.MULTILINE)
+    assert re.search(r" 0\.67 scored .* grounded=hallucinated .* a2$", first, re.MULTILINE)
+    assert re.search(r" 1\.00 scored .* a1$", first, re.MULTILINE)
     assert re.search(r" failed .* a3$", second, re.MULTILINE)
     assert 'streamjury_score_recent{app="shop-bot"}' in said
     assert re.search(r"^statuses +scored 2, failed 1$", said, re.MULTILINE)

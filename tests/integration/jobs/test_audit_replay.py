@@ -227,7 +227,7 @@ class TestAudit:
         found = topics.audit(STREAMJURY__SAMPLING__RATE="1", STREAMJURY__SAMPLING__MAX_PER_MINUTE="5")
         assert found["outcomes"]["shed"] == found["estimated"] == 50
         result = topics.run("audit", STREAMJURY__SAMPLING__RATE="1", STREAMJURY__SAMPLING__MAX_PER_MINUTE="5")
-        assert "50  outcomes not certain" in result.stdout
+        assert "50  uncertain outcomes" in result.stdout
 
     def test_a_rate_of_nothing_is_a_filter(self, topics: Topics) -> None:
         topics.interactions("a", "b")
@@ -302,7 +302,7 @@ class TestReplay:
         ]
         again = topics.run("replay")
         assert again.exit_code == 0
-        assert again.stdout == "moved 0\n3 moved before\n"
+        assert again.stdout == "moved 0\n3 already moved\n"
         assert len(topics.read("sampled")) == 2
 
     def test_only_what_is_asked_for(self, topics: Topics) -> None:
@@ -363,7 +363,7 @@ class TestReplay:
         assert 0 < before < count
         result = topics.run("replay")
         assert result.exit_code == 0, result.output
-        assert result.stdout.splitlines() == [f"moved {count - before:,}", f"{before:,} moved before"]
+        assert result.stdout.splitlines() == [f"moved {count - before:,}", f"{before:,} already moved"]
         moved = Counter(json.loads(m.value())["id"] for m in topics.read("sampled"))
         assert moved == Counter(f"id-{number}" for number in range(count))
 

@@ -542,7 +542,7 @@ class TestOnATerminal:
         arguments = ["backfill", "--config", str(embedded.file()), *ALL, *FAST]
         result = CliRunner().invoke(main, arguments, input=f"{answer}\n")
         assert "3  to judge" in result.stdout
-        assert "expected cost about 0.00 USD (an estimate: no judge asks a model)" in result.stdout
+        assert "expected cost about 0.00 USD (an estimate: no judge uses a model)" in result.stdout
         assert "Judge them?" in result.output
         assert len(embedded.evaluations()) == judged
 

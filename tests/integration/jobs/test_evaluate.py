@@ -120,7 +120,7 @@ def test_a_run_that_is_killed_halfway_is_finished_by_the_next_and_judges_nothing
         assert KILLED_AT <= before < ROWS
         out = finished(evaluate(*arguments, folder=tmp_path / "out"))
     assert b"rows       1,000, " in out
-    assert f"{before:,} finished before".encode() in out
+    assert f"{before:,} already finished".encode() in out
     with (tmp_path / "out/results.csv").open(encoding="utf-8", newline="") as file:
         reported = list(csv.DictReader(file))
     assert [row["id"] for row in reported] == [str(number) for number in range(1, ROWS + 1)]

@@ -117,7 +117,7 @@ def test_labels_follow_the_language() -> None:
         ({"levels": [level(1, "bad"), level(1, "good")]}, "levels", "levels: must have distinct values in rising"),
         ({"levels": [level(1, "good"), level(0, "bad")]}, "levels", "in rising order, not [1, 0]"),
         ({"levels": [level(0, "good"), level(1, "Good ")]}, "levels", "levels[1].label: must be distinct"),
-        ({"levels": [level(0, "a", "Да"), level(1, "b", "да")]}, "levels", "and 'Да' is listed twice"),
+        ({"levels": [level(0, "a", "Да"), level(1, "b", "да")]}, "levels", "'Да' is listed twice"),
         ({"levels": [level(0.5, "bad"), level(1, "good")]}, "levels.levels.0.value", "valid integer"),
         ({"levels": [level(True, "bad"), level(2, "good")]}, "levels.levels.0.value", "valid integer"),
         ({"levels": [level(0, "bad"), level(10**9, "good")]}, "levels.levels.1.value", "less than or equal"),

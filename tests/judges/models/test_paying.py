@@ -147,7 +147,7 @@ def test_the_most_is_that_of_the_dearest_way_to_be_billed() -> None:
 
 def test_without_money_nothing_is_asked() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
-        with pytest.raises(ModelOverBudget, match="not asked"):
+        with pytest.raises(ModelOverBudget, match="not called"):
             asked(endpoint.base_url, Account(limit=10))
         assert not endpoint.calls
 
@@ -160,7 +160,7 @@ def test_a_model_that_costs_nothing_needs_no_money() -> None:
 
 def test_money_is_not_waited_for_beyond_the_deadline() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
-        with pytest.raises(ModelTimeout, match="no money"):
+        with pytest.raises(ModelTimeout, match="no budget"):
             asked(endpoint.base_url, NeverPays(), timeout_seconds=0.05)
         assert not endpoint.calls
 

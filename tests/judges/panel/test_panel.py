@@ -291,7 +291,7 @@ def test_a_rule_that_makes_no_sense_for_a_scale_is_known_beforehand_and_nobody_i
 
 def test_a_panel_says_beforehand_when_too_few_of_its_judges_can_judge() -> None:
     able, unable = ScriptedJudge({"clarity": 1}, "able"), ScriptedJudge({}, "unable")
-    assert "only 1 of the 2 judges needed" in (Panel(judges=(able, unable), quorum=2).why_not(CLARITY) or "")
+    assert "only 1 of the 2 required judges" in (Panel(judges=(able, unable), quorum=2).why_not(CLARITY) or "")
     assert "unable: the script has no answer" in (Panel(judges=(unable,)).why_not(CLARITY) or "")
     assert Panel(judges=(able, unable)).why_not(CLARITY) is None
 

@@ -120,12 +120,19 @@ def check_mention(span: str) -> None:
         return
 
 
+# Options that print something and end the command.
+_ANSWERED = {"-h", "--help", "--version"}
+
+
 def check_streamjury(words: Sequence[str]) -> None:
     """Follows the words from command to command, and parses what is left without running it."""
     command: click.Command = main
-    words = [word for word in words if word not in {"-h", "--help"}]
+    asks = bool(_ANSWERED & set(words))
+    words = [word for word in words if word not in _ANSWERED]
     while isinstance(command, click.Group):
         if not words:
+            if asks:
+                return
             raise click.MissingParameter(f"{command.name} needs a command")
         found = command.get_command(click.Context(command), words[0])
         assert found is not None, f"there is no command {words[0]}"

@@ -110,7 +110,7 @@ def test_formulas_in_the_table_are_told_in_the_documents(tmp_path: Path) -> None
     rows = [row(1, source={"answer": "fine"}), row(2, source={"answer": "=1+1"})]
     write_reports(write_results(tmp_path / "r.jsonl", run(), rows), tmp_path)
     for name in ("report.md", "report.html"):
-        assert "1 cell that begins like a formula, first in row 2" in (tmp_path / name).read_text(encoding="utf-8")
+        assert "1 cell that starts like a formula, first in row 2" in (tmp_path / name).read_text(encoding="utf-8")
 
 
 def test_the_figures_come_with_the_files(judged: Path, tmp_path: Path) -> None:

@@ -112,5 +112,5 @@ def test_what_is_no_file_of_results_says_so(file: Path) -> None:
     with pytest.raises(ResultsError, match="line 1: name: Field required"):
         read_results(file)
     file.write_text(run(schema_version="streamjury.results/2").model_dump_json() + "\n")
-    with pytest.raises(ResultsError, match=r"line 1: these are streamjury\.results/2"):
+    with pytest.raises(ResultsError, match=r"line 1: this file has version streamjury\.results/2"):
         read_results(file)

@@ -300,7 +300,7 @@ class TestAdding:
             Sums.of(score, 0.5)
 
     def test_records_are_not_taken_back(self) -> None:
-        with pytest.raises(ValueError, match="counted from 0"):
+        with pytest.raises(ValueError, match="must be at least 0"):
             Sums.of(0.5, 0.5, times=-1)
 
     def test_the_smallest_probabilities_there_are_stay_finite(self) -> None:

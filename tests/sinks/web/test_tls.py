@@ -156,8 +156,8 @@ def test_old_versions_of_tls_are_refused_and_1_2_is_not(secure: WebServer, autho
         ("server.key", "server.key", "certificate", "no certificate"),
         ("server.pem", "server.pem", "key", "no private key"),
         ("server.pem", "other.key", "key", "does not match"),
-        ("server.pem", "server.locked", "key", "protected by a password"),
-        ("broken.pem", "server.key", "certificate", "cannot be used"),
+        ("server.pem", "server.locked", "key", "is encrypted"),
+        ("broken.pem", "server.key", "certificate", "cannot use"),
     ],
 )
 def test_what_cannot_be_served_with_is_named(

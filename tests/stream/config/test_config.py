@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
         ("http: {1: 2}", "http", "the key in line 1 must be text"),
         ("http: {[a]: 2}", "http", "the key in line 1 must be text"),
         ("http: {{a}: 2}", "http", "the key in line 1 must be text"),
-        ("http: {<<: {port: 1}}", "http", "'<<' in line 1 is not read"),
+        ("http: {<<: {port: 1}}", "http", "'<<' in line 1 is not supported"),
         ("http: {port: !!python/object:os.system 1}", "http.port", "tags are not allowed"),
         ("http: !x {port: 1}", "http", "tags are not allowed"),
         ("http: {port: !!int 1}", "http.port", "tags are not allowed"),
@@ -890,7 +890,7 @@ def test_wrong_sampling_is_told_at_its_key(read: Load, sampling: dict[str, Any],
 def test_a_step_log_to_replay_is_read_at_once(read: Load, tmp_path: Path) -> None:
     log = tmp_path / "steps.jsonl"
     log.write_text("[]\n")
-    assert "line 1 is no step" in problems(read, {"sampling": {"replay_steps": str(log)}})["sampling.replay_steps"]
+    assert "line 1 is not a step" in problems(read, {"sampling": {"replay_steps": str(log)}})["sampling.replay_steps"]
     log.write_text("")
     assert read({"sampling": {"replay_steps": str(log)}}).sampling.replay_steps == str(log)
 
@@ -1012,7 +1012,10 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
     [
         ({"criteria": {"use": ["rag", "writing.empthy"]}}, {"criteria.use[1]": "did you mean 'writing.empathy'?"}),
         ({"criteria": {"use": ["rag", "zzz"]}}, {"criteria.use[1]": "`streamjury criteria list`"}),
-        ({"criteria": {"use": ["rag", "fluency"]}}, {"criteria.use[1]": "say which: writing.fluency, summary.fluency"}),
+        (
+            {"criteria": {"use": ["rag", "fluency"]}},
+            {"criteria.use[1]": "choose one of writing.fluency, summary.fluency"},
+        ),
         ({"criteria": {"use": ["rag", "rag.clarity"]}}, {"criteria.use[1]": "both define a criterion named 'clarity'"}),
         (
             {"criteria": {"use": ["aspects", "aspects.conciseness"]}},
@@ -1084,7 +1087,7 @@ def test_what_does_not_go_together_is_told_at_its_place(
     ("content", "path", "words"),
     [
         ({"criteria": {"use": ["rag", "writing.empathy"]}}, "judges.panel", "empathy would never get a verdict"),
-        (as_gpt(criteria=["clarity"]), "judges.panel", "it is kept for clarity"),
+        (as_gpt(criteria=["clarity"]), "judges.panel", "it is restricted to clarity"),
         (as_gpt(method="rubric", criteria=["clarity", "harmfulness"]), "judges.panel[0].criteria[1]", "five levels"),
         (
             judged_by(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}},
@@ -1175,7 +1178,7 @@ def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: P
         "criteria.files[2]",
         "criteria.files[3]",
     ]
-    assert "also defines a criterion named 'tone' too" in said[2]
+    assert "also defines a criterion named 'tone'" in said[2]
     assert "no such file" in said[3]
 
 

@@ -83,7 +83,7 @@ def test_every_kind_is_named_after_itself_and_makes_a_sink_of_its_name() -> None
 
 def test_a_sink_that_can_never_work_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: the exporter for http is not installed"):
+    with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: the OTLP exporter for http is not installed"):
         make_sinks(Config.model_validate({"sinks": [FILE, COLLECTOR]}), CollectorRegistry())
 
 

@@ -66,7 +66,7 @@ def test_two_results_are_compared_in_tables() -> None:
     assert "only in A: r-1" in result.stdout
     assert "only in B: r-4" in result.stdout
     assert "unsafe → ok" in result.stdout
-    assert line(result.stdout, "cost", "Cost and latency") == ["cost", "in", "all", "$4.00", "$2.00"]
+    assert line(result.stdout, "total", "Cost and latency") == ["total", "cost", "$4.00", "$2.00"]
 
 
 @pytest.mark.usefixtures("results")

@@ -107,7 +107,7 @@ def test_the_example_of_sinks_in_the_starter_file_is_valid() -> None:
 def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
     text = starter(salt="s").replace("  rules: []\n  # Example:\n", "")
     begin = text.index("  # rules:")
-    end = text.index("# What is judged")
+    end = text.index("# Criteria to judge.")
     uncommented = text[begin:end].replace("  # ", "  ")
     Path("streamjury.yaml").write_text(text[:begin] + uncommented + text[end:])
     rules = load(Path("streamjury.yaml"), {}).sampling.rules

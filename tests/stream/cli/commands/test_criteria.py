@@ -128,7 +128,7 @@ def test_a_criterion_is_shown_without_what_goes_without_saying() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("coherence", "say which: aspects.coherence, writing.coherence, summary.coherence"),
+        ("coherence", "choose one of aspects.coherence, writing.coherence, summary.coherence"),
         ("toxcity", "did you mean safety.toxicity?"),
     ],
 )

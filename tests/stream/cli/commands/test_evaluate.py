@@ -286,7 +286,7 @@ def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
         (("a.csv", "--processes", "100000"), 2, "100000 is not in the range 1<=x<=256"),
         (("a.csv", "--config", "no.yaml"), 2, "no.yaml"),
         (("empty.csv",), 1, "empty.csv is empty"),
-        (("a.csv", "-o", "a.csv"), 1, "cannot be written"),
+        (("a.csv", "-o", "a.csv"), 1, "cannot write"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], code: int, message: str) -> None:

@@ -47,7 +47,7 @@ def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "id       5",
-        "rule     tests: no, header x-synthetic is not there",
+        "rule     tests: no, header x-synthetic is missing",
         "rule     vip: no, app is not shop (it is docs-en)",
         "rule     docs: yes, app matches /^docs/",
         "trigger  thumbs_down: no",
@@ -70,7 +70,7 @@ def test_caps_are_told_and_filtering_is_called_so() -> None:
     assert "cap      5 per minute" in explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 500})).stdout
     said = explain("--id", HIGH, "--header", "x-synthetic=", "--header", "a=b=c").stdout
     assert said.splitlines()[1:] == [
-        "rule     tests: yes, header x-synthetic is there",
+        "rule     tests: yes, header x-synthetic exists",
         "decision rule tests, lane main, probability 0",
         "outcome  filtered: the rate is 0",
     ]
@@ -78,7 +78,7 @@ def test_caps_are_told_and_filtering_is_called_so() -> None:
 
 def test_safety_takes_over_with_its_reason() -> None:
     said = explain("--id", HIGH, "--file", record(app="docs", tags={"thumbs": "down"})).stdout
-    assert "trigger  thumbs_down: yes, tag thumbs says no" in said
+    assert "trigger  thumbs_down: yes, tag thumbs is negative" in said
     assert "decision rule safety, lane safety, probability 1" in said
     assert "follows the traffic" not in said
 
@@ -102,7 +102,7 @@ def test_the_same_as_json() -> None:
         "draw": Cohort("streamjury").draw(LOW),
         "why": "rule docs: app matches /^docs/",
         "rules": [
-            {"rule": "tests", "matched": False, "why": "header x-synthetic is not there"},
+            {"rule": "tests", "matched": False, "why": "header x-synthetic is missing"},
             {"rule": "vip", "matched": False, "why": "app is not shop (it is docs)"},
             {"rule": "docs", "matched": True, "why": "app matches /^docs/"},
         ],

@@ -51,7 +51,7 @@ def test_lengths_of_time_are_short(minutes: float, words: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (Cause.RECOVERED, "recovered, since 2026-11-15 02:10 UTC"),
+        (Cause.RECOVERED, "recovered since 2026-11-15 02:10 UTC"),
         (Cause.JUDGES_CHANGED, "withdrawn because the judges had changed"),
         (Cause.EVALUATOR_CHANGED, "its evaluator or target is no longer used"),
         (Cause.GONE, "no more scores for this series"),
@@ -138,11 +138,11 @@ class TestLevel:
 
     def test_targets_have_as_many_digits_as_they_need(self) -> None:
         assert text.level(alert(target=0.8766)) == "mean 0.55 (0.42 to 0.68), target 0.877"
-        assert text.level(alert(target=0.85)).endswith("at least 0.85")
+        assert text.level(alert(target=0.85)).endswith("target 0.85")
 
     def test_a_cleared_alarm_tells_how_low_it_was_where_that_is_known(self) -> None:
         over = alert(kind=EventKind.CLEARED, cause=Cause.RECOVERED, estimate=0.97, low=0.95, high=0.99)
-        end = "to be at least 0.85; 0.97 (0.95 to 0.99) when it was cleared"
+        end = "target 0.85; 0.97 (0.95 to 0.99) when it was cleared"
         assert text.level(over, alert()) == f"fell to 0.55 (0.42 to 0.68), {end}"
         assert text.level(over) == end
 
@@ -153,7 +153,7 @@ class TestLevel:
     def test_judges_are_told_by_what_they_kept_and_then_by_what_they_repeat(self) -> None:
         raised = alert(**self.judges, estimate=0.4)
         updated = alert(**self.judges, kind=EventKind.UPDATED, estimate=1.0)
-        assert text.level(raised) == "40 % of the canaries kept their verdict, where 98.5 % is usual"
+        assert text.level(raised) == "40 % of the canaries kept their verdict, 98.5 % is expected"
         assert text.level(updated, raised) == (
             "40 % of the canaries kept their verdict when it was raised; since then 100 % repeat the new one"
         )
@@ -163,7 +163,7 @@ class TestLevel:
         over = alert(**self.judges, kind=EventKind.CLEARED, cause=Cause.EVALUATOR_CHANGED)
         raised = alert(**self.judges, estimate=0.4)
         assert text.level(over, raised) == "40 % of the canaries kept their verdict"
-        assert over.summary.startswith("The alert about the judges' verdicts on clarity is over: it is closed")
+        assert over.summary.startswith("The alert about the judges' verdicts on clarity is closed: ")
 
     def test_an_update_about_judges_is_about_what_they_say_now(self) -> None:
         updated = alert(**self.judges, kind=EventKind.UPDATED, estimate=1.0)

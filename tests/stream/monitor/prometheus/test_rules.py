@@ -69,7 +69,7 @@ def test_no_duration_changes_its_length_by_being_written(length: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "-1h", "1.5h"])
 def test_a_window_is_called_by_one_number_and_one_unit(text: str) -> None:
-    with pytest.raises(ValueError, match="not a number and a unit"):
+    with pytest.raises(ValueError, match="must be a number and a unit"):
         milliseconds(text)
 
 
@@ -277,9 +277,9 @@ def test_one_rule_watches_whatever_budgets_there_are(budgets: dict[str, Any]) ->
 @pytest.mark.parametrize(
     ("share", "limit", "words"),
     [
-        (0.0, "< 0.0 + 0.02\n", "of UTC. Until"),
-        (0.35, "< 0.35 + 0.02\n", "of UTC; the last 35% is for the safety lane alone. Until"),
-        (1.0, "< 1.0 + 0.02\n", "of UTC; the last 100% is for the safety lane alone. Until"),
+        (0.0, "< 0.0 + 0.02\n", "{{ $labels.window }}. Until"),
+        (0.35, "< 0.35 + 0.02\n", "; the last 35% is reserved for the safety lane. Until"),
+        (1.0, "< 1.0 + 0.02\n", "; the last 100% is reserved for the safety lane. Until"),
     ],
 )
 def test_a_budget_is_used_up_when_others_than_safety_have_nothing_left(share: float, limit: str, words: str) -> None:
@@ -339,7 +339,7 @@ def test_silence_is_told_after_so_much_traffic_that_it_cannot_be_chance(sampling
 def test_where_nothing_is_to_be_judged_nobody_misses_evaluations() -> None:
     file = rules(sampling={"rate": 0})
     assert len(named("StreamjuryEvaluatorSilent", file)) == 1
-    assert "StreamjuryEvaluatorSilent over 1h is left out: sampling chooses nothing" in file.notes
+    assert "StreamjuryEvaluatorSilent over 1h is left out: the sampling rate is 0" in file.notes
 
 
 def test_there_is_one_name_of_the_job() -> None:

@@ -187,7 +187,7 @@ class TestCommits:
     def test_a_strange_note_is_told_and_nothing_more_is_spent(self, caplog: pytest.LogCaptureFixture) -> None:
         found = treasury(opened=False)
         found.opened(FIRST, 5, "not ours", partitions=1)
-        assert "is not spent" in caplog.text
+        assert "will not be spent" in caplog.text
         assert asyncio.run(asyncio.wait_for(held(found, 1), 1)) is None
 
 

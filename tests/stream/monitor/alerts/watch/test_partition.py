@@ -263,7 +263,9 @@ class TestModels:
         told = [alert for alert in self.told("m2") if alert.subject is Subject.VERSIONS]
         assert [alert.series.value for alert in told] == ["new"]
         assert told[0].estimate < -0.15
-        assert told[0].summary.startswith("m2 is worse than m1 in shop (new) by more than 0.15: -0.")
+        assert told[0].summary.startswith(
+            "m2 is worse than m1 in shop (new) by more than 0.15, with high confidence: -0."
+        )
 
     def test_one_that_is_better_is_not(self) -> None:
         assert not [alert for alert in self.told("m1") if alert.subject is Subject.VERSIONS]
@@ -335,7 +337,7 @@ class TestWhatIsStored:
         assert watch.restore({"app:shop": b'{"v": 99}', "app:bank": b"?"}) == []
         assert watch.apps == {}
         assert "app:shop" in caplog.text
-        assert "start over" in caplog.text
+        assert "restarting its detectors" in caplog.text
 
     def test_the_app_that_was_silent_for_the_longest_makes_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stream.monitor.alerts.watch.partition.MOST_APPS", 2)

@@ -1,5 +1,5 @@
-# Every target makes .venv by itself, and only when pyproject.toml or constraints.txt has changed since: `run` installs
-# only the packages that running needs, every other target the development tools too.
+# Every target creates .venv if needed, and updates it only after pyproject.toml or constraints.txt changed: `run` installs
+# the runtime packages, every other target the development tools too.
 
 PYTHON ?= python3
 # Test processes, on two cores or more: a test that talks to a broker mostly waits for it.
@@ -117,7 +117,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@echo "installing what running needs into $(VENV) (180 MB, once)"
+	@echo "installing the runtime packages into $(VENV) (180 MB, once)"
 	$(call install,-e .)
 	@touch $@
 

@@ -21,11 +21,10 @@ from typing import Any, Self
 
 import httpx
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 
 from stream.cli.demo import load_corpus
 from stream.kafka.embedded import EmbeddedBroker
-from tests.integration.pipeline import StageProcess, headers_of, read_all, wait_until
+from tests.integration.pipeline import Follower, StageProcess, headers_of, read_all, wait_until
 from tests.parts.alertmanager import Alertmanager
 from tests.parts.endpoints.judge_endpoint import (
     Body,
@@ -116,34 +115,6 @@ def configuration(judge_url: str) -> dict[str, Any]:
     }
 
 
-class Collector:
-    """Reads the evaluations as they come: the embedded broker forgets old ones."""
-
-    def __init__(self, bootstrap: str, topic: str = "rag.evaluations") -> None:
-        settings = {"bootstrap.servers": bootstrap, "group.id": "collector", "enable.auto.commit": False}
-        self._consumer = Consumer(settings)
-        partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.read: list[dict[str, Any]] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for message in self._consumer.consume(200, 0.2):
-                if message.error() is None:
-                    self.read.append(json.loads(message.value() or b""))
-
-
 class Command:
     """`streamjury COMMAND` in a process of its own: what it prints is in `out`, what it says besides in `log`."""
 
@@ -190,7 +161,7 @@ class Monitored:
             self.config.write_text(yaml.safe_dump(configuration(endpoint.base_url)))
             self.broker = stack.enter_context(EmbeddedBroker())
             self.broker.make_topics(TOPICS)
-            self.collector = stack.enter_context(Collector(self.broker.bootstrap))
+            self.follower = stack.enter_context(Follower(self.broker.bootstrap, "rag.evaluations"))
             self._webhook = stack.enter_context(Command(self.folder, "webhook", "--json", "--port", "0"))
             receiver = self._webhook.said(r"http://\S+/alerts")
             self.alertmanager = stack.enter_context(Alertmanager(self.folder, notifying(receiver)))
@@ -225,7 +196,7 @@ class Monitored:
     def evaluations(self) -> list[dict[str, Any]]:
         """What was published, each evaluation once, as it came first."""
         first: dict[str, dict[str, Any]] = {}
-        for evaluation in list(self.collector.read):
+        for evaluation in self.follower.values():
             first.setdefault(evaluation["evaluation_id"], evaluation)
         return list(first.values())
 
@@ -283,7 +254,7 @@ class Monitored:
 
     def _all_done(self) -> bool:
         """Whether every sampled record was evaluated or given up, and Prometheus has seen the monitor see it."""
-        evaluated, read = len(self.evaluations), len(self.collector.read)
+        evaluated, read = len(self.evaluations), len(self.follower.values())
         settled = evaluated + len(self.given_up()) >= self.counted("sampler", "sampled") > 0
         return settled and self.counted("monitor", "consumed") >= read
 

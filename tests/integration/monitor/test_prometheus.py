@@ -180,7 +180,7 @@ def test_the_funnel_agrees_with_the_topics(run: Monitored) -> None:
     assert counts["sampler", "consumed"] == run.delivered
     assert counts["sampler", "sampled"] == len(run.evaluations) + len(run.given_up())
     assert counts["monitor", "seen"] == len(run.evaluations)
-    assert counts["monitor", "consumed"] == len(run.collector.read)
+    assert counts["monitor", "consumed"] == len(run.follower.values())
 
 
 def test_an_exemplar_leads_to_the_trace_of_an_interaction(run: Monitored) -> None:

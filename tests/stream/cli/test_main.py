@@ -1,9 +1,11 @@
 """`streamjury` itself: its list of commands and its version, quickly."""
 
+import os
 import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import click
 import pytest
@@ -40,3 +42,13 @@ def test_the_version_is_printed_by_option_and_by_command() -> None:
     expected = f"streamjury {metadata.version('streamjury')}\n"
     assert CliRunner().invoke(main, ["--version"], prog_name="streamjury").output == expected
     assert CliRunner().invoke(main, ["version"]).output == expected
+
+
+def test_another_package_named_judges_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "judges").mkdir()
+    (tmp_path / "judges/__init__.py").write_text("")
+    command = [sys.executable, "-m", "stream.cli.main", "version"]
+    environ = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"the package `judges` at {tmp_path}/judges/__init__.py is not part of Streamjury" in done.stderr

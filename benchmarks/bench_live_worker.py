@@ -28,6 +28,7 @@ from rich.table import Table
 from benchmarks.common import argument_parser, create_topics, write_records
 from benchmarks.fast_endpoint import labels_in, make_response, run_endpoint
 from judges import DirectJudge, Interaction, OpenAIModel, case_of
+from judges.values.interaction import Context
 from sinks.metrics import Outcome, Stage
 from stream.cli.demo import load_corpus
 from stream.config.model import Config
@@ -84,7 +85,7 @@ def make_interactions(count: int) -> Iterator[Interaction]:
             id=f"live-{number}",
             question=f"{' '.join(choose.choices(words, k=15))}?",
             answer=" ".join(choose.choices(words, k=ANSWER_WORDS)),
-            contexts=tuple({"text": text} for text in passages),  # type: ignore[arg-type] # validated into contexts
+            contexts=tuple(Context(text=text) for text in passages),
             app="bench",
         )
 
@@ -181,9 +182,8 @@ def measure(records_by_seconds: Mapping[float, int], *, embedded: bool) -> dict[
         with ExitStack() as stack:
             base_url = stack.enter_context(run_endpoint(seconds))
             real = not embedded and why_unavailable() is None
-            broker: EmbeddedBroker | KafkaBroker = stack.enter_context(
-                KafkaBroker(for_speed=True) if real else EmbeddedBroker()
-            )
+            broker: EmbeddedBroker | KafkaBroker = KafkaBroker(for_speed=True) if real else EmbeddedBroker()
+            stack.enter_context(broker)
             kind = "real Kafka" if real else "embedded broker"
             measured[seconds] = {
                 f"a worker, {kind}": measure_worker(broker, base_url, interactions),

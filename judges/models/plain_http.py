@@ -20,7 +20,8 @@ _MAX_HEAD_BYTES = 100 * 1024
 class PlainTransport(httpx.AsyncBaseTransport):
     """Keeps its connection for the next request, and opens another one when the endpoint has closed it.
 
-    It takes one request at a time, and belongs to the event loop of its first.
+    It takes one request at a time, and belongs to the event loop of its first. The time to read counts from sending, so
+    that an endpoint that does not take the request is late, too.
     """
 
     def __init__(self) -> None:
@@ -114,10 +115,10 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self.is_idle = False
         self._transport.write(self._written(request, content))
-        while True:
-            event = await self.next_event(seconds)
-            if isinstance(event, h11.Response):
-                break
+        while isinstance(event := await self.next_event(seconds), h11.InformationalResponse):
+            pass
+        if not isinstance(event, h11.Response):
+            raise httpx.RemoteProtocolError(f"{type(event).__name__} came instead of an answer")
         return httpx.Response(
             event.status_code, headers=event.headers.raw_items(), stream=_Body(self, seconds), request=request
         )

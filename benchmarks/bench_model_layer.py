@@ -108,7 +108,8 @@ def endpoint() -> Iterator[str]:
 # The calls
 
 
-def make_cases(count: int) -> list[Case]:
+def make_cases(count: int, first: int = 0) -> list[Case]:
+    """Return cases of which no two have a text in common: what was worked out for one is of no use for another."""
     return [
         case_of(
             Interaction(
@@ -116,10 +117,10 @@ def make_cases(count: int) -> list[Case]:
                 question=f"How long is the warranty of model {number}?",
                 answer=f"The warranty of model {number} lasts two years from the day of purchase. "
                 f"Write to help{number}@shop.example for more.",
-                contexts=(Context(text="All products come with a two-year warranty. " * 8),),
+                contexts=(Context(text=f"Product {number} comes with a two-year warranty. " * 8),),
             )
         )
-        for number in range(count)
+        for number in range(first, first + count)
     ]
 
 
@@ -155,9 +156,11 @@ async def record_bodies(questions: list[Case]) -> list[bytes]:
 
 
 def through_layer(judge: DirectJudge, questions: list[Case], purse: Purse | None = None) -> Call:
-    async def ask(number: int, _: int) -> None:
+    unasked = iter(questions)
+
+    async def ask(_number: int, _caller: int) -> None:
         with paying_from(purse):
-            verdict = await judge.judge(questions[number], CRITERION)
+            verdict = await judge.judge(next(unasked), CRITERION)
         assert verdict.status is Status.SCORED, verdict.detail
 
     return ask
@@ -174,17 +177,18 @@ def through_httpx(clients: list[httpx.AsyncClient], base_url: str, bodies: list[
 
 
 async def measure(base_url: str, calls: int, rounds: int) -> Rates:
-    questions = make_cases(calls)
-    bodies = await record_bodies(questions)
+    bodies = await record_bodies(make_cases(calls))
+    asked = calls * (rounds + 1)
+    questions = [make_cases(asked, first=calls + number * asked) for number in range(3)]
     plain = DirectJudge(OpenAIModel("tiny", base_url=base_url))
     redacted = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor()))
     paid = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor(), price=PRICE))
     clients = [httpx.AsyncClient() for _ in range(1 + IN_FLIGHT)]
     async with open_purse(COMMIT_SECONDS) as purse:
         ways: dict[str, Call] = {
-            PLAIN: through_layer(plain, questions),
-            REDACTED: through_layer(redacted, questions),
-            PAID: through_layer(paid, questions, purse),
+            PLAIN: through_layer(plain, questions[0]),
+            REDACTED: through_layer(redacted, questions[1]),
+            PAID: through_layer(paid, questions[2], purse),
             BARE: through_httpx(clients[:1], base_url, bodies),
             BEST: through_httpx(clients[1:], base_url, bodies),
         }

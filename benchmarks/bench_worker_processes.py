@@ -32,7 +32,7 @@ from rich.table import Table
 
 from benchmarks.common import argument_parser, create_topics
 from benchmarks.evaluator_alone import generate_values
-from benchmarks.fast_endpoint import RunningEndpoint, fast_endpoint
+from benchmarks.fast_endpoint import RunningEndpoint, run_endpoint
 from sinks.metrics import Outcome, Stage, names
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
@@ -198,7 +198,7 @@ def report(rounds: list[dict[int, WorkerRates]], title: str) -> float:
 def main() -> int:
     options = argument_parser(__doc__).parse_args()
     records, count = (SHORT_RECORDS, SHORT_ROUNDS) if options.short else (RECORDS, ROUNDS)
-    with fast_endpoint(LATENCY_SECONDS) as endpoint:
+    with run_endpoint(LATENCY_SECONDS) as endpoint:
         rounds = [
             {processes: measure(endpoint, processes, processes * records) for processes in PROCESSES}
             for _ in range(count)

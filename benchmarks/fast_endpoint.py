@@ -1,19 +1,19 @@
-"""An endpoint for benchmarks: a process of its own that gives every judge a valid verdict after a fixed time.
+"""An endpoint in a process of its own that gives every call the best verdict, immediately or after a fixed time.
 
-It parses just enough of a request to find its end and the labels to choose from, so that it needs a small part of the
-time that the caller needs, and is not what is measured.
+It needs a small part of the processor time that its caller needs, so it is not what is measured.
+
+PYTHONPATH=. python -m benchmarks.fast_endpoint --seconds 0.2
 """
 
+import argparse
 import asyncio
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
-
-_NOT_A_LEVEL = "not_applicable"
 
 
 class RunningEndpoint(NamedTuple):
@@ -23,53 +23,61 @@ class RunningEndpoint(NamedTuple):
     pid: int
 
 
-@cache
-def build_reply(labels: bytes) -> bytes:
-    """Build the HTTP response that chooses the last of these labels; they are a list in JSON."""
-    label = [label for label in json.loads(labels) if label != _NOT_A_LEVEL][-1]
-    content = json.dumps({"explanation": "It says at once what was asked.", "verdict": label})
-    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 400, "completion_tokens": 20}
+@lru_cache
+def make_response(labels: bytes) -> bytes:
+    """Return the HTTP response with the last of the labels that a request's schema allows."""
+    label = [label for label in json.loads(labels) if label != "not_applicable"][-1]
+    explanation = "The answer says what was asked, in plain words that follow from the passages."
+    message = {"role": "assistant", "content": json.dumps({"explanation": explanation, "verdict": label})}
+    usage = {"prompt_tokens": 1500, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 0}}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     body = json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
-class FastEndpoint(asyncio.Protocol):
-    """One connection: answers each POST, which names its labels in the last `enum` of its JSON schema."""
+def labels_in(body: bytes) -> bytes:
+    """Return the list of labels in the schema of a request, which stands behind the prompt."""
+    start = body.index(b"[", body.rindex(b'"enum"'))
+    return body[start : body.index(b"]", start) + 1]
 
-    seconds = 0.0
+
+class FastEndpoint(asyncio.Protocol):
+    """Answers any POST; parses just enough HTTP to find where a request ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._read = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
-        self._read = bytearray()
 
     def data_received(self, data: bytes) -> None:
         self._read += data
         while (end := self._read.find(b"\r\n\r\n")) >= 0:
             head = bytes(self._read[:end]).lower()
-            size = end + 4 + int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
-            if len(self._read) < size:
+            whole = end + 4 + int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+            if len(self._read) < whole:
                 return
-            start = self._read.index(b"[", self._read.rfind(b'"enum"', end, size))
-            labels = bytes(self._read[start : self._read.index(b"]", start) + 1])
-            del self._read[:size]
-            self._loop.call_later(self.seconds, self._transport.write, build_reply(labels))
+            response = make_response(labels_in(bytes(self._read[end + 4 : whole])))
+            del self._read[:whole]
+            if self._seconds:
+                asyncio.get_running_loop().call_later(self._seconds, self._transport.write, response)
+            else:
+                self._transport.write(response)
 
 
 async def serve(seconds: float) -> None:
-    FastEndpoint.seconds = seconds
-    server = await asyncio.get_running_loop().create_server(FastEndpoint, "127.0.0.1", 0, backlog=512)
+    server = await asyncio.get_running_loop().create_server(lambda: FastEndpoint(seconds), "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until whoever started it is gone
+    await asyncio.to_thread(sys.stdin.read)  # until its parent is gone
 
 
 @contextmanager
-def fast_endpoint(seconds: float) -> Iterator[RunningEndpoint]:
+def run_endpoint(seconds: float) -> Iterator[RunningEndpoint]:
     """Run the endpoint for the length of the block; it answers after `seconds`."""
-    command = [sys.executable, __file__, str(seconds)]
+    command = [sys.executable, "-m", "benchmarks.fast_endpoint", "--seconds", str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -79,4 +87,6 @@ def fast_endpoint(seconds: float) -> Iterator[RunningEndpoint]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    asyncio.run(serve(parser.parse_args().seconds))

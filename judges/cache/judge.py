@@ -10,12 +10,14 @@ from judges.cache.store import VerdictStore
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.runtime.conditions import current_conditions
+from judges.runtime.recent import RecentResults, ResultsByOwner
 from judges.values.evaluation import JudgeVerdict, Status
-from judges.values.interaction import Case
+from judges.values.interaction import Case, FieldValue
 
 # A judge that failed is asked again.
 _KEPT = frozenset({Status.SCORED, Status.NOT_APPLICABLE})
-_DESCRIBED = 256
+# Of the fields that are remembered as they go into a key: those of some hundred records of usual length.
+_MOST_CHARS = 4_000_000
 
 
 class CachedJudge(Judge):
@@ -30,7 +32,7 @@ class CachedJudge(Judge):
         self._store = store
         self.criterion, self.plain_scale = judge.criterion, judge.plain_scale
         self.family, self.only = judge.family, judge.only
-        self._criteria: dict[int, tuple[Criterion, str]] = {}
+        self._beginning: ResultsByOwner[Criterion, hashlib._Hash] = ResultsByOwner(_beginning)
 
     @property
     def name(self) -> str:
@@ -73,25 +75,49 @@ class CachedJudge(Judge):
     def _key(self, case: Case, criterion: Criterion, *, reverse: bool) -> bytes:
         """All that the judge is shown; not whose record it is, so that equal texts of two records are equal.
 
-        A criterion that was asked about with others is another question than the same one alone, or with others.
+        It is the digest of a list in JSON: identity, criterion, fields, language, reverse. A criterion that is asked
+        about together with others is a different question: their descriptions follow.
         """
         together = self.asked_together(case, criterion)
         shown = {name for each in together for name in _shown(case, each)}
-        fields = {name: case.fields[name] for name in sorted(shown) if name in case.fields}
-        parts = [self.identity, self._described(criterion), fields, case.language, reverse]
+        fields = tuple((name, _hashable(case.fields[name])) for name in sorted(shown) if name in case.fields)
+        key = self._beginning(criterion, self.identity).copy()
+        key.update(_recent_fields(fields))
+        key.update(f', "{case.language}", {"true" if reverse else "false"}'.encode())
         if len(together) > 1:
-            parts.append([self._described(each) for each in together])
-        return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
+            key.update(f", [{', '.join(map(_described, together))}]".encode())
+        key.update(b"]")
+        return key.digest()
 
-    def _described(self, criterion: Criterion) -> str:
-        """The criterion as text, which takes longer to write than to remember."""
-        known = self._criteria.get(id(criterion))
-        if known is None:
-            if len(self._criteria) >= _DESCRIBED:
-                self._criteria.clear()
-            # The criterion is kept, so that nothing else can come to have its id.
-            known = self._criteria[id(criterion)] = criterion, criterion.model_dump_json()
-        return known[1]
+
+_Fields = tuple[tuple[str, FieldValue], ...]
+
+
+def _in_json_text(criterion: Criterion) -> str:
+    return json.dumps(criterion.model_dump_json())
+
+
+_described: ResultsByOwner[Criterion, str] = ResultsByOwner(_in_json_text)
+
+
+def _beginning(criterion: Criterion, identity: str) -> "hashlib._Hash":
+    return hashlib.sha256(f"[{json.dumps(identity)}, {_described(criterion)}, ".encode())
+
+
+def _hashable(value: FieldValue) -> FieldValue:
+    return value if isinstance(value, str) else tuple(value)
+
+
+def _in_json(fields: _Fields) -> bytes:
+    return json.dumps(dict(fields)).encode()
+
+
+def _chars(fields: _Fields) -> int:
+    return sum(len(value) if isinstance(value, str) else sum(map(len, value)) for _, value in fields)
+
+
+# The criteria of a record show the same fields, or a few different choices of them.
+_recent_fields = RecentResults(_in_json, size=_chars, most=_MOST_CHARS)
 
 
 def _shown(case: Case, criterion: Criterion) -> Iterable[str]:

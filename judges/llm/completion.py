@@ -209,10 +209,7 @@ def _decoded(candidate: str) -> Mapping[str, object] | None:
     if "verdict" not in candidate and "\\" not in candidate:
         return None
     try:
-        # Not strict: a line break inside a string is a slip that changes no meaning.
-        found: dict[str, object] = json.loads(
-            candidate, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant
-        )
+        found: dict[str, object] = _DECODER.decode(candidate)
     except VerdictError:
         raise
     except ValueError:
@@ -231,6 +228,10 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(name: str) -> None:
     raise VerdictError(f"{name} is not a verdict")
+
+
+# Not strict: a line break inside a string is a slip that changes no meaning.
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _why_none(text: str, otherwise: str) -> str:

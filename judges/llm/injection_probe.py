@@ -17,7 +17,7 @@ from functools import cached_property
 
 from judges.llm.completion import Invalid, Parsed, Valid, begins_with_reasoning, has_reasoning, visible, whole_of
 from judges.llm.prompts.layout import parted
-from judges.llm.prompts.lookalikes import skeleton
+from judges.llm.prompts.lookalikes import joint_skeleton, skeleton
 from judges.models.base import ChatMessage
 
 CANARY_VERSION = 1
@@ -107,16 +107,16 @@ class InjectionProbe:
         return replace(parsed, suspect=self._repeats(text, parsed))
 
     @cached_property
-    def _parts(self) -> tuple[str, str]:
+    def _parts(self) -> tuple[list[str], list[str]]:
         return parted(self._messages)
 
     @cached_property
     def _judged(self) -> str:
-        return f" {skeleton(self._parts[0])} "
+        return f" {joint_skeleton(*self._parts[0])} "
 
     @cached_property
     def _own(self) -> str:
-        return f" {skeleton(self._parts[1])} "
+        return f" {joint_skeleton(*self._parts[1])} "
 
     def _has(self, words: str) -> bool:
         """Whether the words stand in the judged texts one after the other, as whole words."""
@@ -125,7 +125,7 @@ class InjectionProbe:
     def _copied(self, text: str, parsed: Valid) -> bool:
         if parsed.source:
             return _fits(parsed.source, self._has)
-        if has_reasoning(text) and has_reasoning(self._parts[0]) and not begins_with_reasoning(text):
+        if has_reasoning(text) and has_reasoning("\n".join(self._parts[0])) and not begins_with_reasoning(text):
             # Either of the two could have written the tag, and with it which words are the answer.
             return True
         whole = skeleton(text[:_MAX_CHARS])

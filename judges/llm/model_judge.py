@@ -120,6 +120,8 @@ class ModelJudge(Judge):
         self._on_bias = on_bias
         self._keep_prompt = keep_prompt
         self._redactor = redactor_of(model)
+        position = f"check_position={on_bias}" if check_position else "check_position=no"
+        self._rules = f"repairs={repairs} canary={CANARY_VERSION} {self._rule} {position}"
         self.family = family or family_of(model.name)
 
     @abstractmethod
@@ -137,9 +139,7 @@ class ModelJudge(Judge):
 
     @property
     def identity(self) -> str:
-        position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
-        rules = f"repairs={self._repairs} canary={CANARY_VERSION} {self._rule} {position}"
-        return f"{self.method} {rules} model=({self._model.identity})"
+        return f"{self.method} {self._rules} model=({self._model.identity})"
 
     @property
     def calls(self) -> int:

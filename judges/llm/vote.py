@@ -163,7 +163,15 @@ def check_samples(samples: int, shares: Mapping[str, int | None], *, name: str =
 
 def _worse_half(choices: Sequence[Choice], criterion: Criterion) -> Choice:
     """The choice at which at least half say "this, or worse"."""
-    return criterion.worst_first[lower_median([criterion.worst_first.index(choice) for choice in choices])]
+    return criterion.worst_first[lower_median([_rank(choice, criterion) for choice in choices])]
+
+
+def _rank(choice: Choice, criterion: Criterion) -> int:
+    """Its place from worst to best; most often it is the very same object, and comparing models by value is slow."""
+    for rank, other in enumerate(criterion.worst_first):
+        if choice is other:
+            return rank
+    return criterion.worst_first.index(choice)
 
 
 def majority(choices: Sequence[Choice], criterion: Criterion) -> tuple[Choice | None, bool]:
@@ -200,7 +208,7 @@ def _deciding(choices: Sequence[Choice], criterion: Criterion, rule: Numeric) ->
     """The choice of the answer that decides the score; a mean has none, and takes that of the worse half."""
     if rule not in ("min", "max"):
         return _worse_half(choices, criterion)
-    ranks = [criterion.worst_first.index(choice) for choice in choices]
+    ranks = [_rank(choice, criterion) for choice in choices]
     return criterion.worst_first[min(ranks) if rule == "min" else max(ranks)]
 
 

@@ -6,6 +6,7 @@
 - `endpoint`: one model of one endpoint, whatever API it speaks
 - `wire`: how each API writes requests and reads answers
 - `connections`: HTTP connections to one endpoint, for many calls at once
+- `plain_http`: HTTP/1.1 without TLS as a transport of httpx, at a fraction of its processor time
 - `flow`: flow control in front of an endpoint: limits, retries, the circuit breaker
 - `redaction`: replaces personal data and secrets before a prompt is sent
 - `prices`: prices of models, with a dated table

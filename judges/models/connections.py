@@ -1,8 +1,10 @@
 """Connections to one endpoint for many calls at once: one address, no redirects, no cookies, no more than is wanted.
 
 The calls go through httpx's transports and not its client, which would look for proxies and passwords in the
-environment, and costs time of its own. Each transport is kept small: httpcore looks at all connections of a pool, or at
-every pair of them, for every request, and with hundreds in one pool it spends more time on them than on the calls.
+environment, and costs time of its own. An address without TLS is asked through a transport of our own (`plain_http`),
+any other through httpx's, which also speaks HTTP/2. Each of those is kept small: httpcore looks at all connections of a
+pool, or at every pair of them, for every request, and with hundreds in one pool it spends more time on them than on the
+calls.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ from typing import Any, Protocol, Self, cast
 
 import httpx
 
+from judges.models.plain_http import PlainTransport
 from judges.runtime.sync import is_cancelled
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
@@ -75,12 +78,13 @@ class EndpointConnections:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._url = url
-        self._headers = httpx.Headers(headers)
+        self._headers = httpx.Headers({"Host": url.netloc.decode("ascii"), **headers}).raw
         self._timeouts = {"connect": connect_seconds, "read": read_seconds, "write": read_seconds, "pool": None}
         self._tls = _tls_for(url)
         self._proxy = None if proxy is None else _proxy_at(httpx.URL(proxy))
         self._shakes_hands = url.scheme == "https" or (proxy is not None and httpx.URL(proxy).scheme == "https")
         self._transport = transport
+        self._is_plain = url.scheme == "http" and proxy is None and transport is None
         # A transport that was given is the only one, and has room for all.
         self._room = _CALLS_PER_TRANSPORT[url.scheme] if transport is None else sys.maxsize
         self._lanes: list[_Lane] = []
@@ -95,10 +99,13 @@ class EndpointConnections:
         """Raises httpx's errors.
 
         Whoever is cancelled here breaks off the exchange, but never its tidying up: httpcore shields that from anyio's
-        cancellation only, and a connection that it was kept from giving back is neither used again nor closed.
+        cancellation only, and a connection that it was kept from giving back is neither used again nor closed. Our own
+        transport tidies up without waiting, so nothing can come between.
         """
         self._enter(asyncio.get_running_loop())
         exchange = _Exchange()
+        if self._is_plain:
+            return await self._exchanged(content, exchange)
         work = asyncio.create_task(self._exchanged(content, exchange))
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
@@ -127,8 +134,15 @@ class EndpointConnections:
         return Answer(status=response.status_code, headers=response.headers, body=body)
 
     async def _response(self, lane: _Lane, content: bytes) -> httpx.Response:
-        extensions: dict[str, object] = {"timeout": self._timeouts}
-        request = httpx.Request("POST", self._url, headers=self._headers, content=content, extensions=extensions)
+        # With a stream, httpx adds no headers; looking for those that it might add takes longer than all the rest.
+        headers = [*self._headers, (b"Content-Length", b"%d" % len(content))]
+        request = httpx.Request(
+            "POST",
+            self._url,
+            headers=headers,
+            stream=httpx.ByteStream(content),
+            extensions={"timeout": self._timeouts},
+        )
         if lane.opening is None:
             return await lane.transport.handle_async_request(request)
         async with _Opening(lane.opening) as opening:
@@ -185,7 +199,9 @@ class EndpointConnections:
             with suppress(Exception):
                 await longest.transport.aclose()
 
-    def _new_transport(self) -> httpx.AsyncHTTPTransport:
+    def _new_transport(self) -> httpx.AsyncBaseTransport:
+        if self._is_plain:
+            return PlainTransport()
         return httpx.AsyncHTTPTransport(
             verify=self._tls,
             trust_env=False,

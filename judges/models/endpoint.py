@@ -13,10 +13,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
 
 import httpx
+import msgspec
 
 from judges.criteria.problems import check_count, check_number
 from judges.models.base import ChatMessage, Completion
@@ -172,7 +173,7 @@ class EndpointModel:
     def name(self) -> str:
         return self._model
 
-    @property
+    @cached_property
     def identity(self) -> str:
         sent = {"temperature": self._temperature, "seed": self._seed}
         parameters = [f"{key}={value}" for key, value in sent.items() if key in self._features and value is not None]
@@ -294,8 +295,7 @@ class EndpointModel:
     async def _ask(self, request: ModelRequest) -> Completion:
         if self._closed:
             raise ModelUnavailable(f"{self._where}: the model was closed")
-        # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair.
-        body = json.dumps(self._wire.body(request), ensure_ascii=False).encode("utf-8", "replace")
+        body = _in_json(self._wire.body(request))
         with self._translated(request):
             started = time.perf_counter()
             answer = await self._connections.post(body)
@@ -372,6 +372,15 @@ def _default_redactor() -> "Redactor":
     from judges.models.redaction import Redactor  # noqa: PLC0415 - only for whoever meets an error
 
     return Redactor()
+
+
+def _in_json(body: Mapping[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (UnicodeEncodeError, TypeError):
+        # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair. And a
+        # schema may hold types that only the standard library writes.
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -1,12 +1,14 @@
 """The prompt of the judges that give one verdict on one field: the case, then the task, then the form of the reply."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from judges.criteria.criterion import Criterion, WorkedExample
 from judges.criteria.scale import NOT_APPLICABLE, Choice
 from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
 from judges.models.base import ChatMessage
+from judges.runtime.recent import ResultsByOwner
 from judges.values.interaction import Case, Language
 
 
@@ -21,17 +23,36 @@ def direct_messages(
 ) -> list[ChatMessage]:
     """The task of judging one field of a case by one criterion."""
     language, code = case.language, boundary(case.fields)
-    part = "reply_with_feedback" if feedback else "reply"
-    verdict = "number" if criterion.scale.kind == "range" else "verdict"
     user = template(judge, language, "user").substitute(
+        _recent_words(criterion, _Wording(language, judge, reverse, feedback, persona)),
         code=code,
         data=blocks(case, shown_fields(case, criterion), code),
-        task="\n".join(_task(case, criterion, judge, persona)),
-        verdicts="\n".join(verdict_lines(criterion, language, reverse=reverse)),
-        reply=template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
     )
     system = template(judge, language, "system").template
     return [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
+
+
+class _Wording(NamedTuple):
+    language: Language
+    judge: str
+    reverse: bool
+    feedback: bool
+    persona: str | None
+
+
+def _words(criterion: Criterion, wording: _Wording) -> Mapping[str, str]:
+    """The parts of the prompt that are the same for every case."""
+    language, judge, reverse, feedback, persona = wording
+    part = "reply_with_feedback" if feedback else "reply"
+    verdict = "number" if criterion.scale.kind == "range" else "verdict"
+    return {
+        "task": "\n".join(_task(criterion, language, judge, persona)),
+        "verdicts": "\n".join(verdict_lines(criterion, language, reverse=reverse)),
+        "reply": template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
+    }
+
+
+_recent_words: ResultsByOwner[Criterion, Mapping[str, str]] = ResultsByOwner(_words)
 
 
 def repair_messages(
@@ -58,8 +79,7 @@ def allowed_labels(criterion: Criterion, language: Language) -> tuple[str, ...]:
     return labels if criterion.not_applicable is None else (*labels, NOT_APPLICABLE)
 
 
-def _task(case: Case, criterion: Criterion, judge: str, persona: str | None) -> Iterator[str]:
-    language = case.language
+def _task(criterion: Criterion, language: Language, judge: str, persona: str | None) -> Iterator[str]:
     if persona:
         yield template(judge, language, "persona").substitute(persona=persona)
     title, question = criterion.title.of(language), criterion.question.of(language)

@@ -13,6 +13,7 @@ from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, Loca
 from judges.llm.prompts.lookalikes import skeleton, squeezed
 from judges.llm.prompts.reasons import in_language
 from judges.models.base import ChatMessage
+from judges.runtime.recent import RecentResults
 from judges.values.interaction import Case, FieldValue, Language
 
 # What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
@@ -29,6 +30,8 @@ _END = LocalizedText(en="end", ru="конец")
 _ENDS = frozenset({skeleton(_END.en), skeleton(_END.ru)})
 _FIELD = LocalizedText(en="field", ru="поле")
 _MAX_QUOTED_CHARS = 1000
+# Of the texts whose codes and harmless forms are remembered: those of some hundred records of usual length.
+_MOST_CHARS = 4_000_000
 
 _LAYOUT_VERSION = 4
 """Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
@@ -59,21 +62,34 @@ def shown_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
 
 def boundary(fields: Mapping[str, FieldValue]) -> str:
     """A code that occurs in no field: the same for the same case, and for every criterion of it."""
-    return absent_code(json.dumps(dict(fields), sort_keys=True), "\n".join(_texts(fields)))
+    return _recent_boundary(
+        tuple((name, value if isinstance(value, str) else tuple(value)) for name, value in fields.items())
+    )
 
 
-def absent_code(seed: str, text: str) -> str:
-    """The first code of the seed's series that does not occur in the text, nor anything that looks like it."""
-    digest, haystack = hashlib.sha256(seed.encode()).hexdigest(), f"{text.casefold()} {squeezed(text)}"
+_Items = tuple[tuple[str, FieldValue], ...]
+
+
+def _boundary(items: _Items) -> str:
+    return absent_code(json.dumps(dict(items), sort_keys=True), *_texts(items))
+
+
+def absent_code(seed: str, *texts: str) -> str:
+    """The first code of the seed's series that does not occur in the texts, nor anything that looks like it."""
+    digest, together = hashlib.sha256(seed.encode()).hexdigest(), "\n".join(texts)
+    haystack = f"{together.casefold()} {squeezed(*texts)}"
     while digest[:6] in haystack:
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return digest[:6]
 
 
-def _texts(fields: Mapping[str, FieldValue]) -> Iterator[str]:
-    for name, value in fields.items():
+def _texts(items: _Items) -> Iterator[str]:
+    for name, value in items:
         yield name
         yield from (value,) if isinstance(value, str) else value
+
+
+_recent_boundary = RecentResults(_boundary, size=lambda items: sum(map(len, _texts(items))), most=_MOST_CHARS)
 
 
 def blocks(case: Case, names: Iterable[str], code: str) -> str:
@@ -101,24 +117,46 @@ def fence(title: str, text: str, code: str, language: Language) -> str:
     return f"--- {title} {code}\n{inert(text) or EMPTY.of(language)}\n--- {_END.of(language)} {code}"
 
 
-def inert(text: str) -> str:
-    """The text with a space in each word that a server could take for the end of a message or for a role."""
+def _inert(text: str) -> str:
     return _CONTROL.sub(r"\g<0> ", text)
 
 
-def parted(messages: Iterable[ChatMessage]) -> tuple[str, str]:
+_recent_inert = RecentResults(_inert, size=len, most=_MOST_CHARS)
+
+
+def inert(text: str) -> str:
+    """The text with a space in each word that a server could take for the end of a message or for a role."""
+    return _recent_inert(text)
+
+
+def parted(messages: Iterable[ChatMessage]) -> tuple[list[str], list[str]]:
     """The judged texts of a prompt, and the rest of it: what stands between the lines with its code, and outside."""
     judged: list[str] = []
     own: list[str] = []
     for message in messages:
         text, position, inside = message.content, 0, False
-        markers = list(_MARKER.finditer(text))
-        # A judged text may have such lines too, but it knows no code: the first is ours.
-        for marker in (each for each in markers if each["code"] == markers[0]["code"]):
-            (judged if inside else own).append(text[position : marker.start()])
+        for marker in _markers(text):
+            (judged if inside else own).append(text[position : marker.start()].strip("\n"))
             position, inside = marker.end(), marker["title"] not in (_END.en, _END.ru)
-        own.append(text[position:])
-    return "\n".join(judged), "\n".join(own)
+        own.append(text[position:].strip("\n"))
+    return judged, own
+
+
+def _markers(text: str) -> Iterator[re.Match[str]]:
+    """The lines with the code of the prompt. A judged text may have such lines too, but it knows no code: the first
+    is ours."""
+    marker = _MARKER.search(text)
+    code = "" if marker is None else marker["code"]
+    while marker is not None:
+        yield marker
+        # Looked for by its code, which is many times as fast as trying every line.
+        place = text.find(code, marker.end())
+        marker = None
+        while marker is None and place >= 0:
+            marker = _MARKER.match(text, text.rfind("\n", 0, place) + 1)
+            if marker is not None and marker["code"] != code:
+                marker = None
+            place = text.find(code, place + 1)
 
 
 def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[str, str]]:

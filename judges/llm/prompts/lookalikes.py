@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from judges.runtime.recent import RecentResults
+
 # Letters of other scripts that are drawn like these. It need not be complete to compare two texts, for both are folded
 # alike; full width, mathematical and other forms of the same letter are folded before.
 _DRAWN_ALIKE = {
@@ -75,6 +77,16 @@ def skeleton(text: str) -> str:
     return " ".join(encoded.translate(_FOLDED, _UNSEEN_BYTES).decode(_BYTES).split())
 
 
-def squeezed(text: str) -> str:
-    """The letters and digits of a text with nothing between them; letters that look like digits are digits."""
-    return skeleton(text).replace(" ", "").replace("o", "0").replace("l", "1").replace("i", "1")
+# The same texts are in the prompts of all criteria of a record, and often in those of other records.
+_MOST_CHARS = 4_000_000
+_recent_skeleton = RecentResults(skeleton, size=len, most=_MOST_CHARS)
+
+
+def joint_skeleton(*texts: str) -> str:
+    """The skeleton of several texts with line breaks between them: that of each, for no word reaches across a line."""
+    return " ".join(filter(None, map(_recent_skeleton, texts)))
+
+
+def squeezed(*texts: str) -> str:
+    """The letters and digits of texts with nothing between them; letters that look like digits are digits."""
+    return joint_skeleton(*texts).replace(" ", "").replace("o", "0").replace("l", "1").replace("i", "1")

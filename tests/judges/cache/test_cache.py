@@ -1,6 +1,8 @@
 """The cache of verdicts: it answers for its judge only what that judge would have been asked in the same words."""
 
 import asyncio
+import hashlib
+import json
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -106,6 +108,17 @@ class TestJudge:
         judge = Asked()
         judged(CachedJudge(judge, memory()), (case(), CLARITY), (case(contexts=("Other.",)), CLARITY))
         assert judge.times == 1
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    @pytest.mark.parametrize("criterion", [CLARITY, GROUNDEDNESS], ids=["clarity", "groundedness"])
+    def test_keys_stay_as_they_are_in_files_that_were_written_before(self, criterion: Criterion, reverse: bool) -> None:
+        asked = case(answer='30 "days", ждите \ud800', note=("a", "b"))
+        shown = sorted({criterion.to_evaluate, *criterion.context} if criterion.context is not None else asked.fields)
+        fields = {name: asked.fields[name] for name in shown}
+        parts = ["asked v1", criterion.model_dump_json(), fields, "en", reverse]
+        expected = hashlib.sha256(json.dumps(parts).encode()).digest()
+        judge = CachedJudge(Asked(), memory())
+        assert [judge._key(asked, criterion, reverse=reverse) for _ in range(2)] == [expected] * 2
 
     def test_the_order_of_options_is_part_of_what_is_asked(self) -> None:
         judge = Asked()

@@ -327,6 +327,21 @@ class TestFence:
     def test_the_code_is_the_same_for_the_same_case(self, texts: Mapping[str, FieldValue]) -> None:
         assert boundary(texts) == boundary(dict(reversed(list(texts.items()))))
 
+    @given(fields)
+    def test_the_code_is_remembered_and_not_changed_by_that(self, texts: Mapping[str, FieldValue]) -> None:
+        items = [
+            item for name, value in texts.items() for item in (name, *((value,) if isinstance(value, str) else value))
+        ]
+        written = "\n".join(items)
+        assert boundary(texts) == absent_code(json.dumps(dict(texts), sort_keys=True), written)
+
+    def test_the_texts_of_a_record_are_prepared_once_for_all_criteria(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        case = case_of(Interaction(id="1", question="Was it prepared once?", answer="It was, and [INST] too."))
+        first = [direct_messages(case, criterion) for criterion in CATALOGUE.values()]
+        for name in ("_CONTROL", "squeezed"):
+            monkeypatch.delattr(layout, name)
+        assert [direct_messages(case, criterion) for criterion in CATALOGUE.values()] == first
+
     @given(fields, st.integers(1, 5))
     def test_a_text_that_foresees_the_code_gets_another(self, texts: Mapping[str, FieldValue], rounds: int) -> None:
         """Even one that holds, in capitals, every code that was tried before."""

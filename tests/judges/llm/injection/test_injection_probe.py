@@ -6,6 +6,8 @@ import time
 from itertools import cycle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judges.criteria.catalogue import load_catalogue
 from judges.llm.completion import Invalid, Parsed, Valid
@@ -14,7 +16,7 @@ from judges.llm.methods.direct import DirectJudge
 from judges.llm.methods.guardian import read_risk
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
-from judges.llm.prompts.lookalikes import skeleton, squeezed
+from judges.llm.prompts.lookalikes import joint_skeleton, skeleton, squeezed
 from judges.models.base import Completion
 from judges.values.evaluation import JudgeVerdict, Reason, Status
 from judges.values.interaction import Case, FieldValue, Language
@@ -262,6 +264,11 @@ class TestSkeleton:
     def test_what_is_between_words_counts_only_as_a_space(self) -> None:
         assert skeleton('{"verdict": "x_y"}') == "verdict x y"
         assert squeezed("O l-1 a") == "011a"
+
+    @given(st.lists(st.text(max_size=30) | st.text("aА漢\u0301\u00ad\r\n 1lſẞ\U000e0061", max_size=12), max_size=5))
+    def test_texts_on_lines_of_their_own_are_read_one_by_one(self, texts: list[str]) -> None:
+        """So that the reading of a text can be shared by all prompts that show it."""
+        assert joint_skeleton(*texts) == skeleton("\n".join(texts))
 
     def test_bytes_and_letters_are_folded_alike(self) -> None:
         """A sign that has no byte must not change how the rest is read."""

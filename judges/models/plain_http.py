@@ -1,0 +1,190 @@
+"""HTTP/1.1 without TLS on one connection at a time, as a transport of httpx.
+
+Endpoints on a private network are asked most of all, and httpx's own transport takes several times the processor time
+of the exchange itself: for its pool, its locks, and cancel scopes around every step. Here asyncio moves the bytes, h11
+writes and reads the messages, and one connection serves one call after the other. Everything that ends a call early
+closes the connection at once and without waiting, so a cancellation cannot leave one behind.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import h11
+import httpx
+
+# As in httpx's own transport.
+_MAX_HEAD_BYTES = 100 * 1024
+
+
+class PlainTransport(httpx.AsyncBaseTransport):
+    """Keeps its connection for the next request, and opens another one when the endpoint has closed it.
+
+    It takes one request at a time, and belongs to the event loop of its first. The time to read counts from sending, so
+    that an endpoint that does not take the request is late, too.
+    """
+
+    def __init__(self) -> None:
+        self._connection: _Connection | None = None
+        self._opening: asyncio.Timeout | None = None
+        self._closed = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises httpx's errors."""
+        timeouts: dict[str, float | None] = request.extensions.get("timeout", {})
+        content = b"".join([part async for part in _sent(request)])
+        connection = self._connection
+        if connection is None or not connection.is_idle:
+            connection = self._connection = await self._open(request.url, timeouts.get("connect"))
+        try:
+            return await connection.exchange(request, content, timeouts.get("read"))
+        except BaseException:
+            connection.close("the call was broken off")
+            raise
+
+    async def aclose(self) -> None:
+        """Ends a request that is under way, too."""
+        self._closed = True
+        if self._opening is not None:
+            self._opening.reschedule(asyncio.get_running_loop().time())
+        if self._connection is not None:
+            self._connection.close("the connection was closed on our side")
+
+    async def _open(self, url: httpx.URL, seconds: float | None) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds) as self._opening:
+                # Several addresses of a host are tried one after the other: asyncio's race between them (happy
+                # eyeballs) loses a connection whose caller is cancelled.
+                _, connection = await loop.create_connection(_Connection, url.host, url.port or 80)
+        except TimeoutError:
+            if self._closed:
+                raise httpx.ConnectError("the connection was closed on our side") from None
+            raise httpx.ConnectTimeout("no connection within the time for it") from None
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(str(error)) from error
+        finally:
+            self._opening = None
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, and the state of the exchange on it."""
+
+    def __init__(self) -> None:
+        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: httpx.TransportError | None = None
+        self.is_idle = True
+        """Whether it can take a request."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_idle:
+            # It would be taken for the answer to the next request.
+            self.close("the endpoint sent more than it was asked for")
+            return
+        self._state.receive_data(data)
+        self._wake()
+
+    def eof_received(self) -> None:
+        self.is_idle = False
+        self._state.receive_data(b"")
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_idle = False
+        if self._failure is None and error is not None:
+            self._failure = httpx.ReadError(str(error))
+        self._wake()
+
+    def close(self, reason: str) -> None:
+        """Closes it at once; a request that is under way fails with the reason."""
+        self.is_idle = False
+        self._failure = self._failure or httpx.ReadError(reason)
+        if self._transport is not None:
+            self._transport.abort()
+        self._wake()
+
+    async def exchange(self, request: httpx.Request, content: bytes, seconds: float | None) -> httpx.Response:
+        """Sends a request, and returns when the head of its answer is there."""
+        assert self._transport is not None
+        self.is_idle = False
+        self._transport.write(self._written(request, content))
+        while isinstance(event := await self.next_event(seconds), h11.InformationalResponse):
+            pass
+        if not isinstance(event, h11.Response):
+            raise httpx.RemoteProtocolError(f"{type(event).__name__} came instead of an answer")
+        return httpx.Response(
+            event.status_code, headers=event.headers.raw_items(), stream=_Body(self, seconds), request=request
+        )
+
+    def _written(self, request: httpx.Request, content: bytes) -> bytes:
+        try:
+            head = h11.Request(method=request.method, target=request.url.raw_path, headers=request.headers.raw)
+            events = (head, h11.Data(data=content), h11.EndOfMessage())
+            return b"".join([self._state.send(event) or b"" for event in events])
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from error
+
+    async def next_event(self, seconds: float | None) -> Any:
+        """The next part of the answer; waits for it, each time for at most so many seconds."""
+        while True:
+            try:
+                event = self._state.next_event()
+            except h11.RemoteProtocolError as error:
+                raise self._failure or httpx.RemoteProtocolError(str(error)) from error
+            if event is not h11.NEED_DATA:
+                return event
+            if self._failure is not None:
+                raise self._failure
+            await self._wait(seconds)
+
+    async def _wait(self, seconds: float | None) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            if seconds is None:
+                await self._waiter
+                return
+            async with asyncio.timeout(seconds):
+                await self._waiter
+        except TimeoutError:
+            raise httpx.ReadTimeout("nothing came within the time for it") from None
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def finish(self) -> None:
+        """After the answer, or what was wanted of it: keeps the connection if both sides are done with it."""
+        state = self._state
+        is_done = state.our_state is h11.DONE and state.their_state is h11.DONE
+        if is_done and not state.trailing_data[0] and self._failure is None:
+            state.start_next_cycle()
+            self.is_idle = True
+        else:
+            self.close("the answer was not read to its end")
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, connection: _Connection, seconds: float | None) -> None:
+        self._connection = connection
+        self._seconds = seconds
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while isinstance(event := await self._connection.next_event(self._seconds), h11.Data):
+            yield bytes(event.data)
+
+    async def aclose(self) -> None:
+        self._connection.finish()
+
+
+def _sent(request: httpx.Request) -> AsyncIterator[bytes]:
+    assert isinstance(request.stream, httpx.AsyncByteStream)
+    return aiter(request.stream)

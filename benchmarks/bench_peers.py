@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 
 from benchmarks.common import argument_parser
-from benchmarks.peers.endpoint import Scenario
+from benchmarks.peers.endpoint import Behaviour
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "benchmarks/peers"
@@ -39,11 +39,11 @@ SHORT_SCENARIOS = ("fixed", "faults")
 LIMIT_SECONDS, SHORT_LIMIT_SECONDS = 900.0, 100.0
 
 FIXED, TOKENS, FAULTS = "fixed", "tokens", "faults"
-SCENARIOS: Mapping[str, Scenario] = {
-    FIXED: Scenario(),
+SCENARIOS: Mapping[str, Behaviour] = {
+    FIXED: Behaviour(),
     # About a 70B model on a few GPUs: prompts are read at 10,000 tokens a second, and 100 are written.
-    TOKENS: Scenario(fixed_seconds=0.02, uncached_token_seconds=0.0001, output_token_seconds=0.01),
-    FAULTS: Scenario(throttled=0.025, failed=0.02, unreadable=0.02, slow=0.005),
+    TOKENS: Behaviour(fixed_seconds=0.02, uncached_token_seconds=0.0001, output_token_seconds=0.01),
+    FAULTS: Behaviour(throttled=0.025, failed=0.02, unreadable=0.02, slow=0.005),
 }
 # Whatever a tool would send home, and any other request that leaves this machine, is refused at once.
 QUIET: Mapping[str, str] = {
@@ -154,7 +154,7 @@ def find_interpreters(tools: Sequence[str], folder: Path) -> dict[str, Path]:
 
 
 def run_tool(
-    tool: str, interpreter: Path, scenario: Scenario, rows: Path, address: str, limit_seconds: float
+    tool: str, interpreter: Path, scenario: Behaviour, rows: Path, address: str, limit_seconds: float
 ) -> PeerRun:
     """Run a tool over the rows in a new process and an empty folder, and collect its scores and costs."""
     httpx.put(f"{address}/scenario", json=asdict(scenario)).raise_for_status()
@@ -224,12 +224,12 @@ SPEED_COLUMNS = (
     "tool",
     "records/s",
     "of Streamjury's",
-    "requests a record",
-    "prompt tokens a record",
-    "of these uncached",
-    "output tokens a record",
-    "most requests at once",
-    "CPU ms a request",
+    "requests per record",
+    "prompt tokens per record",
+    "of which uncached",
+    "output tokens per record",
+    "peak concurrent requests",
+    "CPU ms per request",
     "CPU s to start",
     "peak MiB",
 )
@@ -243,7 +243,7 @@ def report_speed(name: str, runs: Sequence[PeerRun]) -> None:
 
 
 def report_faults(runs: Sequence[PeerRun], healthy: Mapping[str, PeerRun]) -> None:
-    columns = ("tool", "faults met", "rows lost", "scores missing", "scores changed by faults", "how it ended")
+    columns = ("tool", "faults met", "rows lost", "scores missing", "scores changed by faults", "outcome")
     rows = [
         (
             run.tool,
@@ -251,7 +251,7 @@ def report_faults(runs: Sequence[PeerRun], healthy: Mapping[str, PeerRun]) -> No
             f"{run.lost_rows} of {run.rows}",
             f"{run.missing_scores} of {run.rows * CRITERIA}",
             str(run.count_changed_scores(healthy[run.tool])) if run.tool in healthy else "–",
-            run.problem or "through",
+            run.problem or "completed",
         )
         for run in runs
     ]

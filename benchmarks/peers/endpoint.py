@@ -36,7 +36,7 @@ NOT_BEST = frozenset({"not_applicable", "idk", "unknown", "no"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class Behaviour:
     """Behaviour of the endpoint; shares of faults are of all chat requests."""
 
     places: int = 64
@@ -240,9 +240,9 @@ class PeerEndpoint:
     """Serves all connections in one event loop."""
 
     def __init__(self) -> None:
-        self.set_scenario(Scenario())
+        self.set_scenario(Behaviour())
 
-    def set_scenario(self, scenario: Scenario) -> None:
+    def set_scenario(self, scenario: Behaviour) -> None:
         self._scenario, self.tally = scenario, Tally()
         self._places = asyncio.Semaphore(scenario.places)
         self._cache = PrefixCache(scenario.cache_blocks)
@@ -271,7 +271,7 @@ class PeerEndpoint:
             return 200, asdict(self.tally)
         body = json.loads(written)
         if (method, path) == ("PUT", "/scenario"):
-            self.set_scenario(Scenario(**body))
+            self.set_scenario(Behaviour(**body))
             return 200, {}
         if path.endswith("/embeddings"):
             self.tally.embeddings += 1
@@ -281,7 +281,7 @@ class PeerEndpoint:
             return await self._complete(body, self._scenario, self.tally)
         return 404, {"error": {"message": f"no such path {path}", "code": 404}}
 
-    async def _complete(self, body: Json, scenario: Scenario, tally: Tally) -> tuple[int, Json]:
+    async def _complete(self, body: Json, scenario: Behaviour, tally: Tally) -> tuple[int, Json]:
         tally.requests += 1
         fault = scenario.draw_fault(self._generator)
         if fault is not None:
@@ -297,7 +297,7 @@ class PeerEndpoint:
         finally:
             tally.in_flight -= 1
 
-    async def _generate(self, body: Json, scenario: Scenario, tally: Tally, fault: str | None) -> Json:
+    async def _generate(self, body: Json, scenario: Behaviour, tally: Tally, fault: str | None) -> Json:
         prompt = write_prompt(body)
         text = write_answer(body, prompt)
         if fault == "unreadable":

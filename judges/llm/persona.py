@@ -51,7 +51,7 @@ class Personas:
         except ModelOverBudget:
             raise
         except ModelError as error:
-            logger.warning("no persona for %s, the default one serves: %s", criterion.name, error)
+            logger.warning("no persona generated for %s, using the default: %s", criterion.name, error)
             text = ""
         if not text or is_refusal(text):
             return default_persona(language)

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from benchmarks.bench_peers import CRITERIA, PeerRun, make_row
-from benchmarks.peers.endpoint import BLOCK_BYTES, BLOCK_TOKENS, PeerEndpoint, Scenario, fill_schema, write_answer
+from benchmarks.peers.endpoint import BLOCK_BYTES, BLOCK_TOKENS, Behaviour, PeerEndpoint, fill_schema, write_answer
 from tests.benchmarks.test_benchmarks import run_short
 
 VERDICTS = {
@@ -47,7 +47,7 @@ def ask(endpoint: PeerEndpoint, *bodies: dict[str, Any]) -> list[tuple[int, dict
 
 def start(**scenario: Any) -> PeerEndpoint:
     endpoint = PeerEndpoint()
-    endpoint.set_scenario(Scenario(**{"fixed_seconds": 0.0, **scenario}))
+    endpoint.set_scenario(Behaviour(**{"fixed_seconds": 0.0, **scenario}))
     return endpoint
 
 
@@ -134,5 +134,5 @@ def test_without_the_other_tools_it_measures_streamjury_and_names_them(tmp_path:
     done = run_short("bench_peers", "--peers", str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
     assert "has not installed them: ragas, deepeval, mlflow" in done.stdout
-    [row] = [line for line in done.stdout.splitlines() if line.startswith("| streamjury") and "through" in line]
+    [row] = [line for line in done.stdout.splitlines() if line.startswith("| streamjury") and "completed" in line]
     assert "| 0 of 4 | 0 of 12 | 0 |" in row

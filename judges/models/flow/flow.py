@@ -319,13 +319,13 @@ class Flow:
         elif breaker.alive(admission):
             self._back()
         if opened:
-            logger.warning("nothing more is asked of %s until a probe succeeds: %s", self._name, error)
+            logger.warning("circuit breaker open for %s until a probe succeeds: %s", self._name, error)
         return opened
 
     def _back(self) -> None:
         self._controls.limit.restart()
         self._controls.pace.forget()
-        logger.info("%s answers again", self._name)
+        logger.info("circuit breaker closed: %s responds again", self._name)
 
     def _took_long(self, entry: GatePass) -> bool:
         """A caller in a hurry is no sign of a slow endpoint."""

@@ -94,6 +94,29 @@ def judge_all(endpoint: JudgeEndpoint, pairs: Sequence[tuple[Case, Criterion]], 
     return asyncio.run(inside())
 
 
+def judge_with_barrier(endpoint: JudgeEndpoint, criterion: Criterion, *, parties: int, **options: Any) -> JudgeVerdict:
+    """As `judge`, on an endpoint that has answered many calls before, and now answers only `parties` at a time."""
+    together = threading.Barrier(parties, timeout=5)
+
+    def wait_and_answer(body: Body) -> Response:
+        together.wait()
+        return YES
+
+    model_options = {name: options.pop(name) for name in MODEL_OPTIONS & options.keys()}
+
+    async def inside() -> JudgeVerdict:
+        direct = DirectJudge(OpenAIModel("tiny", base_url=endpoint.base_url, **model_options), **options)
+        try:
+            endpoint.respond = lambda _: YES
+            await asyncio.gather(*(direct.judge(ENGLISH, criterion) for _ in range(8)))
+            endpoint.respond = wait_and_answer
+            return await direct.judge(ENGLISH, criterion)
+        finally:
+            await direct.aclose()
+
+    return asyncio.run(inside())
+
+
 def by_seed(*responses: Response) -> Respond:
     """The response of each sample, whichever comes first."""
     return lambda body: responses[body["seed"]]
@@ -239,18 +262,13 @@ YES, NO = verdict_response("Yes", "It is."), verdict_response("No", "It is not."
 
 class TestSamples:
     def test_they_are_asked_for_at_once_each_with_a_seed_and_a_temperature(self, endpoint: JudgeEndpoint) -> None:
-        together = threading.Barrier(3, timeout=5)
-
-        def answer(body: Body) -> Response:
-            together.wait()
-            return YES
-
-        endpoint.respond = answer
-        verdict = judge(endpoint, YES_NO, samples=3, stop_early=False, sampling_temperature=0.9, seed=40)
+        sampling: Any = {"samples": 3, "stop_early": False, "sampling_temperature": 0.9, "seed": 40}
+        verdict = judge_with_barrier(endpoint, YES_NO, parties=3, **sampling)
         assert (verdict.option, verdict.agreement) == ("Yes", 1.0)
-        assert sorted(call["seed"] for call in endpoint.calls) == [40, 41, 42]
-        assert {call["temperature"] for call in endpoint.calls} == {0.9}
-        assert len({json.dumps(call["messages"]) for call in endpoint.calls}) == 1
+        calls = endpoint.calls[-3:]
+        assert sorted(call["seed"] for call in calls) == [40, 41, 42]
+        assert {call["temperature"] for call in calls} == {0.9}
+        assert len({json.dumps(call["messages"]) for call in calls}) == 1
 
     def test_one_is_asked_for_with_the_temperature_of_the_model(self, endpoint: JudgeEndpoint) -> None:
         judge(endpoint, seed=7)
@@ -274,14 +292,8 @@ class TestSamples:
         assert [call["seed"] for call in endpoint.calls[3:]] == [3, 4]
 
     def test_without_stopping_early_all_are_asked_for_at_once(self, endpoint: JudgeEndpoint) -> None:
-        together = threading.Barrier(5, timeout=5)
-
-        def answer(body: Body) -> Response:
-            together.wait()
-            return YES
-
-        endpoint.respond = answer
-        assert judge(endpoint, YES_NO, samples=5, stop_early=False).samples == Samples(requested=5, valid=5)
+        verdict = judge_with_barrier(endpoint, YES_NO, parties=5, samples=5, stop_early=False)
+        assert verdict.samples == Samples(requested=5, valid=5)
 
     @pytest.mark.parametrize(
         ("samples", "stop_early", "votes", "agreement"),

@@ -15,6 +15,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
+from tests.parts.patience import patience
+
 
 class StageProcess:
     """`streamjury COMMAND` in a process of its own; its log goes to a file."""
@@ -70,7 +72,7 @@ class StageProcess:
         """As an operator stops it; the exit status."""
         self.ask_to_end()
         assert self._process is not None
-        return self._process.wait(seconds)
+        return self._process.wait(seconds * patience())
 
     def ask_to_end(self) -> None:
         assert self._process is not None
@@ -79,7 +81,7 @@ class StageProcess:
     def wait(self, seconds: float) -> int:
         """Waits for it to end; the exit status."""
         assert self._process is not None
-        return self._process.wait(seconds)
+        return self._process.wait(seconds * patience())
 
     def ended(self) -> bool:
         assert self._process is not None
@@ -200,8 +202,8 @@ def headers_of(message: KafkaMessage) -> dict[str, str]:
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str | Callable[[], str]) -> None:
     """`what` says what is waited for, or says it when it did not come."""
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        if time.monotonic() - start > seconds * patience():
             pytest.fail(f"{what if isinstance(what, str) else what()}: not within {seconds:.0f} s")
         time.sleep(0.2)

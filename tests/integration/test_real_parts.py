@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Producer, Topi
 
 from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.llama import LlamaServer
+from tests.parts.patience import patience
 
 SECONDS = 20.0
 
@@ -174,7 +175,7 @@ def test_a_part_ends_when_the_process_that_started_it_is_killed() -> None:
         part = int(starter.stdout.readline())
         os.kill(part, 0)
         starter.send_signal(signal.SIGKILL)
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + SECONDS * patience()
         while alive(part) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not alive(part)

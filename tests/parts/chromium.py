@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -113,7 +114,7 @@ class _Pipe:
         if session is not None:
             message["sessionId"] = session
         self._send(json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + _SECONDS * patience()
         while (answer := self._receive(deadline)).get("id") != self._number:
             self._events.append(answer)
         if "error" in answer:
@@ -122,7 +123,7 @@ class _Pipe:
 
     def wait_for_load(self, loader: str) -> None:
         """Events of other loads, which may come late, do not count."""
-        deadline, wanted = time.monotonic() + _SECONDS, {"loaderId": loader, "name": "load"}
+        deadline, wanted = time.monotonic() + _SECONDS * patience(), {"loaderId": loader, "name": "load"}
         while not any(wanted.items() <= event.get("params", {}).items() for event in self._events if _is_load(event)):
             self._events.append(self._receive(deadline))
         self._events = [event for event in self._events if not _is_load(event)]
@@ -219,7 +220,7 @@ def _pipe_beyond_4() -> tuple[int, int]:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """It ends by itself when nobody can send commands any more."""
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=10 * patience())
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

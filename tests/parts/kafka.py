@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from tests.parts.certificates import Authority
+from tests.parts.patience import patience
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".cache" / "kafka"
@@ -178,7 +179,7 @@ class KafkaBroker:
 
     def _wait_until_led(self, names: Collection[str], partitions: int) -> None:
         """The controller answers before the broker knows of a topic."""
-        admin, deadline = AdminClient(self._client()), time.monotonic() + _START_SECONDS
+        admin, deadline = AdminClient(self._client()), time.monotonic() + _START_SECONDS * patience()
         while True:
             known = admin.list_topics(timeout=_START_SECONDS).topics
             leaders = [[each.leader for each in known[name].partitions.values()] for name in names if name in known]
@@ -204,7 +205,7 @@ class KafkaBroker:
         every = AclBindingFilter(
             kind, name, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
         )
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS * patience()
         while not admin.describe_acls(every).result(timeout=_START_SECONDS):
             assert time.monotonic() < deadline, "the broker does not know the rule"
             time.sleep(0.05)
@@ -259,7 +260,7 @@ class KafkaBroker:
             raise RuntimeError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS * patience()
         client = Consumer({**self._client(), "group.id": "readiness"})
         try:
             while time.monotonic() < deadline and process.poll() is None:

@@ -10,6 +10,8 @@ from typing import Self
 
 import httpx
 
+from tests.parts.patience import patience
+
 ROOT = Path(__file__).parents[2]
 
 _START_SECONDS = 60.0
@@ -73,7 +75,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     address = process.stdout.readline().strip()
     if not address:
         raise RuntimeError("the llama.cpp server did not start")
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _START_SECONDS * patience()
     while httpx.get(f"{address}/health").status_code != httpx.codes.OK:
         if time.monotonic() > deadline:
             raise RuntimeError("the llama.cpp server did not become healthy")

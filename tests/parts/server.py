@@ -12,6 +12,8 @@ from typing import Self
 
 import httpx
 
+from tests.parts.patience import patience
+
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 
@@ -68,7 +70,7 @@ class Server:
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS * patience()
         while time.monotonic() < deadline and self._process.poll() is None:
             if self._answers():
                 return

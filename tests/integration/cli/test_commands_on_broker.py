@@ -34,6 +34,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 TOPICS = (
     "interactions",
@@ -151,7 +152,7 @@ class TestSend:
             process.stdin.flush()
             wait_until(lambda: len(place.values("interactions")) == 2, seconds=20, what="both lines")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=20 * patience())
         assert process.returncode == 130
         assert out.startswith(b"delivered 2, failed 0, ")
         assert not err
@@ -292,7 +293,7 @@ class TestTail:
             assert process.stdout is not None
             assert process.stdout.readline()
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=20 * patience())
         assert (process.returncode, err) == (0, b"")
 
     @pytest.mark.parametrize("options", [["--json"], []])
@@ -339,7 +340,7 @@ class TestTraffic:
         with place.start("traffic", "--rate", "50") as process:
             wait_until(lambda: len(place.values("interactions")) > 20, seconds=20, what="traffic")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=20 * patience())
         assert process.returncode == 0
         delivered = re.match(rb"delivered (\d+) to ", out)
         assert delivered is not None

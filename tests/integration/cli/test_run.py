@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.parts.patience import patience
+
 SECONDS = 40
 
 
@@ -33,7 +35,7 @@ class Run:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ)
         try:
             self.notices = _notices(_broker_address(log, process), process)
-            out, _ = process.communicate(timeout=90)
+            out, _ = process.communicate(timeout=90 * patience())
         finally:
             process.kill()
             process.wait()
@@ -124,7 +126,7 @@ def start(folder: Path, endpoint: socket.socket, drain_seconds: float = 1) -> "t
 
 def left_after(process: "subprocess.Popen[bytes]", status: int) -> dict[str, Any]:
     """The summary of a run that ends in this way."""
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=60 * patience())
     assert process.returncode == status
     summary: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
     judged = summary["scored"] + summary["unscored"] + summary["deadletter_by_stage"]["worker"]

@@ -62,6 +62,7 @@ from tests.parts.endpoints.judge_endpoint import (
     verdict_response,
 )
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 FAST = ("--rate", "2000")
@@ -290,7 +291,7 @@ class TestCutShort:
             with embedded.process(*ALL, "--rate", "20", config=config) as process:
                 wait_until(lambda: len(endpoint.calls) >= 15, seconds=60, what="15 calls")
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=30 * patience())
             assert process.returncode == 130, err
             assert "run the same command to resume" in err
             first = len(embedded.evaluations())

@@ -17,6 +17,7 @@ from sinks.reports.results_reader import read_results
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict
+from tests.parts.patience import patience
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/answers.csv"
 
@@ -29,7 +30,7 @@ def evaluate(*arguments: str | Path, folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def finished(process: "subprocess.Popen[bytes]") -> bytes:
-    out, err = process.communicate(timeout=180)
+    out, err = process.communicate(timeout=180 * patience())
     assert process.returncode == 0, err
     return out
 

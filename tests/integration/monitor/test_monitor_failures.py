@@ -18,6 +18,7 @@ from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.service.service import score_metrics
 from tests.integration.pipeline import produce_all
+from tests.parts.patience import patience
 from tests.stream.cli.terminal.test_run_summary import evaluation
 
 
@@ -38,7 +39,7 @@ def ended_with(bootstrap: str) -> BaseException | None:
     thread.start()
     for message in EvaluationTopic(config.topics.evaluations).messages(evaluation(0.5, "shop")):
         produce_all(bootstrap, message.topic, [{"key": message.key, "value": message.value}])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * patience()
     while thread.is_alive() and time.monotonic() < deadline:
         thread.join(0.2)
     assert not thread.is_alive(), "it hangs"

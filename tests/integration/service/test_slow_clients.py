@@ -19,6 +19,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
+from tests.parts.patience import patience
 from tests.sinks.web.asking import is_closed
 
 SECONDS = 8
@@ -80,7 +81,7 @@ class Clients:
     def _connect(self, sent: bytes) -> socket.socket:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        client.settimeout(10)
+        client.settimeout(10 * patience())
         client.connect(("127.0.0.1", self._port))
         with suppress(OSError):  # closed already
             client.sendall(sent)
@@ -125,7 +126,7 @@ class Run:
     def end(self) -> dict[str, Any]:
         """The summary that it prints after Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=60 * patience())
         assert self.process.returncode == 0, self._log.read_text()
         return json.loads(out.decode().splitlines()[-1])
 
@@ -151,7 +152,9 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
                 # No proxy of the environment may stand between us and loopback.
-                statuses.append(httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10).status_code)
+                statuses.append(
+                    httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10 * patience()).status_code
+                )
                 open_files.append(run.open_files())
                 time.sleep(0.1)
         found = run.end()
@@ -163,6 +166,6 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
     assert set(statuses) == {200}
     assert max(open_files) < FILES - 50
     assert "Too many open files" not in log.read_text()
-    assert found["scored"] > SECONDS * 5
+    assert found["scored"] > SECONDS * 5 / patience()
     assert found["sampled"] == found["scored"] + found["deadletter_by_stage"]["worker"] + found["left"]
     assert found["unscored"] == 0

@@ -43,6 +43,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     json_response,
 )
+from tests.parts.patience import patience
 
 T = TypeVar("T")
 
@@ -384,7 +385,7 @@ async def cut_off(*calls: Awaitable[object], after: float) -> None:
 
 
 async def none_open(endpoint: FaultyEndpoint) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * patience()
     while endpoint.open and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
     return not endpoint.open

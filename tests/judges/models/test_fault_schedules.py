@@ -42,6 +42,7 @@ from tests.parts.endpoints.faulty_endpoint import (
     Step,
 )
 from tests.parts.endpoints.observed_flow import ObservedFlow
+from tests.parts.patience import patience
 
 SCHEDULES = 600
 AT_ONCE = 16
@@ -269,7 +270,7 @@ async def play_callers(played: Played, judge: DirectJudge) -> None:
 
 async def none_left(left: Callable[[], int]) -> bool:
     """The endpoint needs a moment to notice."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 10 * patience()
     while left() and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     return not left()

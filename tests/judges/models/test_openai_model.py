@@ -42,6 +42,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     json_response,
 )
+from tests.parts.patience import patience
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ def ask(endpoint: JudgeEndpoint, **options: Any) -> Completion:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * patience()
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()

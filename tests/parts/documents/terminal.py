@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.parts.patience import patience
+
 _PROMPT = re.compile(r"<prompt (\d+)>")
 _CTRL_C = b"\x03"
 _SECONDS = 60.0
@@ -77,9 +79,9 @@ class Terminal:
         return self._wait_for(len(prompts) + 1)
 
     def wait_until_shown(self, pattern: str, *, after: int = 0, seconds: float = _SECONDS) -> None:
-        deadline = time.monotonic() + seconds
+        start = time.monotonic()
         while not re.search(pattern, self.shown[after:]):
-            if time.monotonic() > deadline:
+            if time.monotonic() - start > seconds * patience():
                 raise AssertionError(f"{pattern!r} was not shown within {seconds:.0f} s; the end is:\n{self._end()}")
             time.sleep(0.1)
 
@@ -87,9 +89,9 @@ class Terminal:
         return _PROMPT.findall(self.shown)
 
     def _wait_for(self, count: int) -> int:
-        deadline = time.monotonic() + _SECONDS
+        start = time.monotonic()
         while len(prompts := self._prompts()) < count:
-            if time.monotonic() > deadline:
+            if time.monotonic() - start > _SECONDS * patience():
                 raise AssertionError(f"still at work after {_SECONDS:.0f} s; the end is:\n{self._end()}")
             time.sleep(0.05)
         return int(prompts[-1])

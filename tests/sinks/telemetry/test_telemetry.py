@@ -21,6 +21,7 @@ from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from tests.parts.endpoints.collector import Collected, collectors, http_collector, said
+from tests.parts.patience import patience
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 AT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -328,7 +329,7 @@ class TestCollectorsThatFail:
         collector.status = 503
         with open_telemetry(settings(collector.url, close_seconds=10)) as sink:
             sink.write([evaluation()])
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 10 * patience()
             while collector.requests < 2 and time.monotonic() < deadline:
                 time.sleep(0.01)
             collector.status = 200

@@ -19,6 +19,7 @@ import pytest
 from sinks.web.limits import Limits
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, connect, is_closed, page, read_all, serve, slow_clients
 
 HALF_A_HEAD = b"GET /quick HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -220,7 +221,7 @@ class Running:
         return self._process, self._process.stdout.readline().strip()
 
     def __exit__(self, *_error: object) -> None:
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=20 * patience())
 
 
 class TestSlowClients:

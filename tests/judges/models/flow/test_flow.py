@@ -17,6 +17,7 @@ from tests.parts.certificates import Authority
 from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, PlainClient, Script, Step
 from tests.parts.endpoints.observed_flow import ObservedFlow
 from tests.parts.endpoints.simulated_endpoint import run_virtually
+from tests.parts.patience import patience
 
 T = TypeVar("T")
 QUICK: dict[str, Any] = {"backoff_seconds": 0.01, "probe_seconds": 0.05, "longest_probe_seconds": 0.1}
@@ -397,7 +398,7 @@ async def client_of(script: Script, **options: Any) -> AsyncIterator[PlainClient
 
 
 def all_closed(endpoint: FaultyEndpoint) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * patience()
     while endpoint.open and time.monotonic() < deadline:
         time.sleep(0.01)
     return endpoint.open == 0

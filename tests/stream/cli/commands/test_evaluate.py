@@ -31,6 +31,7 @@ from tests.parts.endpoints.judge_endpoint import (
     delayed,
     error_response,
 )
+from tests.parts.patience import patience
 from tests.parts.rules import rules_of
 from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
 
@@ -225,7 +226,7 @@ def test_standard_input_is_not_overwritten_either() -> None:
     before = Path("results.jsonl").read_bytes()
     with Path("results.jsonl").open("rb") as file:
         process = started("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
-        _out, err = process.communicate(timeout=60)
+        _out, err = process.communicate(timeout=60 * patience())
     assert process.returncode == 1
     assert b"this run would overwrite standard input with its results.jsonl" in err
     assert Path("results.jsonl").read_bytes() == before
@@ -367,7 +368,7 @@ def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
         assert process.stderr is not None
         assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C abandons them\n"
         assert process.poll() is None
-        _out, err = process.communicate(timeout=30)
+        _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130
     assert err == b"4 rows are finished; run the same command to judge the rest\n"
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
@@ -381,7 +382,7 @@ def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
     process = started("a.jsonl", "--processes", "2", stderr=subprocess.PIPE, start_new_session=True)
     _wait_for_rows(Path("a-results"), 100)
     os.killpg(process.pid, number)
-    _out, err = process.communicate(timeout=30)
+    _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130, err
     assert b"run the same command to judge the rest" in err
     assert b"Traceback" not in err
@@ -399,7 +400,7 @@ def test_a_process_that_dies_is_told_and_the_run_can_go_on() -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     judges = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(int(judges[0]), signal.SIGKILL)
-    _out, err = process.communicate(timeout=30)
+    _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 1
     assert b"a judging process exited with status -9; run the same command to resume" in err
 

@@ -29,6 +29,7 @@ DASHBOARDS: list[dict[str, Any]] = [
 EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Cascade outcomes"): "the panel has no cascade",
     ("streamjury-judges", "Redacted values by kind"): "the endpoint is on this machine",
+    ("streamjury-judges", "Learnt rates"): "the endpoint has no limit",
     ("streamjury-judges", "Dimensions without a score, by reason"): "the local judge always has a verdict",
     ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
     ("streamjury-judges", "Canaries with an unchanged verdict"): "there are no canaries",

@@ -166,7 +166,7 @@ class ProcessSlot:
         self._child, self._health = None, None
         if child.ended_well:  # somebody ended this one process by SIGTERM
             self._problem, self._start_at = "ended by SIGTERM; starting again", 0.0
-            log.info("%s was ended by SIGTERM; starting it again", self.name)
+            log.info("%s was ended by SIGTERM; restarting it", self.name)
             return
         reason = child.reason()
         if child.last_words is not None and child.last_words.is_final:
@@ -175,12 +175,12 @@ class ProcessSlot:
         self._failures = 1 if was_steady else self._failures + 1
         if self._failures >= self._policy.attempts:
             raise StageError(
-                f"{self.name} ended {self._failures} times in succession soon after its start, the last time with: "
+                f"{self.name} ended {self._failures} times in a row soon after its start; last reason: "
                 f"{reason}"
             )
         seconds = self._policy.wait_seconds(self._failures)
         self._problem, self._start_at = f"starting again after: {reason}", self._clock() + seconds
-        log.warning("%s ended: %s; starting it again in %g s", self.name, reason, seconds)
+        log.warning("%s ended: %s; restarting it in %g s", self.name, reason, seconds)
 
 
 def _in_words(problems: Mapping[str, str]) -> str | None:

@@ -187,7 +187,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
         assert worker.stage.terminate(WORK_SECONDS) == 0, worker.log()
     assert evaluated(real_kafka.bootstrap, names["evaluations"]) == Counter(ids)
     assert read_all(real_kafka.bootstrap, names["deadletter"]) == []
-    assert "worker-2 ended: killed by SIGKILL; starting it again in 1 s" in worker.log()
+    assert "worker-2 ended: killed by SIGKILL; restarting it in 1 s" in worker.log()
 
 
 @pytest.mark.timeout(420)
@@ -230,7 +230,7 @@ def test_what_is_wrong_with_the_settings_ends_all_at_once_and_is_said_once(
     assert log.count("judges.cache.path: ") == 1, log
     assert "Error: judges.cache.path: " in log
     assert "Traceback" not in log
-    assert "starting it again" not in log
+    assert "restarting it" not in log
 
 
 @pytest.mark.timeout(600)
@@ -249,9 +249,9 @@ def test_a_worker_that_keeps_failing_at_its_start_ends_with_the_reason(real_kafk
     with stage:
         assert stage.wait(5 * START_SECONDS) == 1
     log = stage.log.read_text()
-    ended = "ended 5 times in succession soon after its start, the last time with: the worker ended: "
+    ended = "ended 5 times in a row soon after its start; last reason: worker failed: "
     assert re.search(rf"^Error: worker-[12] {ended}.*not-made", log, re.MULTILINE), log
-    assert "starting it again in 8 s" in log
+    assert "restarting it in 8 s" in log
     assert "Traceback" not in log
 
 
@@ -281,5 +281,5 @@ def test_a_worker_whose_name_another_has_taken_ends_instead_of_taking_it_back(
             second.wait_until_ready()
             write_records(real_kafka.bootstrap, names["sampled"], range(8))
             wait_until(lambda: second.consumed().total() == 8, seconds=WORK_SECONDS, what=second.log)
-    assert f"Error: the worker ended: another process took over the name {names['sampled']}-one-" in first.log()
-    assert "starting it again" not in first.log()
+    assert f"Error: worker failed: another process took over the instance name {names['sampled']}-one-" in first.log()
+    assert "restarting it" not in first.log()

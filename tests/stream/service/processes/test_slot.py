@@ -119,7 +119,7 @@ def test_it_is_given_up_with_the_reason_when_it_keeps_ending_at_its_start(world:
         world.child.end(reason="out of luck")
         world.pass_time(5)
     world.child.end(reason="out of luck")
-    message = r"^worker-1 ended 4 times in succession soon after its start, the last time with: out of luck$"
+    message = r"^worker-1 ended 4 times in a row soon after its start; last reason: out of luck$"
     with pytest.raises(StageError, match=message):
         world.slot.look()
     assert len(world.children) == POLICY.attempts

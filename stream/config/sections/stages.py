@@ -45,8 +45,7 @@ class WorkerConfig(Section):
     group: Identifier = Field(default="streamjury-worker", description="Consumer group of the workers.")
     instance: Identifier | None = Field(
         default=None,
-        description="Fixed instance name in the group, kept across restarts, with -1, -2, … for each of several "
-        "processes; null: a generated name.",
+        description="Fixed instance name in the group (several processes add -1, -2, …); null: a generated name.",
     )
     concurrency: int = Field(default=64, ge=1, le=4096, description="Records judged concurrently.")
     run_ahead: int = Field(
@@ -59,8 +58,8 @@ class WorkerConfig(Section):
         default=45.0,
         gt=0,
         json_schema_extra={"exclusiveMaximum": REBALANCE_TIMEOUT_SECONDS},
-        description="Timeout for one record, not counting the wait for a free place at an endpoint; must be below the "
-        f"rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds.",
+        description="Timeout for one record, without waits for an endpoint; below "
+        f"{REBALANCE_TIMEOUT_SECONDS} s (the rebalance timeout).",
     )
     drain_seconds: FiniteFloat = Field(
         default=8.0,

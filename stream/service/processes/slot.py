@@ -175,8 +175,7 @@ class ProcessSlot:
         self._failures = 1 if was_steady else self._failures + 1
         if self._failures >= self._policy.attempts:
             raise StageError(
-                f"{self.name} ended {self._failures} times in a row soon after its start; last reason: "
-                f"{reason}"
+                f"{self.name} ended {self._failures} times in a row soon after its start; last reason: {reason}"
             )
         seconds = self._policy.wait_seconds(self._failures)
         self._problem, self._start_at = f"starting again after: {reason}", self._clock() + seconds

@@ -150,7 +150,7 @@ def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: Embedde
         assert worker.stage.terminate(WORK_SECONDS) == 0, worker.log()
     log = worker.log()
     assert not any(map(is_running, pids))
-    assert log.count("the worker, in 2 processes, is at work") == 1
+    assert log.count("worker started with 2 processes") == 1
     for name in PROCESSES:
         assert re.search(rf"INFO    {name} stream\.kafka\.consume_produce: assigned: ", log), log
     assert "records are left unfinished" not in log

@@ -1,4 +1,4 @@
-"""The log of ids that were used for several contents: at once, then at most once a minute for each app."""
+"""Logs ids that were used for several contents: at once, then at most once a minute for each app."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 60.0
 _NAME_CHARS = 100
-# An app is whatever a record says it is.
+# Records name their app themselves, so the number of apps has no limit.
 _MOST_APPS = 100
 _OTHER_APPS = "of other apps"
 
@@ -23,7 +23,7 @@ class _Conflicts:
 
 
 class ConflictLog:
-    """Conflicts that were not logged yet, by app. Used from one thread."""
+    """Conflicts that are not logged yet, by app. Used from one thread."""
 
     def __init__(self) -> None:
         self._by_app: dict[str, _Conflicts] = {}
@@ -37,7 +37,7 @@ class ConflictLog:
         conflicts.interaction_id = interaction_id
 
     def write(self, *, rest: bool = False) -> None:
-        """Logs what is due, or with `rest` all that was not logged yet."""
+        """Log the conflicts that are due; with `rest`, all that are not logged yet."""
         now = time.monotonic()
         for name, conflicts in self._by_app.items():
             due = rest or conflicts.logged_at is None or now - conflicts.logged_at >= _AGAIN_SECONDS

@@ -345,7 +345,7 @@ def test_what_is_logged_while_records_are_judged_at_once_says_which_of_them_it_i
     subject, retries = judging()
 
     async def all_at_once() -> list[RecordResult]:
-        return await asyncio.gather(*(subject.judge(retries.arrived(record(number))) for number in range(9)))
+        return await asyncio.gather(*(subject.judge(retries.read_arrival(record(number))) for number in range(9)))
 
     outcomes = [judged.outcome for judged in asyncio.run(all_at_once())]
     assert outcomes.count(Outcome.SCORED) == 8
@@ -365,7 +365,7 @@ def test_after_a_record_is_judged_nothing_is_known_of_it() -> None:
     subject, retries = judging()
 
     async def one_and_then() -> dict[str, Any]:
-        await subject.judge(retries.arrived(record(1)))
+        await subject.judge(retries.read_arrival(record(1)))
         return as_json(said("x", "y"))
 
     assert not {"trace_id", "interaction_id", "stage"} & asyncio.run(one_and_then()).keys()

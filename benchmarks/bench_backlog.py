@@ -29,7 +29,7 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.config.criteria import composed
 from stream.config.model import Config
 from stream.service.service import relax_collector
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from stream.worker.stage import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
@@ -87,7 +87,7 @@ class _NoCalls(list):  # type: ignore[type-arg]
 
 def make_evaluator(config: Config) -> Evaluator:
     """Build an evaluator whose judge gives every answer the best score at once."""
-    multi: MultiCriteria = composed(chosen_criteria(config.criteria), config.composite)
+    multi: MultiCriteria = composed(load_chosen_criteria(config.criteria), config.composite)
     best = {
         name: max(choice.value or 0.0 for choice in criterion.scale.choices)
         for name, criterion in multi.criteria.items()

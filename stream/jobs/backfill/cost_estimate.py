@@ -9,7 +9,7 @@ from judges.values.interaction import Interaction, case_of
 from stream.config.judge_kinds.base import ExpectedCalls
 from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 
 # What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
 _BYTES_PER_TOKEN = 4
@@ -78,7 +78,7 @@ def estimate(config: Config, sample: SystematicSample, paid: Paid) -> CostEstima
 
 
 def _from_texts(config: Config, sample: SystematicSample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
-    criteria = chosen_criteria(config.criteria).values()
+    criteria = load_chosen_criteria(config.criteria).values()
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]
     nano = sum(

@@ -32,7 +32,7 @@ from stream.jobs.evaluate.row_judge import PAUSES, RowJudge, RowResult, RowSampl
 from stream.jobs.evaluate.rows import FileError, Rows
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER
 from stream.service.processes.cores import cores
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
 # Rows that a process judges before it hands back what it found.
@@ -386,7 +386,7 @@ def _digest(file: str) -> str | None:
 
 
 def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
-    chosen = chosen_criteria(config.criteria)
+    chosen = load_chosen_criteria(config.criteria)
     titles = Counter(criterion.title.en for criterion in chosen.values())
     return tuple(
         CriterionInfo(

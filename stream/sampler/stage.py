@@ -21,7 +21,7 @@ from stream.config.model import Config
 from stream.errors import PublishAborted, RecordError
 from stream.kafka.consume_produce import TransactionalConsumer
 from stream.kafka.offsets import Partition
-from stream.kafka.record import Record, dead_letter, partition_of, readable
+from stream.kafka.record import Record, dead_letter, partition_of, whole_value
 from stream.records.envelope import decision_headers
 from stream.records.facts import LazyMessage
 from stream.sampler.policy import Decision, SamplingPolicy
@@ -189,7 +189,7 @@ class Sampler:
 
     def _forward(self, incoming: LazyMessage, shared: "_Shared") -> None:
         record = incoming.record
-        value = readable(record)
+        value = whole_value(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
         others = tuple([pair for pair in record.headers if not pair[0].startswith(PREFIX)]) if record.headers else ()
         message = Message(

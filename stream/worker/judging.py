@@ -22,7 +22,7 @@ from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
-from stream.kafka.record import dead_letter, readable
+from stream.kafka.record import dead_letter, whole_value
 from stream.logs import add_log_context, log_context, trace_fields
 from stream.records.canaries import CanaryReader, refuse_canary_id
 from stream.records.envelope import evaluation_headers, is_canary, read_sampling
@@ -144,7 +144,7 @@ class Judging:
     def _read(self, arrival: Arrival) -> Submission:
         """Read the record to judge; from here on, log lines carry its id."""
         canary = is_canary(arrival.record.headers)
-        reading = (self._canary_reader if canary else self._reader).read(readable(arrival.record))
+        reading = (self._canary_reader if canary else self._reader).read(whole_value(arrival.record))
         interaction = reading.interaction
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         if not canary:

@@ -99,7 +99,7 @@ class Worker:
         self._consumer = TransactionalConsumer(
             config.kafka,
             topic=self._queue,
-            beside=(*self._retries.topics, self._retries.overflow),
+            companions=(*self._retries.topics, self._retries.overflow),
             group=config.worker.group,
             instance=config.worker.instance,
             listener=self,
@@ -130,7 +130,7 @@ class Worker:
                 self._pool.close(self._evaluator.aclose())
             finally:
                 self._consumer.close()
-                self._notices.arrived(_ARRIVAL_SECONDS)
+                self._notices.wait_for_delivery(_ARRIVAL_SECONDS)
 
     def _drain(self) -> None:
         """Finish the records in flight; keep polling, because a rebalance must end before we can commit."""
@@ -279,7 +279,7 @@ class Worker:
     def _publish(self) -> None:
         self._published_at = time.monotonic()
         ready = self._tracker.ready()
-        if ready and not self._notices.arrived():
+        if ready and not self._notices.wait_for_delivery():
             ready = []  # but still commit leases: calls wait for them
         plan = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
         if not plan.offsets:
@@ -290,7 +290,7 @@ class Worker:
         except PublishAborted:
             return
         self._treasury.confirm_commit(plan)
-        self._tracker.committed(ready)
+        self._tracker.forget_committed(ready)
         for part in ready:
             for result in part.results:
                 self._judging.mark_published(result)
@@ -313,16 +313,16 @@ class Worker:
             self._collect(_POLL_SECONDS)
             if self._treasury.urgent:
                 self._publish()
-        self._notices.arrived(max(0.0, deadline - time.monotonic()))
+        self._notices.wait_for_delivery(max(0.0, deadline - time.monotonic()))
         self._treasury.close_partitions(partitions)
         self._publish()
-        unfinished = self._tracker.uncommitted(partitions)
+        unfinished = self._tracker.count_uncommitted(partitions)
         if unfinished:
             log.warning("%d records not finished in time; the next worker will judge them again", unfinished)
 
     def _is_judging(self, partitions: Collection[Partition]) -> bool:
         """Return whether judges work on records of these partitions; others wait for room at the endpoints."""
-        return self._tracker.unfinished(partitions) > self._judging.count_unstarted(partitions)
+        return self._tracker.count_unfinished(partitions) > self._judging.count_unstarted(partitions)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)

@@ -30,7 +30,7 @@ from stream.errors import RecordError
 from stream.jobs.audit.account import MISSING, AuditAccount, Balance, Fate, FateKind
 from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
-from stream.kafka.topic_scan import TopicScan, committed_offsets
+from stream.kafka.topic_scan import TopicScan, read_committed_offsets
 from stream.records.decision import SamplingOutcome
 from stream.records.envelope import is_backfilled, is_canary, logged_id_in, read_sampling
 from stream.records.facts import LazyMessage, LazyRecord
@@ -159,7 +159,7 @@ class _Audit:
 
     def _committed(self, group: str, topics: Collection[str]) -> dict[Partition, int]:
         asked = [Partition(topic, number) for topic in topics for number in range(self._partitions.get(topic, 0))]
-        return committed_offsets(self._config.kafka, group, asked)
+        return read_committed_offsets(self._config.kafka, group, asked)
 
     def _extent(self, step: "_Step") -> int:
         with TopicScan(self._config.kafka, step.topic) as scan:

@@ -16,7 +16,7 @@ from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
-from stream.kafka.record import Record, readable
+from stream.kafka.record import Record, whole_value
 from stream.records.canaries import refuse_canary_id
 from stream.records.decision import Cohort
 from stream.records.envelope import evaluation_headers
@@ -81,7 +81,7 @@ class Selection:
             counts.sampled_out += 1
             return None
         try:
-            reading = self._reader.read(readable(facts.record))
+            reading = self._reader.read(whole_value(facts.record))
             refuse_canary_id(reading.interaction.id)
             refuse_distinct_id(reading.interaction.id)
         except RecordError as error:

@@ -8,7 +8,7 @@ import msgspec
 from stream.config.sections.sampling import RuleMatch
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
-from stream.records.conditions import Asked, Condition, condition
+from stream.records.conditions import Condition, ConditionSpec, compile_condition
 from stream.records.facts import LazyRecord
 
 _SHOWN_CHARS = 60
@@ -22,8 +22,10 @@ class Matcher:
 
     def __init__(self, match: RuleMatch, reader: BodyReader) -> None:
         self._reader = reader
-        self._headers = [(name, condition(asked, as_text=True)) for name, asked in match.headers.items()]
-        self._body = [(subject, getter, condition(asked)) for subject, getter, asked in _body_conditions(match, reader)]
+        self._headers = [(name, compile_condition(asked, as_text=True)) for name, asked in match.headers.items()]
+        self._body = [
+            (subject, getter, compile_condition(asked)) for subject, getter, asked in _body_conditions(match, reader)
+        ]
         self._tests = [(getter, check.holds) for _, getter, check in self._body]
         self.reads_body = bool(self._body)
 
@@ -62,7 +64,7 @@ class Matcher:
         return getter(facts.body(self._reader))
 
 
-def _body_conditions(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, Asked]]:
+def _body_conditions(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, ConditionSpec]]:
     for name in _NAMES:
         asked = getattr(match, name)
         if asked is not None:

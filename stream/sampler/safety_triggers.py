@@ -13,7 +13,7 @@ from judges.local.lexicon import plain
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
-from stream.records.conditions import Condition, condition
+from stream.records.conditions import Condition, compile_condition
 from stream.records.facts import LazyRecord
 
 _FEEDBACK_TAGS = ("feedback", "thumbs", "rating")
@@ -120,7 +120,8 @@ def _thumbs_down(config: SafetyConfig, reader: BodyReader) -> _Sign:
     checks: list[tuple[str, Getter, Condition]]
     if config.thumbs_down:
         checks = [
-            (path, reader.getter(BodyPath.parse(path)), condition(check)) for path, check in config.thumbs_down.items()
+            (path, reader.getter(BodyPath.parse(path)), compile_condition(check))
+            for path, check in config.thumbs_down.items()
         ]
     else:
         checks = [(f"tag {name}", reader.tag_getter(name), _SaysNo()) for name in _FEEDBACK_TAGS]

@@ -26,7 +26,7 @@ from judges.composite import MultiCriteria
 from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.service.service import relax_collector
 from stream.service.setup.criteria_files import load_chosen_criteria
@@ -87,7 +87,7 @@ class _NoCalls(list):  # type: ignore[type-arg]
 
 def make_evaluator(config: Config) -> Evaluator:
     """Build an evaluator whose judge gives every answer the best score at once."""
-    multi: MultiCriteria = composed(load_chosen_criteria(config.criteria), config.composite)
+    multi: MultiCriteria = compose_criteria(load_chosen_criteria(config.criteria), config.composite)
     best = {
         name: max(choice.value or 0.0 for choice in criterion.scale.choices)
         for name, criterion in multi.criteria.items()

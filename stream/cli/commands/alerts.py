@@ -19,7 +19,7 @@ from stream.cli.support.interruption import until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.kafka.topic_scan import TopicScan
@@ -255,7 +255,7 @@ def _tally(config: Config, alert: Alert, split: Split) -> ChangeTally:
         alert.fingerprint,
         split,
         good_score=lambda app: config.objectives.for_app(app)[0],
-        composition=composed(load_chosen_criteria(config.criteria), config.composite),
+        composition=compose_criteria(load_chosen_criteria(config.criteria), config.composite),
         target=0.5 if alert.subject is Subject.VERSIONS else alert.target,
     )
 

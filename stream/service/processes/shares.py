@@ -21,8 +21,8 @@ def process_config(config: Config, number: int, *, processes: int) -> Config:
     )
     judges = config.judges.model_copy(
         update={
-            "panel": tuple(judge.divided(processes, place) for judge in config.judges.panel),
-            "reserves": tuple(judge.divided(processes, place) for judge in config.judges.reserves),
+            "panel": tuple(judge.divide_limits(processes, place) for judge in config.judges.panel),
+            "reserves": tuple(judge.divide_limits(processes, place) for judge in config.judges.reserves),
         }
     )
     return config.model_copy(update={"worker": worker, "judges": judges})
@@ -31,6 +31,6 @@ def process_config(config: Config, number: int, *, processes: int) -> Config:
 def most_processes(config: Config) -> tuple[int, str]:
     """Return the most processes that can share the limits, and the key of the limit that allows no more."""
     limits = [(config.worker.concurrency, "worker.concurrency")]
-    for place, model in config.judges.asked_models():
+    for place, model in config.judges.list_models():
         limits.append((model.limits.concurrency, path_text(("judges", *place, "limits", "concurrency"))))
     return min(limits)

@@ -12,7 +12,7 @@ from typing import Any
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import InconsistentError, Loc
-from stream.config.criteria import choose_criteria, composed
+from stream.config.criteria import choose_criteria, compose_criteria
 from stream.config.model import Config
 from stream.config.section import Check
 from stream.config.sections.budgets import AppBudgetConfig
@@ -68,12 +68,12 @@ class _Checks:
         """Find values about criteria that are not judged."""
         judged = self._find_judged_criteria(before)
         if judged is not None:
-            yield from section.strangers(judged)
+            yield from section.find_unknown_criteria(judged)
 
     def _check_composite(self, composite: CompositeConfig, before: Mapping[str, Any]) -> Problems:
         judged = self._find_judged_criteria(before)
         if judged is not None:
-            yield from _catch_problems(lambda: composed(judged, composite))
+            yield from _catch_problems(lambda: compose_criteria(judged, composite))
 
     def _find_judged_criteria(self, before: Mapping[str, Any]) -> Mapping[str, Criterion] | None:
         """Return the criteria that are judged, or None if their section is wrong."""

@@ -13,7 +13,7 @@ from judges.judge import Judge
 from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.judge_kinds.base import SharedParts
 from stream.config.model import Config
 from stream.config.sections.judges import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
@@ -28,12 +28,12 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
 
     With a store, judges that ask a model reuse its verdicts.
     """
-    multi = composed(load_chosen_criteria(config.criteria), config.composite)
-    strangers: list[tuple[Loc, str]] = [
-        (("judges", *loc), message) for loc, message in config.judges.strangers(multi.criteria)
+    multi = compose_criteria(load_chosen_criteria(config.criteria), config.composite)
+    unknown_criteria: list[tuple[Loc, str]] = [
+        (("judges", *loc), message) for loc, message in config.judges.find_unknown_criteria(multi.criteria)
     ]
-    if strangers:
-        raise InconsistentError(strangers)
+    if unknown_criteria:
+        raise InconsistentError(unknown_criteria)
     rules = config.judges.redaction
     redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
     shared = SharedParts(redactor=redactor, verdicts=verdicts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import Evaluation
 from sinks.metrics.detection import GOOD_SHARE
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.alert import Series
@@ -18,7 +18,7 @@ from stream.monitor.explain import OTHERS, RULES, CanaryTally, Explanation, by_m
 from stream.service.setup.criteria_files import load_chosen_criteria
 from tests.stream.monitor.explain.invented import FINGERPRINT, ONSET, SINCE, dimension, evaluation, tallied, traffic
 
-COMPOSITION = composed(load_chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
+COMPOSITION = compose_criteria(load_chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
 COMPOSITE_SERIES = Series(app="support-bot", dimension="composite")
 
 

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from sinks.text import printable, shortened
 from sinks.web.routes import Reply, Request, Route, text_reply
-from stream.logs import escaped
+from stream.logs import escape_text
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""
@@ -100,7 +100,7 @@ def alert_json(alert: FiringAlert, at: datetime) -> str:
         "starts_at": _moment(alert.starts_at),
         "ends_at": _moment(alert.ends_at) if alert.status == "resolved" else None,
     }
-    return escaped(json.dumps(entry, ensure_ascii=False), json_form=True)
+    return escape_text(json.dumps(entry, ensure_ascii=False), json_form=True)
 
 
 def _label(labels: Mapping[str, str], name: str) -> str:

@@ -116,7 +116,7 @@ def run_worker(bootstrap: str, records: int) -> None:
 def watch_memory(thread: threading.Thread, metrics: PipelineMetrics, records: int) -> Iterator[tuple[str, float]]:
     """Yield the memory in MiB at each mark of the backlog."""
     for mark, share in MARKS.items():
-        while metrics.counted(Stage.WORKER, Outcome.CONSUMED) < share * records:
+        while metrics.read_count(Stage.WORKER, Outcome.CONSUMED) < share * records:
             if not thread.is_alive():
                 raise SystemExit("the worker ended")
             time.sleep(_LOOK_SECONDS)

@@ -101,7 +101,7 @@ def run_worker(bootstrap: str, base_url: str, records: int) -> None:
         started = wait_for(service, records // 10)
         ended = wait_for(service, records * 9 // 10)
         wait_for(service, records)
-        if service.metrics.counted(Stage.WORKER, Outcome.SCORED) != records:
+        if service.metrics.read_count(Stage.WORKER, Outcome.SCORED) != records:
             sys.exit("some records have no score")
     finished, processor, clock = (after - before for before, after in zip(started, ended, strict=True))
     print(json.dumps({"calls": calls * finished, "processor_seconds": processor, "seconds": clock}), flush=True)
@@ -109,7 +109,7 @@ def run_worker(bootstrap: str, base_url: str, records: int) -> None:
 
 def wait_for(service: Service, records: int) -> tuple[float, float, float]:
     """Wait until this many records are finished; return how many are, the processor time and the clock."""
-    while (finished := service.metrics.counted(Stage.WORKER, Outcome.CONSUMED)) < records:
+    while (finished := service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED)) < records:
         service.check()
         time.sleep(_LOOK_SECONDS)
     return finished, time.process_time(), time.perf_counter()

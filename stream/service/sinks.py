@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink, SinkError
 from sinks.metrics import SinkMetrics
-from sinks.queued import QueuedSink, running
+from sinks.queued import QueuedSink, open_all
 from sinks.telemetry import JudgeModel
 from stream.config.judge_kinds.base import AskedModel
 from stream.config.model import Config
@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 def open_sinks(config: Config, registry: CollectorRegistry) -> Iterator[list[Sink]]:
     """Open the sinks of a worker until the end of the block. Each has a queue, so that no sink can block the worker."""
     sinks = make_sinks(config, registry)
-    with running(sinks):
+    with open_all(sinks):
         yield list(sinks)
 
 

@@ -4,7 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
-from sinks.text import shortened
+from sinks.text import shorten
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class ConflictLog:
         self._by_app: dict[str, _Conflicts] = {}
 
     def note(self, app: str | None, interaction_id: str) -> None:
-        name = f"of app {shortened(app or 'unknown', _NAME_CHARS)}"
+        name = f"of app {shorten(app or 'unknown', _NAME_CHARS)}"
         if name not in self._by_app and len(self._by_app) >= _MOST_APPS:
             name = _OTHER_APPS
         conflicts = self._by_app.setdefault(name, _Conflicts())
@@ -49,6 +49,6 @@ class ConflictLog:
                 conflicts.count,
                 "" if conflicts.count == 1 else "s",
                 name,
-                shortened(conflicts.interaction_id, _NAME_CHARS),
+                shorten(conflicts.interaction_id, _NAME_CHARS),
             )
             conflicts.count, conflicts.logged_at = 0, now

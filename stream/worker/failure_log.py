@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from judges.values.evaluation import Evaluation, JudgeVerdict, Reason, Status
-from sinks.text import shortened
+from sinks.text import shorten
 
 log = logging.getLogger(__name__)
 
@@ -50,4 +50,4 @@ class FailureLog:
             return
         failing = self._failing.setdefault((verdict.judge, verdict.reason), _Failing())
         failing.lost += 1
-        failing.detail = shortened(verdict.detail or "no detail given", _DETAIL_CHARS)
+        failing.detail = shorten(verdict.detail or "no detail given", _DETAIL_CHARS)

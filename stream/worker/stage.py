@@ -107,7 +107,7 @@ class Worker:
         self._notices = ImmediateProducer(
             config.kafka,
             client=f"{config.worker.group}-critical-{self._consumer.name}",
-            delivered=metrics.critical_delivered,
+            delivered=metrics.count_notice,
         )
 
     @property
@@ -203,12 +203,12 @@ class Worker:
         due = (self._queue, self._retries.overflow)
         lag = self._consumer.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
-        self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
+        self._metrics.set_paused(self._evaluator.judge_names, self._evaluator.paused())
         self._metrics.endpoints(self._evaluator.flow_states())
         self._metrics.lag(self.stage, lag)
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
-        self._metrics.parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
+        self._metrics.set_parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
         # A worker under back-pressure cannot start any of them, but has not stalled.
         self._consumer.backlog = self._pool.in_flight + (0 if self._is_held_back() else lag)
 
@@ -357,6 +357,6 @@ class Worker:
         if result.is_id_conflict:
             self._metrics.count_id_conflict()
         if result.evaluation is not None:
-            self._metrics.judged(result.evaluation, published=result.is_published)
+            self._metrics.count_evaluation(result.evaluation, published=result.is_published)
             if result.is_published:
                 write_all(self.sinks, result.evaluation)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict, Status
 from sinks.reports.results_reader import Results, read_results
 from sinks.reports.results_schema import CriterionInfo, Row, Run
-from sinks.text import shortened
+from sinks.text import shorten
 from stream.jobs.compare.scales import Scale
 
 _QUESTION_CHARS = 80
@@ -205,7 +205,7 @@ def _verdicts(evaluation: Evaluation, judge: str) -> Iterator[tuple[str, JudgeVe
 
 def _question(row: Row, evaluation: Evaluation) -> str:
     if evaluation.excerpt is not None:
-        return shortened(evaluation.excerpt.question[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
+        return shorten(evaluation.excerpt.question[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
     texts = {name.strip().casefold(): value for name, value in row.source.items()}
     question = next((texts[name] for name in _QUESTIONS if isinstance(texts.get(name), str)), "")
-    return shortened(str(question)[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
+    return shorten(str(question)[:_LOOKED_AT_CHARS], _QUESTION_CHARS)

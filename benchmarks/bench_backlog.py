@@ -26,10 +26,10 @@ from judges.composite import MultiCriteria
 from judges.panel import Panel
 from judges.scripted import ScriptedJudge
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.service.service import relax_collector
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from stream.worker.stage import Worker
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
@@ -87,7 +87,7 @@ class _NoCalls(list):  # type: ignore[type-arg]
 
 def make_evaluator(config: Config) -> Evaluator:
     """Build an evaluator whose judge gives every answer the best score at once."""
-    multi: MultiCriteria = composed(chosen_criteria(config.criteria), config.composite)
+    multi: MultiCriteria = compose_criteria(load_chosen_criteria(config.criteria), config.composite)
     best = {
         name: max(choice.value or 0.0 for choice in criterion.scale.choices)
         for name, criterion in multi.criteria.items()
@@ -116,7 +116,7 @@ def run_worker(bootstrap: str, records: int) -> None:
 def watch_memory(thread: threading.Thread, metrics: PipelineMetrics, records: int) -> Iterator[tuple[str, float]]:
     """Yield the memory in MiB at each mark of the backlog."""
     for mark, share in MARKS.items():
-        while metrics.counted(Stage.WORKER, Outcome.CONSUMED) < share * records:
+        while metrics.read_count(Stage.WORKER, Outcome.CONSUMED) < share * records:
             if not thread.is_alive():
                 raise SystemExit("the worker ended")
             time.sleep(_LOOK_SECONDS)

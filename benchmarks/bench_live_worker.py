@@ -34,7 +34,7 @@ from stream.cli.demo import load_corpus
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service, relax_collector
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
 PLACES = 64
@@ -96,12 +96,12 @@ def make_interactions(count: int) -> Iterator[Interaction]:
 def run_worker(bootstrap: str, base_url: str, records: int) -> None:
     """Judge the records in this process, and print the measurements as one line of JSON."""
     relax_collector()  # as `streamjury worker` does
-    calls = len(chosen_criteria(make_config(bootstrap, base_url).criteria))
+    calls = len(load_chosen_criteria(make_config(bootstrap, base_url).criteria))
     with Service(make_config(bootstrap, base_url), [Stage.WORKER]) as service:
         started = wait_for(service, records // 10)
         ended = wait_for(service, records * 9 // 10)
         wait_for(service, records)
-        if service.metrics.counted(Stage.WORKER, Outcome.SCORED) != records:
+        if service.metrics.read_count(Stage.WORKER, Outcome.SCORED) != records:
             sys.exit("some records have no score")
     finished, processor, clock = (after - before for before, after in zip(started, ended, strict=True))
     print(json.dumps({"calls": calls * finished, "processor_seconds": processor, "seconds": clock}), flush=True)
@@ -109,7 +109,7 @@ def run_worker(bootstrap: str, base_url: str, records: int) -> None:
 
 def wait_for(service: Service, records: int) -> tuple[float, float, float]:
     """Wait until this many records are finished; return how many are, the processor time and the clock."""
-    while (finished := service.metrics.counted(Stage.WORKER, Outcome.CONSUMED)) < records:
+    while (finished := service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED)) < records:
         service.check()
         time.sleep(_LOOK_SECONDS)
     return finished, time.process_time(), time.perf_counter()
@@ -140,7 +140,7 @@ async def record_bodies(interactions: list[Interaction]) -> list[bytes]:
 
     judge = DirectJudge(OpenAIModel("fast", base_url="http://test/v1", transport=httpx.MockTransport(keep_body)))
     for interaction in interactions:
-        for criterion in chosen_criteria(Config().criteria).values():
+        for criterion in load_chosen_criteria(Config().criteria).values():
             await judge.judge(case_of(interaction), criterion)
     await judge.aclose()
     return bodies
@@ -196,7 +196,7 @@ def report(measured: dict[float, dict[str, Measured]]) -> None:
     columns = ("endpoint answers", "asked by", "ms of CPU a call", "calls/s", "evaluations/s", "share of ideal")
     caption = f"wanted of the worker on idle cores: {WANTED_MS:g} ms a call, and {WANTED_SHARE:.0%} of {PLACES} places"
     table = Table(*columns, title=f"six criteria, about a thousand words each, {PLACES} places", caption=caption)
-    calls = len(chosen_criteria(Config().criteria))
+    calls = len(load_chosen_criteria(Config().criteria))
     for seconds, way, run in chain.from_iterable(
         ((seconds, way, run) for way, run in runs.items()) for seconds, runs in measured.items()
     ):

@@ -138,7 +138,7 @@ def run_sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iter
     done = 0
     while True:
         stage.step()
-        now = metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
+        now = metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
         if now > done:
             yield now - done
             done = now

@@ -37,7 +37,7 @@ def measure_worker(values: list[bytes]) -> float:
 
 def wait_for(service: Service, records: int, *, look_seconds: float) -> int:
     """Wait until the worker has finished this many records, and return how many it has."""
-    while (finished := service.metrics.counted(Stage.WORKER, Outcome.CONSUMED)) < records:
+    while (finished := service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED)) < records:
         service.check()
         time.sleep(look_seconds)
     return finished

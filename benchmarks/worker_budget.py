@@ -16,12 +16,12 @@ async def open_purse(commit_seconds: float) -> AsyncIterator[Purse]:
     everyone = Budget(per_hour_usd=1e6, per_day_usd=1e7)
     partition = Partition("sampled", 0)
     treasury = Treasury(Budgets(everyone=everyone, apps={}, safety_share=0.2), topic=partition.topic)
-    treasury.assigned([partition])
-    treasury.opened(partition, 0, "", partitions=1)
+    treasury.expect_partitions([partition])
+    treasury.open_partition(partition, 0, "", partitions=1)
 
     async def commit() -> None:
         while True:
-            treasury.committed(treasury.prepare({partition: 0}, lambda _: 0))
+            treasury.confirm_commit(treasury.prepare({partition: 0}, lambda _: 0))
             await asyncio.sleep(commit_seconds)
 
     committing = asyncio.create_task(commit())

@@ -1,4 +1,4 @@
-"""Outputs: everything that a finished evaluation or a record's outcome is written to.
+"""Outputs: all destinations of finished evaluations and of record outcomes.
 
 - `base`: the contracts of topic writers and sinks
 - `queued`: a queue and a thread in front of a sink, so that it never holds up a stage

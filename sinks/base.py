@@ -1,4 +1,4 @@
-"""The contracts of outputs: topic writers, and sinks that take evaluations to other places."""
+"""The contracts of outputs: topic writers, and sinks that send evaluations to other places."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -11,15 +11,15 @@ from judges.values.evaluation import Evaluation
 from sinks.topics.headers import SCHEMA_VERSION
 
 SCHEMA = (SCHEMA_VERSION, b"1")
-"""The header that says of which version a record of ours is; a later one is not read as if it were this."""
+"""The header with the version of our records; a record of a later version is not read as if it had this one."""
 
 COMPOSITE = "composite"
-"""The name that results of the composite have beside those of the criteria."""
+"""The name of the composite among those of the criteria."""
 
 UNKNOWN = "unknown"
-"""What is counted under this name says none."""
+"""The label of items without a name."""
 OTHER = "other"
-"""What is counted under this name is not told apart."""
+"""The label of items that are counted together."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -30,8 +30,8 @@ _HEADER_CHARS = 1000
 
 
 def our_headers(texts: Mapping[str, str]) -> Headers:
-    """What we say of a record beside what it came with, and of which version that is."""
-    # A surrogate in quoted input has no UTF-8 form; the reason must be written all the same.
+    """Return our own headers of a record, with their version."""
+    # A surrogate in quoted input has no UTF-8 form, but the reason must still be written.
     return (
         SCHEMA,
         *((name, text[:_HEADER_CHARS].encode("utf-8", "backslashreplace")) for name, text in texts.items()),
@@ -40,19 +40,19 @@ def our_headers(texts: Mapping[str, str]) -> Headers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A record to be published."""
+    """A record to publish."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
     partition: int = -1
-    """Where it must go; without a number its key decides."""
+    """The partition it must go to; -1: its key decides."""
 
     may_be_cut: bool = False
-    """Whether the beginning of the value is better than nothing when a topic takes no more."""
+    """Whether to publish the beginning of the value if the whole is too large for the topic."""
     instead: "Callable[[], Message] | None" = field(default=None, compare=False, repr=False)
-    """What to publish when the topic takes no record of this size."""
+    """Makes the replacement if the record is too large for the topic."""
 
 
 class TopicWriter(Protocol[T_contra]):
@@ -77,15 +77,15 @@ class SinkUnavailable(Exception):  # noqa: N818 - a state of the other side, not
 
 
 class Sink(ABC):
-    """Takes published evaluations somewhere else: a file, a database, a collector.
+    """Sends published evaluations somewhere else: a file, a database, a collector.
 
-    A sink is constructed, opened, written to, and closed. Its constructor checks the settings, reaches out to nothing,
-    and raises SinkError for what can never work. `write` raises SinkUnavailable when the same batch may be written
-    later, and any other exception when it may not.
+    A sink is constructed, opened, written to, and closed. Its constructor checks the settings without connecting, and
+    raises SinkError if they can never work. `write` raises SinkUnavailable if the same batch may be written later,
+    and any other exception if it may not.
 
     Stages call sinks after the evaluations are committed to their topic, so a sink gets each at most once, and loses
-    what it holds when the process crashes. The topic has them all. Stages call `write` in their own loop: a sink that
-    may be slow is wrapped in a `QueuedSink`.
+    the evaluations it holds when the process crashes. The topic has them all. Stages call `write` in their own loop: a
+    sink that may be slow is wrapped in a `QueuedSink`.
     """
 
     name: str
@@ -97,17 +97,17 @@ class Sink(ABC):
         return False
 
     def open(self) -> None:  # noqa: B027 - a sink without connections has nothing to do
-        """Connects. Raises SinkUnavailable, or OSError, when that may succeed later."""
+        """Connect; raises SinkUnavailable or OSError if that may succeed later."""
 
     @abstractmethod
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
-        """Writes a batch, whole or not at all as far as it can."""
+        """Write a batch, if possible whole or not at all."""
 
     def flush(self, seconds: float) -> None:  # noqa: B027
-        """Makes durable what was written, within this time, where that takes an extra step."""
+        """Make written evaluations durable within this time, if that takes an extra step."""
 
     def close(self, seconds: float) -> None:  # noqa: B027
-        """Finishes what was written, within this time, and disconnects. Closing again does nothing."""
+        """Finish writing within this time, and disconnect. Closing again does nothing."""
 
 
 class Stage(StrEnum):
@@ -117,7 +117,7 @@ class Stage(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a record in a stage; `consumed` is their sum, counted by itself."""
+    """The outcome of a record in a stage; `consumed` is the sum of the others, counted separately."""
 
     CONSUMED = "consumed"
     FILTERED = "filtered"
@@ -129,7 +129,7 @@ class Outcome(StrEnum):
     PARKED = "parked"
     """Its judges could not be reached in time; it is judged again later."""
     DEFERRED = "deferred"
-    """Its app had more than its share; it is judged after the others."""
+    """Its app exceeded its fair share; it is judged after the others."""
     DEADLETTER = "deadletter"
     SEEN = "seen"
     REPEATED = "repeated"
@@ -139,7 +139,7 @@ log = logging.getLogger(__name__)
 
 
 def write_all(sinks: Iterable[Sink], evaluation: Evaluation) -> None:
-    """A sink that raises is told of in the log; the others are told of the evaluation all the same."""
+    """Write an evaluation to all sinks; log a sink that raises, and go on with the others."""
     for sink in sinks:
         try:
             sink.write((evaluation,))

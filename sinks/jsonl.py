@@ -23,14 +23,14 @@ class JsonLinesSink(Sink):
 
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
         lines = b"".join(evaluation.model_dump_json().encode() + b"\n" for evaluation in evaluations)
-        with self._locked() as file:
+        with self._lock() as file:
             size = os.fstat(file).st_size
-            # A line that a crash cut off must not swallow the next one.
+            # A line that a crash truncated must not swallow the next one.
             start = b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
             try:
                 _write_whole(file, start + lines)
             except OSError:
-                os.ftruncate(file, size)  # the batch comes again
+                os.ftruncate(file, size)  # the batch will be written again
                 raise
 
     def flush(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class JsonLinesSink(Sink):
             os.close(file)
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _lock(self) -> Iterator[int]:
         if self._file is None:
             raise SinkUnavailable(f"{self._path} is not open")
         try:

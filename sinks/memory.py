@@ -1,4 +1,4 @@
-"""A sink that keeps what it is given, for tests of criteria, judges and pipelines."""
+"""A sink that keeps evaluations in memory, for tests of criteria, judges and pipelines."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from sinks.base import Sink
 
 
 class ListSink(Sink):
-    """Remembers every evaluation in order."""
+    """Keeps every evaluation in order."""
 
     def __init__(self, name: str = "memory") -> None:
         self.name = name

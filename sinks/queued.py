@@ -1,8 +1,8 @@
-"""A queue and a thread in front of a sink, so that a slow or failing one never holds up the stage that writes to it.
+"""A queue and a thread in front of a sink, so that a slow or failing sink never holds up the stage.
 
 Delivery: a stage hands evaluations over after they are committed to their topic. Each reaches the sink at most once in
-a run of the process, in order. What waits in the queue is lost in a crash, and so is what a stop leaves no time for;
-the latter is counted and logged. The topic is the source of truth and can be read again.
+a run of the process, in order. A crash loses the queue. A stop loses the part that it leaves no time for, which is
+counted and logged. The topic is the source of truth and can be read again.
 """
 
 import logging
@@ -24,29 +24,28 @@ log = logging.getLogger(__name__)
 WhenFull = Literal["drop", "wait"]
 
 CLOSE_SECONDS = 3.0
-"""Time for what waits when the process stops."""
+"""Time to write waiting evaluations when the process stops."""
 
 DEFAULT_QUEUE = 10_000
 
 _BATCH = 500
-# How long a batch that is not full yet waits for more.
+# How long an incomplete batch waits for more.
 _BATCH_SECONDS = 0.2
-# What was written is made durable after this long at the latest.
+# Written evaluations are made durable after this long at the latest.
 _FLUSH_SECONDS = 1.0
 _FIRST_DELAY_SECONDS = 0.25
 _LONGEST_DELAY_SECONDS = 30.0
 _LOG_SECONDS = 60.0
-# A sink keeps to the deadline of its close by itself; this is for it to return.
+# A sink keeps the deadline of its close by itself; this is extra time for it to return.
 _GRACE_SECONDS = 0.5
 
 
 class QueuedSink(Sink):
     """Writes to another sink in batches from a bounded queue. `write` never blocks and never raises.
 
-    A batch that the sink cannot take now is tried again, with growing delays, while the queue fills. Any other error
-    of the sink costs the batch. When the queue is full, `when_full` decides: "drop" drops the newest, "wait" asks the
-    stage to start no more records. What the stage had started by then is still taken, so the queue grows beyond its
-    size by that much.
+    A batch that the sink cannot take now is retried, with growing delays, while the queue fills. Any other error of the
+    sink loses the batch. When the queue is full, `when_full` decides: "drop" drops the newest, "wait" asks the stage to
+    start no more records. Records that the stage had started are still accepted, so the queue can exceed its size.
     """
 
     def __init__(
@@ -64,15 +63,15 @@ class QueuedSink(Sink):
         self._size = size
         self._waits = when_full == "wait"
         self._batch = batch
-        # A batch stays in the queue until it is written: it counts as waiting, and is left over if it never is.
+        # A batch stays in the queue until it is written: it counts as waiting, and as lost if it never is.
         self._queue: deque[Evaluation] = deque()
         self._changed = threading.Condition()
         self._deadline: float | None = None
-        """When to have closed; None until that is asked for."""
+        """The deadline for closing; None until closing is requested."""
         self._is_abandoned = False
-        self._flush_asked = False
+        self._flush_requested = False
         self._written_at: float | None = None
-        """When the first of what is not flushed yet was written."""
+        """When the first unflushed evaluation was written."""
         self._log = _LossLog(self.name)
         self._is_away = False
         self._pressed_at = -math.inf
@@ -84,7 +83,7 @@ class QueuedSink(Sink):
         return self._waits and len(self._queue) >= self._size
 
     def open(self) -> None:
-        """Starts the thread, which opens the sink, however long that takes."""
+        """Start the thread, which opens the sink, however long that takes."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{self.name}", daemon=True)
         self._thread.start()
 
@@ -93,7 +92,7 @@ class QueuedSink(Sink):
             room = len(evaluations) if self._waits else max(0, self._size - len(self._queue))
             taken = evaluations[:room] if self._deadline is None else ()
             self._queue.extend(taken)
-            # Not for every evaluation: the thread looks again by itself at a batch that fills slowly.
+            # Not for every evaluation: the thread checks a slowly filling batch by itself.
             if len(self._queue) == len(taken) or len(self._queue) >= self._batch:
                 self._changed.notify_all()
         if len(taken) < len(evaluations):
@@ -104,34 +103,34 @@ class QueuedSink(Sink):
             self._pressed_at = time.monotonic()
 
     def flush(self, seconds: float) -> None:
-        """Waits until everything given so far is written and flushed, for at most this long."""
+        """Wait at most this long until all evaluations so far are written and flushed."""
         with self._changed:
-            self._flush_asked = True
+            self._flush_requested = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._flush_asked or self._deadline is not None, seconds)
+            self._changed.wait_for(lambda: not self._flush_requested or self._deadline is not None, seconds)
 
     def stop(self, seconds: float) -> None:
-        """Takes nothing more, and has the thread close the sink within this time; does not wait for it."""
+        """Accept no more, and have the thread close the sink within this time, without waiting for it."""
         with self._changed:
             if self._deadline is None:
                 self._deadline = time.monotonic() + seconds
             self._changed.notify_all()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Writes what waits and closes the sink, within this time. What is left then is counted and logged."""
+        """Write waiting evaluations and close the sink within this time. Count and log the rest as lost."""
         self.stop(seconds)
         assert self._deadline is not None
         if self._thread is not None:
             self._thread.join(max(0.0, self._deadline - time.monotonic()) + _GRACE_SECONDS)
         with self._changed:
             self._is_abandoned = True
-            left = len(self._queue)
+            unwritten = len(self._queue)
             self._queue.clear()
-        if left:
-            self._lose(Delivery.DROPPED, left, "not written before shutdown")
+        if unwritten:
+            self._lose(Delivery.DROPPED, unwritten, "not written before shutdown")
         self._log.log_rest()
 
-    # What the thread does
+    # In the thread
 
     def _run(self) -> None:
         if not self._open_sink():
@@ -165,7 +164,7 @@ class QueuedSink(Sink):
             return self._deadline is not None and (not self._queue or time.monotonic() >= self._deadline)
 
     def _next_batch(self) -> list[Evaluation]:
-        """Waits for a full batch, or for the first of one and a little longer; empty when it is time to flush."""
+        """Wait for a full batch, or shortly after its first evaluation; return an empty one when a flush is due."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_urgent(), self._seconds_to_flush())
             if self._queue:
@@ -173,7 +172,7 @@ class QueuedSink(Sink):
             return list(islice(self._queue, self._batch))
 
     def _is_urgent(self) -> bool:
-        return self._flush_asked or self._deadline is not None
+        return self._flush_requested or self._deadline is not None
 
     def _deliver(self, batch: Sequence[Evaluation]) -> None:
         delay = _FIRST_DELAY_SECONDS
@@ -197,7 +196,7 @@ class QueuedSink(Sink):
                 return
 
     def _remove(self, number: int) -> bool:
-        """Takes a batch off the queue; False when nobody waits any more and it was counted as left over."""
+        """Take a batch off the queue; return False if the sink was abandoned and the batch counted as lost."""
         with self._changed:
             if not self._is_abandoned:
                 for _ in range(number):
@@ -205,10 +204,10 @@ class QueuedSink(Sink):
             return not self._is_abandoned
 
     def _pause(self, seconds: float) -> bool:
-        """Waits before another attempt; False when there is no time for one."""
+        """Wait before another attempt; return False if there is no time for one."""
         with self._changed:
             if self._deadline is None:
-                # A stop ends the wait, so that there is one more attempt.
+                # A stop ends the wait, which leaves one more attempt.
                 self._changed.wait_for(lambda: self._deadline is not None, seconds)
                 return True
             self._changed.wait_for(lambda: self._is_abandoned, min(seconds, self._seconds_left()))
@@ -222,8 +221,8 @@ class QueuedSink(Sink):
 
     def _flush_when_due(self) -> None:
         with self._changed:
-            asked = self._flush_asked and not self._queue
-        if not asked and self._seconds_to_flush() != 0.0:
+            is_requested = self._flush_requested and not self._queue
+        if not is_requested and self._seconds_to_flush() != 0.0:
             return
         try:
             self._sink.flush(_FLUSH_SECONDS)
@@ -231,10 +230,10 @@ class QueuedSink(Sink):
             self._note_outage(error)
         self._written_at = None
         with self._changed:
-            self._flush_asked = self._flush_asked and bool(self._queue)
+            self._flush_requested = self._flush_requested and bool(self._queue)
             self._changed.notify_all()
 
-    # What is logged
+    # Logging and losses
 
     def _note_outage(self, error: Exception) -> None:
         if not self._is_away:
@@ -248,7 +247,7 @@ class QueuedSink(Sink):
 
     def _lose(self, outcome: Delivery, number: int, why: str, error: Exception | None = None) -> None:
         self._metrics.count(self.name, outcome, number)
-        self._log.lost(number, why, error)
+        self._log.note(number, why, error)
 
 
 class _LossLog:
@@ -261,7 +260,7 @@ class _LossLog:
         self._why = ""
         self._logged_at = -math.inf
 
-    def lost(self, number: int, why: str, error: Exception | None) -> None:
+    def note(self, number: int, why: str, error: Exception | None) -> None:
         with self._lock:
             self._number += number
             self._why = why
@@ -280,15 +279,15 @@ class _LossLog:
 
 
 @contextmanager
-def running(sinks: Sequence[QueuedSink]) -> Iterator[None]:
-    """Opens the sinks for the length of the block, and closes them all at once."""
+def open_all(sinks: Sequence[QueuedSink]) -> Iterator[None]:
+    """Open the sinks for the length of the block, and close them all at once."""
     for sink in sinks:
         sink.open()
     seconds = CLOSE_SECONDS
     try:
         yield
     except KeyboardInterrupt:
-        seconds = 0.0  # whoever pressed Ctrl-C twice does not want to wait
+        seconds = 0.0  # after a second Ctrl-C the user does not want to wait
         raise
     finally:
         for sink in sinks:

@@ -2,11 +2,11 @@
 
 
 def printable(text: str) -> str:
-    """Nothing in it may steer the terminal."""
+    """Replace characters that could control the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def shortened(text: str, chars: int) -> str:
-    """One printable line of at most so many characters."""
+def shorten(text: str, chars: int) -> str:
+    """Return one printable line of at most `chars` characters."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= chars else flat[: chars - 1] + "…"

@@ -2,7 +2,7 @@
 
 - `cli`: the command line: one module per command
 - `jobs`: work that ends: files, comparisons, history, audits and replays
-- `service`: makes a process of stages, and turns the configuration file into what they need
+- `service`: runs stages in a process, and builds what they need from the configuration file
 - `sampler`: the stage that decides which interactions are judged
 - `worker`: the stage that judges them
 - `monitor`: the stage that watches the evaluations and raises alerts

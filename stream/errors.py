@@ -1,21 +1,21 @@
 """Errors of records and stages.
 
 StreamjuryError
-├── ConfigError         the configuration has problems, all of them named (stream/service/setup/)
+├── ConfigError         the configuration has problems, all of them listed (stream/service/setup/)
 ├── RecordError         one record cannot be used; it becomes a dead letter
-└── StageError          a stage cannot go on; the process ends with a reason
+└── StageError          a stage cannot continue; the process ends with a reason
     └── FencedError     another process took over this one's place
 
-`PublishAborted` is not among them: it is a signal from `TransactionalConsumer` to its stage, which keeps the
+`PublishAborted` is not one of them: it is a signal from `TransactionalConsumer` to its stage, which keeps the
 work and tries again.
 """
 
 INTERRUPTED = 130
-"""The exit status by which shells know Ctrl-C."""
+"""The usual exit status after Ctrl-C."""
 
 
 class StreamjuryError(Exception):
-    """The root of all errors of ours."""
+    """The base of all our errors."""
 
 
 class RecordError(StreamjuryError):
@@ -27,17 +27,17 @@ class RecordError(StreamjuryError):
 
 
 class StageError(StreamjuryError):
-    """A stage that cannot go on."""
+    """A stage that cannot continue."""
 
 
 class FencedError(StageError):
-    """Another process with the same instance name is at work."""
+    """Another process with the same instance name is running."""
 
 
 class PublishAborted(Exception):  # noqa: N818 - a signal, not an error
-    """A transaction did not go through; nothing of it was published, all of it may be sent again."""
+    """A transaction was aborted; none of it was published, and all of it may be sent again."""
 
 
 def no_broker(bootstrap: str, reason: str) -> StageError:
-    """What every stage says when it cannot begin for want of a broker."""
+    """Return the error of every stage that cannot start without a broker."""
     return StageError(f"cannot use Kafka at {bootstrap} ({reason}); is it running?")

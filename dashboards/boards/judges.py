@@ -28,7 +28,7 @@ from dashboards.panels import (
 )
 from dashboards.windowed import FAILED, increase, quantile, rate
 from sinks.metrics import names
-from sinks.metrics.promql import named, or_zero, share
+from sinks.metrics.promql import add_label, or_zero, share
 
 _VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
 _JUDGE = 'judge=~"$judge"'
@@ -368,7 +368,7 @@ def budgets() -> Panel:
         unit=SHARE,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
-    expr = named(names.BUDGET_LEFT, "app", "all apps")
+    expr = add_label(names.BUDGET_LEFT, "app", "all apps")
     return lines(text, [query(expr, "{{app}}, {{window}}")], limit=(0.22, RED), bounds=(0, 1))
 
 

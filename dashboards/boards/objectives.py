@@ -25,7 +25,7 @@ from dashboards.panels import (
 )
 from dashboards.windowed import increase
 from sinks.metrics import names
-from sinks.metrics.promql import named, or_zero
+from sinks.metrics.promql import add_label, or_zero
 
 _APP = '{app=~"$app"}'
 _BURN_STEPS = ((None, GREEN), (1, YELLOW), (6, ORANGE), (14.4, RED))
@@ -192,7 +192,7 @@ def bad_by_model() -> Panel:
     chosen = 'app=~"$app"'
     events = increase(names.OBJECTIVE_EVENTS, chosen, by=["model"])
     good = or_zero(increase(names.OBJECTIVE_GOOD_EVENTS, chosen, by=["model"]), events)
-    expr = named(f"1 - {good} / ({events} > 0)", "model", "all models")
+    expr = add_label(f"1 - {good} / ({events} > 0)", "model", "all models")
     return lines(text, [query(expr, "{{model}}")], width=8).decimals(1)
 
 

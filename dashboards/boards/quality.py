@@ -30,7 +30,7 @@ from dashboards.panels import (
 from dashboards.sdk import prometheus
 from dashboards.windowed import OF_ALL, SELECTED, ScoreQueries, increase
 from sinks.metrics import names
-from sinks.metrics.promql import named, share
+from sinks.metrics.promql import add_label, share
 
 _COMPOSITE = f'{SELECTED},dimension="composite"'
 _DIMENSIONS = f'{SELECTED},dimension!="composite"'
@@ -159,7 +159,7 @@ def by_model() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    mean = named(ScoreQueries(_COMPOSITE, by=["model"]).mean(), "model", "all models")
+    mean = add_label(ScoreQueries(_COMPOSITE, by=["model"]).mean(), "model", "all models")
     return scores(text, [query(mean, "{{model}}")])
 
 

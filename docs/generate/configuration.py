@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from stream.config.model import Config
-from stream.config.reference import plain_default, takes
+from stream.config.reference import describe_values, plain_default
 from stream.config.walk import DISCRIMINATOR, alternatives, below, is_section, kind_of
 
 _PAGE = Path(__file__).parents[1] / "configuration.md"
@@ -58,7 +58,7 @@ def _section_table(places: Sequence[_SectionPlace]) -> str:
     paths = ", ".join(f"`{place.path}`" for place in places)
     kind = f" with `{DISCRIMINATOR}: {first.kind}`" if first.kind else ""
     rows = [
-        f"| `{name}` | {takes(field)} | {_default(field)} | {field.description} |"
+        f"| `{name}` | {describe_values(field)} | {_default(field)} | {field.description} |"
         for name, field in first.section.model_fields.items()
     ]
     head = ["| key | takes | default | meaning |", "| --- | --- | --- | --- |"]

@@ -8,8 +8,8 @@
 - `budgets`: spending from budgets
 - `endpoints`: limits, queues and failed attempts of judges' endpoints
 - `sinks`: outcomes and queues of sinks
-- `processes`: the metrics of a worker's processes on one page, and how often they were started again
-- `bounded_labels`: labels of bounded number and length, which name the most frequent values
+- `processes`: the metrics of a worker's processes on one page, and the number of restarts
+- `bounded_labels`: labels of bounded number and length, for the most frequent values
 - `exemplars`: links from histograms to traces
 - `scrape`: renders a scrape, in which every new counter starts at 0
 - `promql`: functions that write PromQL

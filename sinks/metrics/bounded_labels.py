@@ -1,6 +1,6 @@
-"""Labels of bounded number and length: apps, models and tenants are named by the traffic, which may name any number.
+"""Labels of bounded number and length: the traffic names apps, models and tenants, and may name any number of them.
 
-A value without a place of its own is counted under `other`, so that sums over all values are complete.
+A value without its own label is counted under `other`, so that sums over all values are complete.
 """
 
 import hashlib
@@ -14,24 +14,24 @@ from sinks.base import OTHER, UNKNOWN
 
 MAX_APPS = 50
 MAX_LABEL_CHARS = 256
-"""As long as the name of an app may be."""
+"""The longest name of an app."""
 
 _DIGEST_CHARS = 8
-# Soon reached by what comes every day; a bug that makes names up hardly makes the same one up so often.
+# A value that comes every day soon reaches it; a bug that invents names hardly repeats one this often.
 _OFTEN = 20
-# For each place: a value with a tenth of a fair share comes 20 times, of which a flood of others hides a few.
+# Per place: a value with a tenth of a fair share comes 20 times, of which a flood of others hides a few.
 _EVENTS = 200
 _CANDIDATES = 100
-# Several scrapes at the usual intervals, so that every scraper sees the last count of a series before it is removed.
+# Several scrapes at the usual intervals, so that every scraper sees the last count before a series is removed.
 _LINGER_SECONDS = 300.0
-# Values with series at any moment, for each place: those that have one, and those that have lost one lately.
+# Values with series at any moment, per place: those that have one, and those that lost one recently.
 _PUBLISHED = 2
 
 
 def label_value(value: str | None) -> str:
-    """A name as a label: what steers a terminal or hides text is escaped, and what is too long is cut.
+    """Turn a name into a label: escape control characters, and truncate a long name.
 
-    A name that was cut ends with a digest of all of it, so that two names with the same beginning stay two.
+    A truncated name ends with a digest of the whole, so that two names with the same beginning stay distinct.
     """
     if not value:
         return UNKNOWN
@@ -48,18 +48,17 @@ def label_value(value: str | None) -> str:
 
 
 class FrequentLabel:
-    """Names the values that come most often lately, as far as there are places, and calls the rest `other`.
+    """Keeps the labels of the most frequent recent values, one per place, and calls the rest `other`.
 
-    A value gets a free place when it has come `free_after` times. When all places are taken, one that came `often`, and
-    more than twice as often as the rarest that has a place, takes that place at once. Counts are halved after every
-    round of events, so that they are those of the last few rounds. Reserved values always have a place.
+    A value gets a free place when it has come `free_after` times. When all places are taken, a value that came `often`
+    times, and more than twice as often as the rarest value with a place, takes that place at once. Counts are halved
+    after every round of events, so that they cover the last few rounds. Reserved values always have a place.
 
     Values without a place are counted in bounded memory (Misra and Gries): when there is no room for one more, all of
-    them lose a count. So no flood of rare names pushes out a frequent one, whose own count is exact.
+    them lose a count. So a flood of rare names cannot push out a frequent one, whose own count is exact.
 
-    The series of a value that lost its place stay as they are for a while and are then removed from the metrics that
-    were attached. At most twice as many values as there are places have series at any moment; while there are more,
-    newcomers wait.
+    The series of a value that lost its place stay unchanged for a while and are then removed from the attached metrics.
+    At most twice as many values as places have series at any moment; new values wait until there is room.
     """
 
     def __init__(
@@ -73,9 +72,9 @@ class FrequentLabel:
         candidates: int = _CANDIDATES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reserved values are among the places; if they are more, all of them have a place and no others.
+        """Reserve places for some values; if these are more than `places`, only they have a place.
 
-        `events` of a round, and `candidates`, are for each place.
+        `events` of a round, and `candidates`, count per place.
         """
         fixed = frozenset(map(label_value, reserved))
         self._fixed = fixed | {UNKNOWN, OTHER}
@@ -86,7 +85,7 @@ class FrequentLabel:
         self._named: dict[str, int] = {}
         self._candidates: dict[str, int] = {}
         self._leaving: dict[str, float] = {}
-        """When the series of a value without a place will be removed; the earliest is the first."""
+        """Removal times of the series of values without a place, the earliest first."""
         self._metrics: list[tuple[str, MetricWrapperBase]] = []
         self._counted = 0
         self._lock = threading.Lock()
@@ -94,11 +93,11 @@ class FrequentLabel:
         """Changes with the values that have a place."""
 
     def attach(self, name: str, *metrics: MetricWrapperBase) -> None:
-        """Metrics with this label, of the name, whose series are removed with their value."""
+        """Attach metrics that have this label under `name`; their series are removed with their value."""
         self._metrics += [(name, metric) for metric in metrics]
 
     def count(self, value: str | None, number: int = 1) -> str:
-        """Counts a value, and returns the label that it has."""
+        """Count a value, and return its label."""
         name = label_value(value)
         if name in self._fixed:
             return name
@@ -112,13 +111,13 @@ class FrequentLabel:
             return name if name in self._named else OTHER
 
     def label(self, value: str | None) -> str:
-        """The label that a value has now."""
+        """Return the current label of a value."""
         name = label_value(value)
         with self._lock:
             return name if name in self._fixed or name in self._named else OTHER
 
     def is_published(self, label: str) -> bool:
-        """Whether there may be series with this label: it has a place, or had one a short while ago."""
+        """Return whether there may be series with this label: it has a place, or had one recently."""
         with self._lock:
             return label in self._fixed or label in self._named or label in self._leaving
 
@@ -165,5 +164,5 @@ class FrequentLabel:
 
 
 def app_label(places: int = MAX_APPS, reserved: Iterable[str] = ()) -> FrequentLabel:
-    """The label of apps. A free place goes to the first record of an app: it may be the one that raises an alert."""
+    """Make the label of apps. An app gets a free place with its first record, which may be the one to alert on."""
     return FrequentLabel(places, reserved=reserved, free_after=1)

@@ -9,20 +9,20 @@ from sinks.metrics import names
 
 
 class BudgetStanding(NamedTuple):
-    """How a budget stands, as far as one process has it."""
+    """The state of one process's share of a budget."""
 
     window: str
     app: str
-    """Empty for what all apps share."""
+    """Empty for the budget of all apps."""
 
     spent_usd: float
-    """Also what is kept for calls under way."""
+    """Includes reservations for calls in flight."""
 
     limit_usd: float
 
 
 class BudgetMetrics:
-    """Made when there is something to tell: who has no budgets sees nothing of it."""
+    """Created with the first budget: without budgets there are no such series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["app", "window"]
@@ -47,15 +47,15 @@ class BudgetMetrics:
         self._excess = Counter(
             names.BUDGET_EXCESS_USD, "Cost of calls beyond their reserved maximum.", registry=registry
         )
-        self._told = 0, 0.0
+        self._shown = 0, 0.0
 
-    def tell(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
-        """How the budgets stand now; the other two are sums since the start, which only grow."""
+    def show(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
+        """Show the state of the budgets; the other two are sums since the start, which only grow."""
         for gauge in (self._spent, self._limit):
-            gauge.clear()  # with the last partition a process has no share any more
-        for each in standing:
-            self._spent.labels(each.app, each.window).set(each.spent_usd)
-            self._limit.labels(each.app, each.window).set(each.limit_usd)
-        self._refused.inc(refused - self._told[0])
-        self._excess.inc(max(0.0, excess_usd - self._told[1]))
-        self._told = refused, excess_usd
+            gauge.clear()  # a process without partitions has no share
+        for budget in standing:
+            self._spent.labels(budget.app, budget.window).set(budget.spent_usd)
+            self._limit.labels(budget.app, budget.window).set(budget.limit_usd)
+        self._refused.inc(refused - self._shown[0])
+        self._excess.inc(max(0.0, excess_usd - self._shown[1]))
+        self._shown = refused, excess_usd

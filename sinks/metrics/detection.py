@@ -1,6 +1,6 @@
 """Metrics of detection: the evidence for drops, the intervals of means, and open alerts.
 
-An app has many series, and a process watches many apps. The most urgent series have all their gauges; of the rest
+An app has many series, and a process watches many apps. The most urgent series have all their gauges; for the rest
 only the number of open alerts is exported, so that many apps and dimensions do not make many series.
 """
 
@@ -17,10 +17,10 @@ from sinks.metrics import names
 from sinks.metrics.bounded_labels import FrequentLabel, app_label
 
 PLACES = 13
-"""With 20 apps and 6 dimensions all metrics together are to be at most 2,000 series; a place has seven."""
+"""Keeps all metrics of 20 apps and 6 dimensions within 2,000 series; a place has seven."""
 
 GOOD_SHARE = "good_share"
-"""The series of interactions that are good by the objective: 1 for each that is, 0 for others."""
+"""The series of good interactions by the objective: 1 for a good one, 0 for others."""
 
 _OVERALL = frozenset({COMPOSITE, GOOD_SHARE})
 _MAX_DIMENSIONS = 50
@@ -32,13 +32,13 @@ class _Series(NamedTuple):
 
 
 class _Urgency(IntEnum):
-    """What is more urgent takes the place of what is less; among equals the first stays, so that lines do not break."""
+    """A more urgent series takes the place of a less urgent one; among equals the first stays, to keep lines whole."""
 
     CALM = 0
     OVERALL = 1
-    """It speaks of the whole app."""
+    """The series is about the whole app."""
     PRESSING = 2
-    """There is more than half of the evidence that an alarm takes."""
+    """The series has more than half of the evidence for an alert."""
     RAISED = 3
 
 
@@ -48,10 +48,10 @@ class _GaugePlace(NamedTuple):
 
 
 class DetectionMetrics:
-    """The series that are watched for drops, the judges' steadiness, and what was announced of both."""
+    """The series that are watched for drops, the judges' stability, and the announcements about both."""
 
     def __init__(self, registry: CollectorRegistry, apps: FrequentLabel | None = None, *, places: int = PLACES) -> None:
-        """`apps` are those that are told apart elsewhere, too; so many `places` are for series with all gauges."""
+        """Share the app labels of other metrics through `apps`; at most `places` series have all gauges."""
         self._registry = registry
         self._apps = app_label() if apps is None else apps
         self._dimensions = FrequentLabel(_MAX_DIMENSIONS, reserved=_OVERALL, free_after=1)
@@ -59,9 +59,9 @@ class DetectionMetrics:
         self._limit = places
         self._places: dict[_Series, _GaugePlace] = {}
         self._elsewhere: set[_Series] = set()
-        """Alarms that are only counted, under the label of their app."""
+        """Alerts that are only counted, under the label of their app."""
         self._numbers: dict[str, int] = {}
-        """How many alarms are counted under a label, as shown."""
+        """The shown number of alerts under each label."""
         self._gauges = _Gauges(
             registry,
             names.DETECTION,
@@ -101,20 +101,20 @@ class DetectionMetrics:
         target: float | None,
         raised: bool,
     ) -> None:
-        """How a series stands. What is not known is absent, and without a target there is nothing to have evidence of.
+        """Show the state of a series. Unknown values are absent, and so is the evidence without a target.
 
-        Everything of a series that is urgent, or for which there is a place; of others, whether there is an alarm.
+        A series that is urgent, or has a place, is shown in full; others only show whether there is an alert.
         """
         series, labels = _Series(app, dimension), (self._apps.label(app), self._dimensions.count(dimension))
         self._follow_labels()
         has_place = self._take_place(series, labels, _urgency(dimension, evidence / enough, raised=raised))
         self._count_elsewhere(series, raised=raised and not has_place)
         if has_place:
-            known = target is not None
+            has_target = target is not None
             self._gauges.set(
                 labels,
-                log_evidence=evidence if known else None,
-                log_evidence_needed=enough if known else None,
+                log_evidence=evidence if has_target else None,
+                log_evidence_needed=enough if has_target else None,
                 mean=mean,
                 low=low,
                 high=high,
@@ -123,22 +123,22 @@ class DetectionMetrics:
             self._raised.labels(*labels).set(raised)
 
     def keep(self, app: str, dimensions: Collection[str]) -> None:
-        """Begins a look at an app, and takes back what was shown of other dimensions than these.
+        """Start updating an app, and withdraw its other dimensions.
 
-        The evaluator that judges now does not have them. The look counts for the label of the app: its scores may be
-        those of evaluations that another process counts.
+        The current evaluator does not have them. The update counts for the label of the app, because another process
+        may count the app's evaluations.
         """
         self._apps.count(app)
         self._keep(app, dimensions)
 
     def _keep(self, app: str, dimensions: Collection[str]) -> None:
-        for series in [each for each in self._places if each.app == app and each.dimension not in dimensions]:
+        for series in [shown for shown in self._places if shown.app == app and shown.dimension not in dimensions]:
             self._leave_place(series)
-        for series in [each for each in self._elsewhere if each.app == app and each.dimension not in dimensions]:
+        for series in [other for other in self._elsewhere if other.app == app and other.dimension not in dimensions]:
             self._count_elsewhere(series, raised=False)
 
     def withdraw(self, app: str) -> None:
-        """Takes back all that was shown of an app which is not watched here any more."""
+        """Withdraw an app that is not watched here any more."""
         self._keep(app, ())
         label = self._apps.label(app)
         if self._numbers.get(label) == 0:
@@ -146,19 +146,19 @@ class DetectionMetrics:
         if self._comparisons is not None:
             self._comparisons.withdraw(label)
 
-    def announced(self, subject: str, kind: str) -> None:
+    def count_announcement(self, subject: str, kind: str) -> None:
         self._announced.labels(subject, kind).inc()
 
     def judges(
         self, dimension: str, *, evidence: float, enough: float, low: float | None, high: float | None, changed: bool
     ) -> None:
-        """How steady the verdicts on the canaries are."""
+        """Show the stability of the verdicts on the canaries."""
         self._canary_metrics().show(
             self._dimensions.count(dimension), evidence=evidence, enough=enough, low=low, high=high, changed=changed
         )
 
     def canaries_missing(self, number: int) -> None:
-        """How many canaries have had no evaluation for two rounds."""
+        """Show the number of canaries without an evaluation for two rounds."""
         self._canary_metrics().missing.set(number)
 
     def _canary_metrics(self) -> "CanaryMetrics":
@@ -167,12 +167,12 @@ class DetectionMetrics:
         return self._canaries
 
     def keep_judges(self, dimensions: Collection[str]) -> None:
-        """Takes back what was shown of other dimensions."""
+        """Withdraw other dimensions of the judges."""
         if self._canaries is not None:
-            self._canaries.keep({self._dimensions.label(each) for each in dimensions})
+            self._canaries.keep({self._dimensions.label(dimension) for dimension in dimensions})
 
     def withdraw_judges(self) -> None:
-        """Takes back what was shown of the judges: the canaries are followed by another process now."""
+        """Withdraw the judges: another process follows the canaries now."""
         self.keep_judges(())
         if self._canaries is not None:
             self._canaries.missing.set(0)
@@ -180,7 +180,7 @@ class DetectionMetrics:
     def versions(
         self, name: str, app: str, *, evidence: float, enough: float, low: float | None, high: float | None, worse: bool
     ) -> None:
-        """How a comparison of two models stands in an app; it has a name in the configuration."""
+        """Show the state of a configured comparison of two models in an app."""
         if self._comparisons is None:
             self._comparisons = VersionMetrics(self._registry)
         self._comparisons.show(
@@ -188,11 +188,11 @@ class DetectionMetrics:
         )
 
     def _take_place(self, series: _Series, labels: tuple[str, str], urgency: _Urgency) -> bool:
-        """Whether it has a place now. What shares its labels with others cannot have one."""
+        """Return whether the series has a place now. One that shares its labels with others cannot have one."""
         if OTHER in labels:
             return False
         if series not in self._places and len(self._places) >= self._limit:
-            least = min(self._places, key=lambda each: self._places[each].urgency)
+            least = min(self._places, key=lambda shown: self._places[shown].urgency)
             if self._places[least].urgency >= urgency:
                 return False
             self._leave_place(least)
@@ -210,8 +210,10 @@ class DetectionMetrics:
             self._show_numbers()
 
     def _show_numbers(self) -> None:
-        """Once there was one, their number stays, as 0 in the end: an alarm that is over is not one that is unknown."""
-        self._numbers = dict.fromkeys(self._numbers, 0) | Tally(self._apps.label(each.app) for each in self._elsewhere)
+        """Show the numbers of further alerts; a number stays as 0, because a cleared alert is not an unknown one."""
+        self._numbers = dict.fromkeys(self._numbers, 0) | Tally(
+            self._apps.label(series.app) for series in self._elsewhere
+        )
         for label, number in self._numbers.items():
             self._raised.labels(label, OTHER).set(number)
 
@@ -220,7 +222,7 @@ class DetectionMetrics:
         _remove(self._raised, (label, OTHER))
 
     def _follow_labels(self) -> None:
-        """An app or dimension that lost its label has no gauges any more; its alarms are counted under `other`."""
+        """Remove the gauges of an app or dimension that lost its label, and count its alerts under `other`."""
         if self._labels_version == self._version():
             return
         self._labels_version = self._version()
@@ -240,7 +242,7 @@ class DetectionMetrics:
 
 
 class CanaryMetrics:
-    """Made when there is something to tell: who has no canaries sees nothing of it."""
+    """Created with the first canary: without canaries there are no such series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._shown: set[str] = set()
@@ -273,13 +275,13 @@ class CanaryMetrics:
         )
 
     def keep(self, dimensions: Collection[str]) -> None:
-        for dimension in [each for each in self._shown if each not in dimensions]:
+        for dimension in [shown for shown in self._shown if shown not in dimensions]:
             self._shown.remove(dimension)
             self._gauges.remove((dimension,))
 
 
 class VersionMetrics:
-    """Made when there is something to tell: who compares nothing sees nothing of it."""
+    """Created with the first comparison: without comparisons there are no such series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._shown: set[tuple[str, str]] = set()
@@ -321,17 +323,17 @@ class VersionMetrics:
         self._remove([labels for labels in self._shown if labels[0] == app])
 
     def keep_apps(self, label: Callable[[str], str]) -> None:
-        """Takes back what was shown of apps that have no label of their own any more."""
+        """Withdraw apps that lost their label."""
         self._remove([labels for labels in self._shown if label(labels[0]) != labels[0]])
 
-    def _remove(self, shown: list[tuple[str, str]]) -> None:
-        for labels in shown:
+    def _remove(self, series: list[tuple[str, str]]) -> None:
+        for labels in series:
             self._shown.remove(labels)
             self._gauges.remove(labels)
 
 
 class _Gauges:
-    """Gauges with the same labels, by what they show."""
+    """Gauges with the same labels, by the value they show."""
 
     def __init__(self, registry: CollectorRegistry, family: str, labels: list[str], **texts: str) -> None:
         self._gauges = {
@@ -339,7 +341,7 @@ class _Gauges:
         }
 
     def set(self, labels: tuple[str, ...], **values: float | None) -> None:
-        """What is None is withdrawn: the last value would look like a steady one."""
+        """Set the gauges, and withdraw those whose value is None: the last value would look current."""
         for part, value in values.items():
             if value is None:
                 _remove(self._gauges[part], labels)
@@ -352,7 +354,7 @@ class _Gauges:
 
 
 def _urgency(dimension: str, share: float, *, raised: bool) -> _Urgency:
-    """While there is an alarm, the evidence is about its end."""
+    """Return the urgency; while there is an alert, the evidence is about its end."""
     if raised:
         return _Urgency.RAISED
     if share > 0.5:

@@ -5,6 +5,6 @@ from sinks.telemetry.traceparent import parse_traceparent
 
 
 def exemplar_of(evaluation: Evaluation) -> dict[str, str] | None:
-    """The labels of an exemplar; None where the interaction came with no trace."""
+    """Return the labels of an exemplar, or None if the interaction has no trace."""
     trace = parse_traceparent(evaluation.traceparent)
     return None if trace is None else {"trace_id": trace.trace_id}

@@ -84,7 +84,7 @@ VERSIONS = "streamjury_versions"
 VERSIONS_DIFFERENCE = f"{VERSIONS}_difference"
 VERSIONS_WORSE = f"{VERSIONS}_worse"
 
-# Series that the recording rules make; estimates and objectives add what they are and their window: `…:mean1h`
+# Series of the recording rules; estimates and objectives add their kind and window: `…:mean1h`
 SCORE_SERIES = "app_dimension:streamjury_score"
 FLOOR_SERIES = "dimension:streamjury_score:floor"
 OBJECTIVE_SERIES = "app:streamjury_objective"
@@ -97,5 +97,5 @@ EVALUATOR_SEEN = "fingerprint:streamjury_evaluator:seen"
 EVALUATOR_CHANGED = "streamjury:evaluator:changed"
 RECORDS_RATE = "stage:streamjury_records:rate5m"
 
-# Why a judge that was asked gave no usable verdict; other reasons are those of the record.
+# Why a judge gave no usable verdict; other reasons lie in the record.
 FAILURE_REASONS = ("judge_unavailable", "timeout", "invalid_output")

@@ -52,27 +52,27 @@ class PipelineMetrics:
         )
         self._verdicts = VerdictMetrics(registry)
         self.waiting_again = 0
-        """Records waiting to be judged again, as last told."""
+        """Records waiting for a retry, as last reported."""
 
     def count(self, stage: Stage, outcome: Outcome, number: int = 1, *, reason: str | None = None) -> None:
-        """The reason is that of a dead letter, or of what has no score."""
+        """Count records; the reason is for dead letters and missing scores."""
         self._records.labels(stage.value, outcome.value, reason or "").inc(number)
 
-    def counted(self, stage: Stage, outcome: Outcome) -> int:
-        """The count so far, for whatever reasons, as a scrape would see it."""
+    def read_count(self, stage: Stage, outcome: Outcome) -> int:
+        """Read the current count over all reasons, as in a scrape."""
         samples = (s for metric in self._records.collect() for s in metric.samples if s.name.endswith("_total"))
         wanted = {"stage": stage.value, "outcome": outcome.value}
         return int(sum(sample.value for sample in samples if wanted.items() <= sample.labels.items()))
 
     def judge_latency_ms(self) -> float | None:
-        """The mean time of a verdict so far."""
+        """Return the mean time of a verdict so far."""
         return self._verdicts.latency_ms()
 
-    def parked(self, number: int) -> None:
+    def set_parked(self, number: int) -> None:
         self.waiting_again = number
         self._parked.set(number)
 
-    def critical_delivered(self) -> None:
+    def count_notice(self) -> None:
         self._notices.inc()
 
     def count_id_conflict(self) -> None:
@@ -87,35 +87,35 @@ class PipelineMetrics:
     def evaluator(self, info: EvaluatorInfo) -> None:
         self._evaluator.labels(info.fingerprint, info.version).set(1)
 
-    def paused(self, judges: Iterable[str], paused: Collection[str]) -> None:
-        """Says of all judges which of them are not asked now."""
+    def set_paused(self, judges: Iterable[str], paused: Collection[str]) -> None:
+        """Set for all judges whether they are paused now."""
         for judge in judges:
             self._paused.labels(judge).set(judge in paused)
 
     def endpoints(self, states: Mapping[str, FlowState]) -> None:
-        """Shows the flow control in front of each endpoint."""
+        """Show the flow control in front of each endpoint."""
         if states and self._endpoints is None:
             self._endpoints = EndpointMetrics(self._registry)
         if self._endpoints is not None:
             self._endpoints.show(states)
 
     def spending(self, standing: Sequence[BudgetStanding], *, refused: int, excess_usd: float) -> None:
-        """How the budgets stand; calls not made for lack of money, and what others cost too much, since the start."""
+        """Show the budgets, the calls refused by them, and cost beyond reservations, both since the start."""
         if standing and self._budgets is None:
             self._budgets = BudgetMetrics(self._registry)
         if self._budgets is not None:
-            self._budgets.tell(standing, refused=refused, excess_usd=excess_usd)
+            self._budgets.show(standing, refused=refused, excess_usd=excess_usd)
 
-    def judged(self, evaluation: Evaluation, *, published: bool = True) -> None:
-        """Counts an evaluation's verdicts and times; its judges and criteria are those of the configuration.
+    def count_evaluation(self, evaluation: Evaluation, *, published: bool = True) -> None:
+        """Count an evaluation's verdicts and times; its judges and criteria are those of the configuration.
 
-        One whose record is judged again, or given up, is not published.
+        It is not published if its record is parked or dead-lettered.
         """
         self._verdicts.count(evaluation, published=published)
 
 
 class SamplingMetrics:
-    """What the sampler did with each record, by rule and app. Rules that read no app leave it unknown."""
+    """The sampler's decisions by rule and app. If no rule reads the app, it is unknown."""
 
     def __init__(self, registry: CollectorRegistry, *, apps: int = MAX_APPS, reserved: Iterable[str] = ()) -> None:
         self._apps = app_label(apps, reserved)

@@ -1,9 +1,9 @@
-"""Metrics of several processes on one page: every series of each, told apart by the label `process`.
+"""Metrics of several processes on one page: every series of each, distinguished by the label `process`.
 
-Summing would be wrong for most of them. A summed counter falls when a process ends; Prometheus takes that for a reset,
-and counts what the others have as an increase. Some gauges add up and others do not. Exemplars belong to one series.
-With the label, each series is the same as if its process were scraped by itself, and the counters of a process that was
-started again are counters that were reset.
+Sums would be wrong for most of them. A summed counter falls when a process ends; Prometheus takes that for a reset,
+and counts the values of the other processes as an increase. Some gauges add up and others do not. Exemplars belong to
+one series. With the label, each series is the same as if its process were scraped alone, and the counters of a
+restarted process are ordinary counter resets.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from prometheus_client.registry import Collector
 from sinks.metrics import names
 
 PROCESS = "process"
-"""The label; no metric of ours has it by itself."""
+"""The label; our own metrics do not use it."""
 
 
 class ProcessSeries(Collector):
-    """All series of several processes, asked for when they are collected."""
+    """All series of several processes, requested at each collection."""
 
     def __init__(self, gather: Callable[[], Mapping[str, Sequence[Metric]]]) -> None:
-        """`gather` returns the metrics of each process that answers, by the name of the process."""
+        """Take `gather`, which returns the metrics of each process that answers, by process name."""
         self._gather = gather
 
     def collect(self) -> Iterator[Metric]:
@@ -38,7 +38,7 @@ class ProcessSeries(Collector):
 
 
 class RestartMetrics:
-    """How often processes had to be started again."""
+    """Counts restarts of processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._restarts = Counter(
@@ -49,7 +49,7 @@ class RestartMetrics:
         )
 
     def add(self, process: str) -> None:
-        """Shows a process from its start, so that its first restart is an increase and not a new series."""
+        """Show a process from its start, so that its first restart is an increase and not a new series."""
         self._restarts.labels(process)
 
     def count(self, process: str) -> None:

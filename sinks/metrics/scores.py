@@ -1,7 +1,7 @@
-"""Scores as metrics from which PromQL gives means, intervals and shares over all traffic, not only what was judged.
+"""Scores as metrics, from which PromQL computes means, intervals and shares over all traffic, not only judged records.
 
-Every evaluation stands for w = 1 / probability interactions. The sums of w, w², w·s and w·s² are counters, so they can
-be added up over any window, any processes and any of their restarts before anything is divided.
+Every evaluation represents w = 1 / probability interactions. The sums of w, w², w·s and w·s² are counters, so they can
+be summed over any window, any processes and any of their restarts before a division.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ _MAX_DIMENSIONS = 50
 _TOP = 10
 _GOOD_SCORE = 0.7
 _BUCKETS = (0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
-# A composite that is 0.7 on paper may come out a hair below it.
+# A composite of 0.7 may be computed a little below it.
 _DIGITS = 9
 
 OptIn = Literal["model", "tenant"]
 GoodScore = Callable[[str], float]
-"""The lowest composite that is good for an app, by the label that it is published under."""
+"""Returns the lowest good composite of an app, by its published label."""
 
 
-def _one_for_all(_app: str) -> float:
+def _default_good_score(_app: str) -> float:
     return _GOOD_SCORE
 
 
 class ScoreMetrics(Sink):
-    """The sink that turns evaluations into score metrics, by app and by what else was asked for."""
+    """The sink that turns evaluations into score metrics, by app and by the configured labels."""
 
     name = "scores"
 
@@ -46,23 +46,23 @@ class ScoreMetrics(Sink):
         top: int = _TOP,
         apps: int = MAX_APPS,
         reserved: Iterable[str] = (),
-        good_score: GoodScore = _one_for_all,
+        good_score: GoodScore = _default_good_score,
     ) -> None:
-        """`reserved` are apps that are told apart whenever they come."""
+        """Create the metrics; `reserved` apps always have their own label."""
         self.apps = app_label(apps, reserved)
-        """Which apps are told apart."""
+        """The labels of apps."""
         self._dimensions = FrequentLabel(_MAX_DIMENSIONS, reserved=(COMPOSITE,), free_after=1)
         self._opted = {name: FrequentLabel(top) for name in labels}
         self._good_score = good_score
 
         def counter(name: str, what: str, *more: str) -> Counter:
-            made = Counter(name, what, ["app", *labels, *more], registry=registry)
-            self.apps.attach("app", made)
+            metric = Counter(name, what, ["app", *labels, *more], registry=registry)
+            self.apps.attach("app", metric)
             for label, values in self._opted.items():
-                values.attach(label, made)
+                values.attach(label, metric)
             if "dimension" in more:
-                self._dimensions.attach("dimension", made)
-            return made
+                self._dimensions.attach("dimension", metric)
+            return metric
 
         self._evaluations = counter(names.EVALUATIONS, "Evaluations by status of the composite.", "status")
         self._safety = counter(names.SAFETY, "Evaluations by safety status.", "status")
@@ -99,7 +99,7 @@ class ScoreMetrics(Sink):
         about = (self.apps.count(item.app), *(label.count(getattr(item, name)) for name, label in self._opted.items()))
         weight = 1.0 / item.sampling.probability
         self._evaluations.labels(*about, item.composite.status.value).inc()
-        for status in SafetyStatus:  # all of them, so that a share of an app without incidents is 0 and not absent
+        for status in SafetyStatus:  # all statuses, so that the share of an app without incidents is 0 and not absent
             self._safety.labels(*about, status.value).inc(item.composite.safety.status is status)
         for dimension, score in results(item):
             self._add((*about, self._dimensions.count(dimension)), score, weight)
@@ -107,7 +107,7 @@ class ScoreMetrics(Sink):
             self._add_to_objective(about, item, round(item.composite.score, _DIGITS), weight)
 
     def _add(self, labels: tuple[str, ...], score: float | None, weight: float) -> None:
-        """All five are born together: `increase()` extrapolates by the age of a series, and a mean could exceed 1."""
+        """Create all five together: `increase()` extrapolates by the age of a series, and a mean could exceed 1."""
         scored, value = (0.0, 0.0) if score is None else (weight, score)
         self._weighted_sum.labels(*labels).inc(scored * value)
         self._weighted_squares.labels(*labels).inc(scored * value * value)
@@ -120,23 +120,23 @@ class ScoreMetrics(Sink):
         self._good.labels(*about).inc(weight if score >= self._good_score(about[0]) else 0.0)
         self._scores.labels(about[0]).observe(score, exemplar_of(item))
 
-    def recent(self, label: str, found: Estimate) -> None:
-        """Publishes what is known of an app, by its label; the unknown interval of a single judgement is absent."""
+    def show_recent(self, label: str, estimate: Estimate) -> None:
+        """Show the estimate of an app, by its label; the interval of a single judgement is unknown and absent."""
         for part, gauge in self._recent.items():
-            value = getattr(found, part)
+            value = getattr(estimate, part)
             if value is None:
                 _withdraw(gauge, label)
             else:
                 gauge.labels(label).set(value)
 
-    def no_longer_recent(self, label: str) -> None:
-        """Withdraws the gauges of an app whose window is empty: the last value would look like a steady one."""
+    def withdraw_recent(self, label: str) -> None:
+        """Withdraw the gauges of an app whose window is empty: the last value would look current."""
         for gauge in self._recent.values():
             _withdraw(gauge, label)
 
 
 def _recent_gauges(registry: CollectorRegistry) -> dict[str, Gauge]:
-    """By the field of an estimate that they show."""
+    """Create the gauges, by the field of an estimate that they show."""
     parts = (
         ("mean", "", "Design-weighted mean composite"),
         ("low", "_low", "Lower end of the 95 % interval of the mean composite"),
@@ -159,7 +159,7 @@ def _withdraw(gauge: Gauge, label: str) -> None:
 
 
 def results(evaluation: Evaluation) -> Iterator[tuple[str, float | None]]:
-    """What has a score or should have one; what does not apply, or has only an option, is not missing from a mean."""
+    """Yield results with a score or a missing one; criteria that do not apply or have no scores are left out."""
     yield COMPOSITE, evaluation.composite.score
     for name, dimension in evaluation.dimensions.items():
         score = _score(dimension)

@@ -1,20 +1,20 @@
 """Renders a scrape of `/metrics`: every new counter starts at 0, without a time of creation.
 
-`increase()` and `rate()` know how a series grew from one scrape to the next. A series that is born between two scrapes
-comes with its first events in it, and Prometheus takes that value for the beginning: the first unsafe answer of an app
-would be no increase, and no alert would tell of it. After a restart, a process that counts faster than it is scraped
-could likewise seem to go on where the one before it ended. So a series of counts is shown as 0 the first time, and as
-it is from the second time on; what was counted until then is the increase between the two.
+`increase()` and `rate()` know how a series grew from one scrape to the next. A series that is created between two
+scrapes already has its first events in it, and Prometheus takes that value for the start: the first unsafe answer of an
+app would be no increase, and would raise no alert. After a restart, a process that counts faster than it is scraped
+could likewise seem to continue where the one before it ended. So a series of counts is shown as 0 the first time, and
+with its value from the second time on; the events until then are the increase between the two.
 
-That is for what stores scrapes and computes with them, which asks for OpenMetrics, as Prometheus does unless told
-otherwise. A person with curl gets the older text format, always as it is, and changes nothing for others.
+That is for programs that store scrapes, which ask for OpenMetrics, as Prometheus does by default. A person with curl
+gets the older text format, always with the real values, and does not affect other scrapers.
 
-What was shown is remembered of a process, not of each scraper: one that came back under another address would be shown
-0 again, which it would take for a restart. So of two Prometheus servers that scrape one process, the second to come
-does not see a new series begin at 0. The series are few, because their labels are bounded, and so is the memory.
+The shown series are remembered per process, not per scraper: a scraper that came back under another address would see 0
+again, and take it for a restart. So of two Prometheus servers that scrape one process, the second does not see a new
+series begin at 0. The series are few, because their labels are bounded, and so is the memory.
 
 A series may be removed, when its app lost its label, and come back later. Then it is a new series, which is shown as 0
-the first time: to Prometheus a counter that was reset, all of whose new events are an increase.
+the first time: for Prometheus a counter that was reset, so that all its new events are an increase.
 """
 
 import gzip
@@ -29,14 +29,14 @@ from prometheus_client.samples import Sample
 
 _Labels = frozenset[tuple[str, str]]
 _Series = tuple[str, _Labels, float | None]
-"""Its name, its labels and the time of its creation."""
+"""Its name, its labels and its creation time."""
 
 _COUNTED = frozenset({"counter", "histogram", "summary"})
 _OPEN_METRICS = "application/openmetrics-text"
 
 
 class ShownSeries:
-    """Which series were shown before, and in which scrape for the last time."""
+    """The series that were shown before, with their last scrape."""
 
     def __init__(self) -> None:
         self._series: dict[_Series, int] = {}
@@ -44,31 +44,31 @@ class ShownSeries:
         self._lock = threading.Lock()
 
     def begin_scrape(self) -> int:
-        """The number of a new scrape. Several may run at once."""
+        """Return the number of a new scrape. Several may run at once."""
         with self._lock:
             self._scrapes += 1
             return self._scrapes
 
     def is_first(self, series: _Series, scrape: int) -> bool:
-        """Whether this is the first time; from now on it is not."""
+        """Return whether the series is shown for the first time, and remember it."""
         with self._lock:
             last = self._series.get(series)
             self._series[series] = scrape if last is None else max(last, scrape)
         return last is None
 
     def end_scrape(self, scrape: int) -> None:
-        """Forgets the series that a scrape of everything did not show, nor a later one: they were removed."""
+        """Forget the series that neither a full scrape nor a later one showed: they were removed."""
         with self._lock:
             self._series = {series: last for series, last in self._series.items() if last >= scrape}
 
 
 class ScrapeView(Collector):
-    """A registry without times of creation; with `shown`, one whose new series of counts are 0."""
+    """A registry without creation times; with `shown`, new series of counts are 0."""
 
     def __init__(
         self, registry: CollectorRegistry, shown: ShownSeries | None = None, names: frozenset[str] | None = None
     ) -> None:
-        """With `names`, only these series."""
+        """View a registry; with `names`, only these series."""
         self._registry = registry
         self._shown = shown
         self._names = names
@@ -84,7 +84,7 @@ class ScrapeView(Collector):
             self._shown.end_scrape(scrape)
 
     def restricted_registry(self, names: Iterable[str]) -> "ScrapeView":
-        """The series that `/metrics?name[]=...` asks for."""
+        """Return a view of the series in `/metrics?name[]=...`."""
         return ScrapeView(self._registry, self._shown, frozenset(names))
 
     def _samples(self, metric: Metric, scrape: int) -> Iterator[Sample]:
@@ -111,7 +111,7 @@ def _labels(sample: Sample) -> _Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposition:
-    """A scrape as it is sent."""
+    """A scrape as sent over HTTP."""
 
     body: bytes
     content_type: str
@@ -119,7 +119,7 @@ class Exposition:
 
 
 class MetricsPage:
-    """A registry in the format that a scraper asks for."""
+    """Renders a registry in the requested format."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._as_is = ScrapeView(registry)
@@ -128,7 +128,7 @@ class MetricsPage:
     def expose(
         self, *, accept: str = "", accept_encoding: str = "", names: Sequence[str] = (), is_shown: bool = True
     ) -> Exposition:
-        """With `names`, only these metrics. A scrape that nobody sees (`is_shown`) leaves new series new."""
+        """Render a scrape; with `names`, only these metrics. Without `is_shown`, new series stay new."""
         encode, content_type = _choose_encoder(accept)
         view = self._for_storage if is_shown and content_type.startswith(_OPEN_METRICS) else self._as_is
         text = encode(view.restricted_registry(names) if names else view)
@@ -138,7 +138,7 @@ class MetricsPage:
 
 
 def _choose_encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """The library fails on a version that is not a number: whoever asks for one gets the default."""
+    """Choose the encoder; the library fails on a version that is not a number, so that gets the default."""
     try:
         return choose_encoder(accept)
     except (TypeError, ValueError):

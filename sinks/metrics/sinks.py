@@ -1,4 +1,4 @@
-"""Metrics of sinks: the outcome of the evaluations that each was given, and how many wait."""
+"""Metrics of sinks: outcomes of evaluations, and the number of waiting ones."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -9,7 +9,7 @@ from sinks.metrics import names
 
 
 class Delivery(StrEnum):
-    """What became of an evaluation in a sink."""
+    """The outcome of an evaluation in a sink."""
 
     WRITTEN = "written"
     DROPPED = "dropped"
@@ -19,7 +19,7 @@ class Delivery(StrEnum):
 
 
 class SinkMetrics:
-    """Made when there are sinks: a process without any has no such metrics."""
+    """Created if there are sinks: a process without sinks has no such metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evaluations = Counter(
@@ -31,7 +31,7 @@ class SinkMetrics:
         self._queue = Gauge(names.SINK_QUEUE, "Evaluations waiting for a sink.", ["sink"], registry=registry)
 
     def add(self, sink: str, waiting: Callable[[], int]) -> None:
-        """Shows a sink from its start, so that its first loss is an increase and not a new series."""
+        """Show a sink from its start, so that its first loss is an increase and not a new series."""
         for outcome in Delivery:
             self._evaluations.labels(sink, outcome.value)
         self._queue.labels(sink).set_function(waiting)

@@ -8,15 +8,14 @@ from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict, Reason
 from sinks.metrics import names
 from sinks.metrics.exemplars import exemplar_of
 
-# From the rules of a local judge to the longest wait for one call that can be configured.
+# From the rules of a local judge to the longest configurable timeout of a call.
 _SECONDS = (0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0)
 
 
 class VerdictMetrics:
-    """The work of the judges, whether or not its result was published: it was done, and paid for.
+    """The work of the judges, whether or not its result was published: it was done and paid for.
 
-    Where a share is asked for, both of its parts exist from the beginning: in PromQL, what is divided by a series that
-    is not there is not there either.
+    For a share, both parts exist from the start: in PromQL, a division by a missing series has no result.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -69,7 +68,7 @@ class VerdictMetrics:
         )
         self._panel(registry)
         self._times(registry)
-        # Looked up once: an evaluation has many verdicts, and is counted between two polls of the worker.
+        # Cached, because an evaluation has many verdicts and is counted between two polls of the worker.
         self._answers = cache(self._answers_of)
 
     def _panel(self, registry: CollectorRegistry) -> None:
@@ -106,16 +105,18 @@ class VerdictMetrics:
         for criterion, dimension in evaluation.dimensions.items():
             self._count_finding(criterion, dimension)
             if published and dimension.status is Status.INSUFFICIENT:
-                self._unscored.labels(criterion, _said(dimension.reason)).inc()
+                self._unscored.labels(criterion, _reason_label(dimension.reason)).inc()
             for verdict in dimension.judges:
-                self._verdicts.labels(verdict.judge, criterion, verdict.status.value, _said(verdict.reason)).inc()
+                self._verdicts.labels(
+                    verdict.judge, criterion, verdict.status.value, _reason_label(verdict.reason)
+                ).inc()
                 if _was_worked_on(verdict):
                     self._judge_seconds.labels(verdict.judge).observe(verdict.latency_ms / 1000)
                 self._count_answers(verdict)
                 self._count_price(verdict)
 
     def latency_ms(self) -> float | None:
-        """The mean time of a verdict so far."""
+        """Return the mean time of a verdict so far."""
         samples = [sample for metric in self._judge_seconds.collect() for sample in metric.samples]
         verdicts = sum(sample.value for sample in samples if sample.name.endswith("_count"))
         seconds = sum(sample.value for sample in samples if sample.name.endswith("_sum"))
@@ -136,7 +137,7 @@ class VerdictMetrics:
         judge = verdict.judge
         self._cached.labels(judge).inc(verdict.cached)
         if verdict.cached:
-            return  # what it once took was counted then
+            return  # its cost was counted when it was made
         for field, counter in self._answers(judge).items():
             if number := getattr(verdict.samples, field):
                 counter.inc(number)
@@ -148,7 +149,7 @@ class VerdictMetrics:
             self._positions.labels(judge, "flipped").inc(verdict.position_bias)
 
     def _answers_of(self, judge: str) -> dict[str, Counter]:
-        """Counters of a judge, by the field of `Samples` that they add up."""
+        """Return the counters of a judge, by the field of `Samples` that they sum."""
         outcomes = {outcome: self._samples.labels(judge, outcome) for outcome in ("valid", "invalid", "error", "saved")}
         return {**outcomes, "repairs": self._repairs.labels(judge), "retries": self._retries.labels(judge)}
 
@@ -157,20 +158,20 @@ class VerdictMetrics:
             self._tokens.labels(verdict.judge, "prompt").inc(verdict.tokens.prompt)
             self._tokens.labels(verdict.judge, "completion").inc(verdict.tokens.completion)
         if verdict.cost_usd is not None:
-            # A judge of somebody's own may say anything; a counter that is asked to go back raises.
+            # A custom judge may report any cost, and a counter raises on a negative one.
             self._cost.labels(verdict.judge).inc(max(0.0, verdict.cost_usd))
 
 
-def _said(reason: Reason | None) -> str:
+def _reason_label(reason: Reason | None) -> str:
     return reason.value if reason else ""
 
 
 def _was_worked_on(verdict: JudgeVerdict) -> bool:
-    """Whether its time is that of a judge at work.
+    """Return whether the latency is that of a working judge.
 
-    Not where nothing was asked, or taken from a cache, nor where no answer came because the endpoint was away, refused
-    us or is paused: how soon that was known says nothing about the judge. A timeout counts with the time it took, where
-    that was measured: a panel that stops waiting does not say.
+    It is not if no call was made, if the verdict came from a cache, or if there was no answer because the endpoint was
+    away, refused the call or is paused: the time of such a failure says nothing about the judge. A timeout counts with
+    its measured time; a panel that stops waiting does not measure it.
     """
     samples = verdict.samples
     away = verdict.reason is Reason.UNAVAILABLE and not samples.valid + samples.invalid

@@ -4,7 +4,7 @@
 - `results_reader`: reads such a file row by row
 - `summary`: the figures of a run, gathered row by row
 - `contents`: the contents of a report, independent of its format
-- `formatting`: numbers and names, alike in every format
+- `formatting`: numbers and names, the same in every format
 - `csv_table`: the results as CSV
 - `markdown`: the report as Markdown
 - `html`: the report as one HTML file, from the templates in `templates/`
@@ -32,10 +32,10 @@ MARKDOWN_NAME = "report.md"
 PAGE_NAME = "report.html"
 
 MAX_ENTRIES = 2_000
-"""Rows that the documents tell one by one; of more, the worst."""
+"""The most rows that the documents list one by one; beyond this, the worst."""
 
 Progress = Callable[[int, int], None]
-"""Called with how many rows are behind us, and of how many."""
+"""Called with the number of rows done, and their total."""
 
 
 class Reports(NamedTuple):
@@ -44,20 +44,20 @@ class Reports(NamedTuple):
 
 
 def write_reports(results_path: Path, folder: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes the reports on a file of results into a folder, and says which files these are; raises ResultsError."""
+    """Write the reports on a file of results into a folder, and return their paths; raises ResultsError."""
     return make_reports(results_path, folder, progress=progress).paths
 
 
 def make_reports(results_path: Path, folder: Path, *, progress: Progress | None = None) -> Reports:
-    """The same, with the figures that are in them.
+    """Write the reports, and return their paths and figures.
 
-    The rows are read one at a time, twice: all of them for the figures and the table, then those that are told.
+    The rows are read one at a time, twice: all of them for the figures and the table, then the listed ones.
     """
-    from sinks.reports.html import page  # noqa: PLC0415 - only who writes a page need load the templates' library
+    from sinks.reports.html import page  # noqa: PLC0415 - loads the template library only to write a page
 
     results = read_results(results_path)
     folder.mkdir(parents=True, exist_ok=True)
-    summary, formulas, listed = _first_pass(results, folder / TABLE_NAME, progress or _silent)
+    summary, formulas, listed = _first_pass(results, folder / TABLE_NAME, progress or _ignore_progress)
     contents = Contents(
         run=results.run,
         end=results.end,
@@ -66,20 +66,20 @@ def make_reports(results_path: Path, folder: Path, *, progress: Progress | None 
         listed=len(listed),
         more_columns=results.more_columns,
     )
-    told = {results.number_at(place) for place in listed}
+    listed_numbers = {results.number_at(place) for place in listed}
     _write(folder / MARKDOWN_NAME, markdown(contents, results.rows_at(listed)))
-    _write(folder / PAGE_NAME, page(contents, results.rows_at(listed), told.__contains__))
+    _write(folder / PAGE_NAME, page(contents, results.rows_at(listed), listed_numbers.__contains__))
     return Reports([folder / name for name in (TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)], summary)
 
 
-def _silent(_done: int, _total: int) -> None:
-    """Nobody is watching."""
+def _ignore_progress(_done: int, _total: int) -> None:
+    """Do nothing: no caller wants progress."""
 
 
 def _first_pass(results: Results, path: Path, progress: Progress) -> tuple[Summary, Formulas, list[int]]:
-    """Writes the table; gives the figures, and the places of the rows to tell."""
+    """Write the table; return the figures, and the places of the rows to list."""
     summariser, worst = Summariser(results.run), _Worst(MAX_ENTRIES)
-    criteria = [each.name for each in results.run.criteria]
+    criteria = [criterion.name for criterion in results.run.criteria]
     with _replacing(path) as file:
         table = Table(file, results.columns, criteria)
         for place, row in enumerate(results.rows()):
@@ -91,7 +91,7 @@ def _first_pass(results: Results, path: Path, progress: Progress) -> tuple[Summa
 
 
 class _Worst:
-    """The places of the rows with the lowest composites; those without one come after."""
+    """The places of the rows with the lowest composites; rows without a composite come last."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -116,10 +116,10 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[IO[str]]:
-    """A file that takes its name when it is complete: whoever opens a report never finds half of one."""
+    """Open a file that gets its name when it is complete, so that readers never see half a report."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        # newline="": line ends inside of cells are the input's own.
+        # newline="": line ends inside cells are those of the input.
         with unfinished.open("w", encoding="utf-8", newline="") as file:
             yield file
         unfinished.replace(path)

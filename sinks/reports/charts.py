@@ -9,7 +9,7 @@ from sinks.reports.summary import Band, band_of
 from sinks.statistics.accumulators import ScoreStatistics
 
 PLOT_HEIGHT = 130
-"""Of a histogram, without the axis below it."""
+"""Height of a histogram, without the axis below it."""
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Places of grid lines and ticks."""
@@ -41,7 +41,7 @@ def histogram_label(counts: Sequence[int]) -> str:
 
 
 def histogram_bars(counts: Sequence[int]) -> Iterator[Bar]:
-    """Bars of the bins that are not empty, the fullest one as high as there is room."""
+    """Yield bars of the bins that are not empty; the fullest one uses the whole height."""
     width, most = 1.0 / len(counts), max(counts)
     for position, count in enumerate(counts):
         if count:
@@ -56,7 +56,7 @@ def bands_label(bands: Mapping[Band, int]) -> str:
 
 
 def band_bars(bands: Mapping[Band, int], height: int) -> Iterator[Bar]:
-    """Bars of the bands that have rows, one beside the other."""
+    """Yield bars of the bands that have rows, side by side."""
     total = sum(bands.values())
     ends = accumulate(bands.values())
     for (band, count), end in zip(bands.items(), ends, strict=True):

@@ -9,7 +9,6 @@ from sinks.reports.formatting import (
     NOTHING,
     STATUS_MEANINGS,
     band_range,
-    cut,
     duration,
     interval,
     many,
@@ -23,6 +22,7 @@ from sinks.reports.formatting import (
     scale_of,
     span,
     status_name,
+    truncate,
 )
 from sinks.reports.results_schema import CriterionInfo, End, Run
 from sinks.reports.summary import Agreement, DimensionSummary, Issue, JudgeSummary, Summary
@@ -32,39 +32,39 @@ _REASON_CHARS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Everything that a report tells, apart from the single rows."""
+    """Everything in a report except the single rows."""
 
     run: Run
     end: End | None
     summary: Summary
     formulas: Formulas
     listed: int
-    """Rows that are told one by one."""
+    """Rows that are listed one by one."""
     more_columns: bool = False
-    """The table has not all fields of all rows."""
+    """Whether the table lacks some fields of rows."""
 
     @property
     def titles(self) -> dict[str, str]:
-        return {each.criterion.name: each.criterion.title for each in self.summary.dimensions}
+        return {part.criterion.name: part.criterion.title for part in self.summary.dimensions}
 
     def title(self, name: str | None) -> str:
         return NOTHING if name is None else self.titles.get(name, name)
 
     def lede(self) -> str:
-        """The whole run in two sentences."""
+        """Summarise the run in two sentences."""
         evaluator, summary = self.run.evaluator, self.summary
         judges, criteria = ", ".join(evaluator.judges), many(len(evaluator.criteria), "criterion", "criteria")
         judged = f"{many(summary.rows, 'row')}, judged by {judges} on {criteria}, {moment(self.run.started_at)}."
-        found = summary.composite
-        if found.mean is None:
+        composite = summary.composite
+        if composite.mean is None:
             return f"{judged} None have a composite."
-        reach = interval(found.estimate.low, found.estimate.high)
+        reach = interval(composite.estimate.low, composite.estimate.high)
         within = "" if reach == NOTHING else f", 95 % interval {reach}"
-        covered = percent(found.estimate.coverage)
-        return f"{judged} The mean composite is {number(found.mean)}{within}, with scores for {covered} of them."
+        covered = percent(composite.estimate.coverage)
+        return f"{judged} The mean composite is {number(composite.mean)}{within}, with scores for {covered} of them."
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know before trusting the figures, and that does not hold for every report."""
+        """Yield caveats about the figures of this run."""
         if self.end is None:
             yield "This run has not finished: the report covers the rows finished when it was written."
         if not self.summary.rows:
@@ -107,19 +107,19 @@ class Grid:
 
 
 def overall(contents: Contents) -> Grid:
-    summary, found = contents.summary, contents.summary.composite
+    summary, composite = contents.summary, contents.summary.composite
     rows = [
-        ("Mean ± deviation", f"{number(found.mean, 3)} ± {number(found.deviation, 3)}"),
-        ("95 % interval of the mean", interval(found.estimate.low, found.estimate.high, 3)),
+        ("Mean ± deviation", f"{number(composite.mean, 3)} ± {number(composite.deviation, 3)}"),
+        ("95 % interval of the mean", interval(composite.estimate.low, composite.estimate.high, 3)),
         ("Median", number(summary.median, 3)),
-        ("Lowest and highest", interval(found.least, found.most, 3)),
+        ("Lowest and highest", interval(composite.least, composite.most, 3)),
         ("Rows", f"{summary.rows:,}"),
         ("Rows with a composite", f"{summary.scored:,} ({ratio(summary.scored, summary.rows)})"),
-        ("Coverage", percent(found.estimate.coverage)),
+        ("Coverage", percent(composite.estimate.coverage)),
         ("Best dimension", contents.title(summary.best)),
         ("Worst dimension", contents.title(summary.worst)),
         ("Cost", money(summary.cost_usd)),
-        ("Cost per row", money(_each(summary.cost_usd, summary.judged))),
+        ("Cost per row", money(_mean_cost(summary.cost_usd, summary.judged))),
     ]
     if summary.latency is not None:
         half, most = duration(summary.latency.half), duration(summary.latency.most)
@@ -127,7 +127,7 @@ def overall(contents: Contents) -> Grid:
     return Grid(title="Composite", header=("Figure", "Value"), rows=rows, numbers=1)
 
 
-def _each(total: float | None, count: int) -> float | None:
+def _mean_cost(total: float | None, count: int) -> float | None:
     return total / count if total is not None and count else None
 
 
@@ -143,36 +143,39 @@ def dimensions(summary: Summary) -> Grid:
         "Missing",
         "Coverage",
     )
-    rows = [_dimension_cells(each) for each in summary.dimensions]
+    rows = [_dimension_cells(part) for part in summary.dimensions]
     return Grid(title="Statistics", header=header, rows=rows, numbers=8)
 
 
-def _dimension_cells(each: DimensionSummary) -> Sequence[str]:
-    found, estimate = each.normalised, each.normalised.estimate
+def _dimension_cells(dimension: DimensionSummary) -> Sequence[str]:
+    scores, estimate = dimension.normalised, dimension.normalised.estimate
     return (
-        each.criterion.title,
-        number(found.mean),
-        number(found.deviation),
+        dimension.criterion.title,
+        number(scores.mean),
+        number(scores.deviation),
         interval(estimate.low, estimate.high),
-        _own_scale(each),
-        f"{each.statuses[Status.SCORED]:,}",
-        f"{each.statuses[Status.NOT_APPLICABLE]:,}",
-        f"{each.statuses[Status.INSUFFICIENT]:,}",
-        percent(each.coverage),
+        _own_scale(dimension),
+        f"{dimension.statuses[Status.SCORED]:,}",
+        f"{dimension.statuses[Status.NOT_APPLICABLE]:,}",
+        f"{dimension.statuses[Status.INSUFFICIENT]:,}",
+        percent(dimension.coverage),
     )
 
 
-def _own_scale(each: DimensionSummary) -> str:
-    if each.raw is None:
+def _own_scale(dimension: DimensionSummary) -> str:
+    if dimension.raw is None:
         return NOTHING
-    bounds = each.criterion.bounds
+    bounds = dimension.criterion.bounds
     within = "" if bounds is None else f" on {plain(bounds[0])} to {plain(bounds[1])}"
-    return f"{number(each.raw.mean)} ± {number(each.raw.deviation)}{within}"
+    return f"{number(dimension.raw.mean)} ± {number(dimension.raw.deviation)}{within}"
 
 
 def choices(summary: Summary) -> Grid:
-    found = [each for each in summary.dimensions if each.choices]
-    rows = [(each.criterion.title, ", ".join(f"{label}: {count:,}" for label, count in each.choices)) for each in found]
+    with_choices = [part for part in summary.dimensions if part.choices]
+    rows = [
+        (part.criterion.title, ", ".join(f"{label}: {count:,}" for label, count in part.choices))
+        for part in with_choices
+    ]
     return Grid(title="Verdicts", header=("Dimension", "Rows by verdict, worst first"), rows=rows)
 
 
@@ -187,15 +190,15 @@ def bands(summary: Summary) -> Grid:
 def histogram(summary: Summary) -> Grid:
     bins = len(summary.histogram)
     rows = [
-        (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}")
-        for at, count in enumerate(summary.histogram)
+        (f"{index / bins:.2f} to {(index + 1) / bins:.2f}", f"{count:,}")
+        for index, count in enumerate(summary.histogram)
         if count
     ]
     return Grid(title="Distribution of the composites", header=("Composite", "Rows"), rows=rows, numbers=1)
 
 
 def mentions(issue: Issue) -> str:
-    """How many rows a list does not name, in words; empty when it names all."""
+    """Return the number of rows that a list leaves out, in words; empty if it has all."""
     rest = issue.count - len(issue.rows)
     return f"and {rest:,} more, see results.csv" if rest else ""
 
@@ -208,15 +211,15 @@ def statuses(summary: Summary) -> Grid:
 
 def missing(summary: Summary) -> Grid:
     rows = [
-        (each.criterion.title, reason.value, f"{count:,}")
-        for each in summary.dimensions
-        for reason, count in each.reasons.items()
+        (part.criterion.title, reason.value, f"{count:,}")
+        for part in summary.dimensions
+        for reason, count in part.reasons.items()
     ]
     return Grid(title="Reasons for missing scores", header=("Dimension", "Reason", "Rows"), rows=rows, numbers=1)
 
 
 def failures(summary: Summary) -> Grid:
-    rows = [(str(each.row), each.kind, cut(each.message, _REASON_CHARS)) for each in summary.failures]
+    rows = [(str(failure.row), failure.kind, truncate(failure.message, _REASON_CHARS)) for failure in summary.failures]
     rest = summary.rows - summary.scored - len(rows)
     if rest:
         rows.append(("…", f"{rest:,} more", "see results.jsonl"))
@@ -228,46 +231,55 @@ def judges(summary: Summary) -> Grid:
         "Judge", "Scored", "Not applicable", "Failed", "Samples", "Invalid", "Errors",
         "Prompt tokens", "Completion tokens", "Cost", "Cached", "p50", "95 % within",
     )  # fmt: skip
-    return Grid(title="Judges", header=header, rows=[_judge_cells(each) for each in summary.judges], numbers=12)
+    return Grid(title="Judges", header=header, rows=[_judge_cells(judge) for judge in summary.judges], numbers=12)
 
 
-def _judge_cells(each: JudgeSummary) -> Sequence[str]:
-    tokens = (NOTHING, NOTHING) if each.tokens is None else tuple(f"{count:,}" for count in each.tokens)
-    times = () if each.latency is None else (duration(each.latency.half), duration(each.latency.most))
+def _judge_cells(judge: JudgeSummary) -> Sequence[str]:
+    tokens = (NOTHING, NOTHING) if judge.tokens is None else tuple(f"{count:,}" for count in judge.tokens)
+    times = () if judge.latency is None else (duration(judge.latency.half), duration(judge.latency.most))
     return (
-        each.judge,
-        f"{each.verdicts[Status.SCORED]:,}",
-        f"{each.verdicts[Status.NOT_APPLICABLE]:,}",
-        f"{each.verdicts[Status.INSUFFICIENT]:,}",
-        f"{each.samples['requested']:,}",
-        f"{each.samples['invalid']:,}",
-        f"{each.samples['error']:,}",
+        judge.judge,
+        f"{judge.verdicts[Status.SCORED]:,}",
+        f"{judge.verdicts[Status.NOT_APPLICABLE]:,}",
+        f"{judge.verdicts[Status.INSUFFICIENT]:,}",
+        f"{judge.samples['requested']:,}",
+        f"{judge.samples['invalid']:,}",
+        f"{judge.samples['error']:,}",
         *tokens,
-        money(each.cost_usd),
-        f"{each.cached:,}",
+        money(judge.cost_usd),
+        f"{judge.cached:,}",
         *(times or (NOTHING, NOTHING)),
     )
 
 
 def agreement(contents: Contents) -> Grid:
     header = ("Dimension", "Judges", "Rows", "Equal", "Kappa", "Difference")
-    rows = [_agreement_cells(contents.title(each.dimension), each) for each in contents.summary.agreement]
+    rows = [_agreement_cells(contents.title(pair.dimension), pair) for pair in contents.summary.agreement]
     return Grid(title="Agreement", header=header, rows=rows, numbers=4)
 
 
-def _agreement_cells(title: str, each: Agreement) -> Sequence[str]:
-    pair = " and ".join(each.judges)
-    return title, pair, f"{each.count:,}", percent(each.equal), number(each.kappa), number(each.difference)
+def _agreement_cells(title: str, agreement: Agreement) -> Sequence[str]:
+    names = " and ".join(agreement.judges)
+    return (
+        title,
+        names,
+        f"{agreement.count:,}",
+        percent(agreement.equal),
+        number(agreement.kappa),
+        number(agreement.difference),
+    )
 
 
 def criteria(run: Run) -> Grid:
     header = ("Criterion", "Question", "Scale", "Weight")
-    return Grid(title="Criteria", header=header, rows=[_criterion_cells(each) for each in run.criteria], numbers=1)
+    return Grid(
+        title="Criteria", header=header, rows=[_criterion_cells(criterion) for criterion in run.criteria], numbers=1
+    )
 
 
-def _criterion_cells(each: CriterionInfo) -> Sequence[str]:
-    title = f"{each.title} (safety criterion)" if each.safety else each.title
-    return title, each.question, scale_of(each), plain(each.weight)
+def _criterion_cells(criterion: CriterionInfo) -> Sequence[str]:
+    title = f"{criterion.title} (safety criterion)" if criterion.safety else criterion.title
+    return title, criterion.question, scale_of(criterion), plain(criterion.weight)
 
 
 def parameters(contents: Contents) -> Grid:

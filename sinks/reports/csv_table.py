@@ -20,7 +20,7 @@ MAX_FORMULA_ROWS = 20
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SUFFIX = "_streamjury"
 
-# What is told of every dimension, and of the whole row after them.
+# Columns of every dimension, and of the whole row after them.
 _OF_DIMENSION = ("score", "level", "option", "label", "status")
 _OF_ROW = ("composite", "coverage", "status")
 
@@ -31,37 +31,37 @@ class _Writable(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Formulas:
-    """Cells that a spreadsheet program might run. They are written as they are: the table must read back the same."""
+    """Cells that a spreadsheet program might run. They are written unchanged, so that the table reads back the same."""
 
     count: int = 0
     rows: list[int] = field(default_factory=list)
-    """The first rows that have any."""
+    """The first rows with such cells."""
 
-    def look_at(self, row: int, cells: Iterable[str]) -> None:
-        found = sum(cell.startswith(_FORMULA_STARTS) and not _is_number(cell) for cell in cells)
-        self.count += found
-        if found and len(self.rows) < MAX_FORMULA_ROWS:
+    def check(self, row: int, cells: Iterable[str]) -> None:
+        formulas = sum(cell.startswith(_FORMULA_STARTS) and not _is_number(cell) for cell in cells)
+        self.count += formulas
+        if formulas and len(self.rows) < MAX_FORMULA_ROWS:
             self.rows.append(row)
 
 
 class Table:
-    """Writes rows as they come, below a header."""
+    """Writes rows one by one, below a header."""
 
     def __init__(self, file: _Writable, columns: Sequence[str], dimensions: Sequence[str]) -> None:
-        """The file must not translate line ends (`newline=""`): those inside of cells are the file's own."""
+        """Write the header. The file must not translate line ends (`newline=""`): those in cells are the input's."""
         self.formulas = Formulas()
         self._columns = columns
         self._dimensions = dimensions
-        # Both characters of this line end make a writer quote cells that have them, whatever its version.
+        # With this line end, every version of the writer quotes cells that contain either of its characters.
         self._writer = csv.writer(file, lineterminator="\r\n")
-        self._writer.writerow([*columns, *added_columns(columns, dimensions)])
+        self._writer.writerow([*columns, *name_added_columns(columns, dimensions)])
 
     def add(self, row: Row) -> None:
         cells = [_cell(row.source.get(name)) for name in self._columns]
-        self.formulas.look_at(row.row, cells)
-        self._writer.writerow([*cells, *self._found(row.evaluation)])
+        self.formulas.check(row.row, cells)
+        self._writer.writerow([*cells, *self._finding_cells(row.evaluation)])
 
-    def _found(self, evaluation: Evaluation | None) -> list[str]:
+    def _finding_cells(self, evaluation: Evaluation | None) -> list[str]:
         if evaluation is None:
             return [*([""] * (len(_OF_DIMENSION) * len(self._dimensions) + len(_OF_ROW) - 1)), NOT_JUDGED]
         cells = [cell for name in self._dimensions for cell in _dimension_cells(evaluation.dimensions.get(name))]
@@ -76,8 +76,8 @@ def _dimension_cells(dimension: Dimension | None) -> Sequence[str]:
     return _score(dimension.score), level, dimension.option or "", dimension.label or "", dimension.status.value
 
 
-def added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:
-    """The names of what is added, changed where the file has a column of that name in any case."""
+def name_added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:
+    """Return the names of the added columns, changed if the file has such a column in any case."""
     names = [f"{name}_{what}" for name in dimensions for what in _OF_DIMENSION]
     taken = {name.strip().casefold() for name in columns}
     added = []
@@ -97,12 +97,12 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _score(score: float | None) -> str:
-    """Enough digits that whoever reads it back has the same number to nine places, and no tail of rounding."""
+    """Format a score with nine digits, without rounding noise."""
     return "" if score is None else f"{round(score, 9):.9g}"
 
 
 def _cell(value: JsonValue) -> str:
-    """Text as it is; nothing for null; anything else as JSON."""
+    """Return text unchanged, null as an empty cell, and anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -16,7 +16,7 @@ from sinks.reports.summary import FLOORS, LOW, Band, IssueKind, choice_of
 
 NOTHING = "–"
 MAX_TEXT_CHARS = 4_000
-"""Of a question, an answer or an explanation; the rest is in the results."""
+"""The most characters of a question, an answer or an explanation; the rest is in the results."""
 
 MAX_FIELD_CHARS = 2_000
 MAX_FIELDS = 30
@@ -24,12 +24,12 @@ MAX_PARAMETERS = 200
 
 _QUESTIONS = ("current user question", "question")
 _ANSWERS = ("assistant answer", "answer")
-# Columns in which a backslash and an n are read as the end of a line.
+# Columns in which a backslash and an n mean a line end.
 _LINED = ("conversation history", "fragment texts")
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 _SECRET = re.compile(r"(?:^|[._-])(?:api_?key|token|secret|password|passwd|authorization|credentials?)$", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-# Not allowed in HTML, even as references; in a document each is shown as one sign.
+# Not allowed in HTML, even as references; a document shows each as one replacement character.
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_END = re.compile("\r\n?")
 
@@ -61,7 +61,7 @@ DEVIATION_NOTE = "± is the standard deviation of the rows, not of the mean."
 
 
 def status_name(status: CompositeStatus) -> str:
-    """As people read it: `ok`, which programs read, sounds as if the answer were good."""
+    """Return the status for people: `ok`, as programs read it, sounds as if the answer were good."""
     return "scored" if status is CompositeStatus.OK else status.value
 
 
@@ -73,12 +73,12 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def plain(value: float) -> str:
-    """Without digits that say nothing."""
+    """Format a number without insignificant digits."""
     return f"{round(value, 2):g}"
 
 
 def percent(share: float | None) -> str:
-    """All and nothing are said only of all and nothing."""
+    """Format a share; 0 % and 100 % are only for exactly none and all."""
     if share is None:
         return NOTHING
     rounded = round(share * 100.0, 1)
@@ -98,7 +98,7 @@ def interval(low: float | None, high: float | None, digits: int = 2) -> str:
 def money(dollars: float | None) -> str:
     if dollars is None:
         return NOTHING
-    # Two digits that say something, however little it is.
+    # Two significant digits, however small the amount is.
     digits = 1 - floor(log10(dollars)) if 1e-12 < dollars < 1.0 else 2
     return f"${dollars:,.{max(2, digits)}f}"
 
@@ -129,42 +129,42 @@ def band_range(band: Band) -> str:
 
 
 def scale_of(criterion: CriterionInfo) -> str:
-    """The scale in words: its labels with their values, or its bounds."""
+    """Describe the scale: its labels with their values, or its bounds."""
     if criterion.choices:
         return " · ".join(label if value is None else f"{plain(value)} {label}" for label, value in criterion.choices)
     return NOTHING if criterion.bounds is None else f"{plain(criterion.bounds[0])} to {plain(criterion.bounds[1])}"
 
 
-def finding(criterion: CriterionInfo | None, found: Dimension | JudgeVerdict) -> str:
-    """What was found, on the criterion's own scale: "2 of 3, medium"; or why nothing was."""
-    if found.status is not Status.SCORED:
-        reason = "" if found.reason is None else f", {found.reason.value}"
-        return f"{found.status.value}{reason}".replace("_", " ")
-    label = None if criterion is None else choice_of(criterion, found)
+def finding(criterion: CriterionInfo | None, result: Dimension | JudgeVerdict) -> str:
+    """Describe a finding on the criterion's own scale, "2 of 3, medium", or the reason without one."""
+    if result.status is not Status.SCORED:
+        reason = "" if result.reason is None else f", {result.reason.value}"
+        return f"{result.status.value}{reason}".replace("_", " ")
+    label = None if criterion is None else choice_of(criterion, result)
     most = None if criterion is None or criterion.bounds is None else criterion.bounds[1]
-    value = None if found.value is None else plain(found.value) + ("" if most is None else f" of {plain(most)}")
+    value = None if result.value is None else plain(result.value) + ("" if most is None else f" of {plain(most)}")
     return ", ".join(part for part in (value, label) if part is not None) or NOTHING
 
 
 def remarks(verdict: JudgeVerdict) -> str:
-    """What else is known of a verdict, for people who wonder about it."""
-    known = (
+    """Return further facts about a verdict."""
+    facts = (
         (verdict.tie, "a tie; the worse verdict was taken"),
         (verdict.position_bias is True, "changed with the order of the options"),
         (verdict.suspect, "repeats an instruction from the judged text"),
         (verdict.cached, "from the cache"),
     )
-    return "; ".join(words for holds, words in known if holds)
+    return "; ".join(words for holds, words in facts if holds)
 
 
-def said(verdict: JudgeVerdict) -> tuple[tuple[str, str], ...]:
-    """What a judge said, each part under its name; the explanation has none."""
+def verdict_texts(verdict: JudgeVerdict) -> tuple[tuple[str, str], ...]:
+    """Return the texts of a verdict, each with its name; the explanation has no name."""
     parts = (
         ("", verdict.explanation or verdict.detail or ""),
         ("Advice", verdict.feedback or ""),
         ("Remark", remarks(verdict)),
     )
-    return tuple((name, cut(text, MAX_TEXT_CHARS)) for name, text in parts if text)
+    return tuple((name, truncate(text, MAX_TEXT_CHARS)) for name, text in parts if text)
 
 
 # Rows
@@ -172,41 +172,41 @@ def said(verdict: JudgeVerdict) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRow:
-    """The parts of a row that are shown."""
+    """The shown parts of a row."""
 
     row: int
     id: str | None
     question: str | None
     answer: str | None
     fields: tuple[tuple[str, str], ...]
-    """All others that hold something, by name."""
+    """All other fields that are not empty, by name."""
     fields_left_out: int
 
 
 def entry_of(row: Row) -> ShownRow:
-    question, answer = _named(row.source, _QUESTIONS), _named(row.source, _ANSWERS)
+    question, answer = _find_text_field(row.source, _QUESTIONS), _find_text_field(row.source, _ANSWERS)
     others = [name for name, value in row.source.items() if name not in (question, answer) and value not in _EMPTY]
-    shown = tuple((name, cut(_lines(name, row.source[name]), MAX_FIELD_CHARS)) for name in others[:MAX_FIELDS])
+    fields = tuple((name, truncate(_lines(name, row.source[name]), MAX_FIELD_CHARS)) for name in others[:MAX_FIELDS])
     excerpt = None if row.evaluation is None else row.evaluation.excerpt
     return ShownRow(
         row=row.row,
         id=None if row.evaluation is None else row.evaluation.interaction_id,
-        question=_shown(row, question, None if excerpt is None else excerpt.question),
-        answer=_shown(row, answer, None if excerpt is None else excerpt.answer),
-        fields=shown,
-        fields_left_out=len(others) - len(shown),
+        question=_visible_text(row, question, None if excerpt is None else excerpt.question),
+        answer=_visible_text(row, answer, None if excerpt is None else excerpt.answer),
+        fields=fields,
+        fields_left_out=len(others) - len(fields),
     )
 
 
-def _named(source: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:
-    """The field of one of these names, in any case, that has a text."""
-    found = {name.strip().casefold(): name for name, value in source.items() if isinstance(value, str)}
-    return next((found[name] for name in names if name in found), None)
+def _find_text_field(source: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:
+    """Find the field with one of these names, in any case, that holds text."""
+    by_name = {name.strip().casefold(): name for name, value in source.items() if isinstance(value, str)}
+    return next((by_name[name] for name in names if name in by_name), None)
 
 
-def _shown(row: Row, name: str | None, excerpt: str | None) -> str | None:
+def _visible_text(row: Row, name: str | None, excerpt: str | None) -> str | None:
     text = excerpt if name is None else text_of(row.source[name])
-    return None if text is None else cut(text, MAX_TEXT_CHARS)
+    return None if text is None else truncate(text, MAX_TEXT_CHARS)
 
 
 def _lines(name: str, value: JsonValue) -> str:
@@ -218,13 +218,13 @@ def text_of(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
-def cut(text: str, chars: int) -> str:
-    """The text, or its beginning and how much was cut."""
+def truncate(text: str, chars: int) -> str:
+    """Truncate a text, and append its full length."""
     return text if len(text) <= chars else f"{text[:chars]}… (truncated, {len(text):,} characters in total)"
 
 
 def visible(text: str) -> str:
-    """The text without characters that documents cannot hold; its lines end in one way."""
+    """Replace characters that documents cannot hold, and unify line ends."""
     return _UNSHOWABLE.sub("\ufffd", _LINE_END.sub("\n", text))
 
 
@@ -237,19 +237,19 @@ def one_line(text: str, chars: int) -> str:
 
 
 def parameters_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings by their path. They are free of secrets when they come; what still looks like one is not shown."""
-    found = [(path, _public(path, value)) for path, value in _leaves(parameters, "")]
-    left_out = len(found) - MAX_PARAMETERS
-    return found if left_out <= 0 else [*found[:MAX_PARAMETERS], ("…", f"{left_out:,} more in the results")]
+    """List settings by path. They should have no secrets already; a value that still looks like one is hidden."""
+    settings = [(path, _public(path, value)) for path, value in _leaves(parameters, "")]
+    left_out = len(settings) - MAX_PARAMETERS
+    return settings if left_out <= 0 else [*settings[:MAX_PARAMETERS], ("…", f"{left_out:,} more in the results")]
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
-        for at, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}[{at}]")
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{index}]")
     else:
         yield path, value
 
@@ -258,6 +258,6 @@ def _public(path: str, value: Any) -> str:
     if isinstance(value, str) and value and _SECRET.search(path):
         return "(not shown)"
     if isinstance(value, list | tuple):
-        return ", ".join(_public(path, each) for each in value)
+        return ", ".join(_public(path, item) for item in value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return cut(_USERINFO.sub("…@", text), MAX_FIELD_CHARS)
+    return truncate(_USERINFO.sub("…@", text), MAX_FIELD_CHARS)

@@ -23,7 +23,6 @@ from sinks.reports.formatting import (
     MAX_TEXT_CHARS,
     NOTHING,
     ShownRow,
-    cut,
     entry_of,
     finding,
     interval,
@@ -32,8 +31,9 @@ from sinks.reports.formatting import (
     number,
     one_line,
     percent,
-    said,
     status_name,
+    truncate,
+    verdict_texts,
     visible,
 )
 from sinks.reports.results_schema import Row
@@ -45,7 +45,7 @@ _HEADLINE_CHARS = 140
 def page(contents: Contents, entries: Iterable[Row], is_listed: Callable[[int], bool]) -> Iterator[str]:
     """Render the page in chunks, to be written one after the other, so that only one entry is in memory at a time.
 
-    `is_listed` says of a row whether it is among the entries, and can be linked.
+    `is_listed` returns whether a row is among the entries, and can be linked.
     """
     return _load_template().generate(
         style=_load_asset("report.css"),
@@ -59,7 +59,7 @@ def page(contents: Contents, entries: Iterable[Row], is_listed: Callable[[int], 
     )
 
 
-# What the templates can use
+# Names in the templates
 
 
 @cache
@@ -75,7 +75,7 @@ def _load_template() -> Template:
     )
     environment.filters |= {
         "csp_digest": _csp_digest,
-        "cut": cut,
+        "truncate_text": truncate,
         "headline": lambda text: one_line(text, _HEADLINE_CHARS),
         "number": number,
         "share": lambda part: f"{100.0 * part:.2f}%",
@@ -91,7 +91,7 @@ def _load_template() -> Template:
         "charts": charts,
         "colour_of": _colour_of,
         "finding": finding,
-        "said": said,
+        "verdict_texts": verdict_texts,
         "tables": tables,
     }
     return environment.get_template("report.html.j2")
@@ -103,7 +103,7 @@ def _replace_unshowable(value: object) -> object:
 
 
 def _load_asset(name: str) -> Markup:
-    """Read a file of the package, which holds nothing that would end its element: the only text that is not escaped."""
+    """Read a file of the package, the only unescaped text; nothing in it ends its element."""
     return Markup(files("sinks.reports").joinpath("templates", name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
@@ -126,7 +126,7 @@ class _Card(NamedTuple):
 
 
 def _make_cards(contents: Contents) -> Iterator[_Card]:
-    """The headline figures of the run."""
+    """Yield the headline figures of the run."""
     summary, composite = contents.summary, contents.summary.composite
     mean = f"{number(composite.mean)} ± {number(composite.deviation)}"
     reach = interval(composite.estimate.low, composite.estimate.high)
@@ -151,7 +151,7 @@ def _make_dimension_card(title: str, contents: Contents, name: str | None) -> _C
 
 
 def _list_filters(summary: Summary) -> Iterator[tuple[str, str]]:
-    """The choices of entries to show, as values that the script reads and words for people."""
+    """Yield the filters of entries, as values for the script and words for people."""
     yield "", "all"
     for status in summary.statuses:
         yield f"status:{status.value}", f"status {status_name(status)}"
@@ -164,14 +164,14 @@ def _list_filters(summary: Summary) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EntryView:
-    """A row as its entry shows it."""
+    """A row for its entry."""
 
     row: Row
     shown: ShownRow
     score: float | None
     status: str
     issues: str
-    """Kinds with spaces between them, as the script reads them."""
+    """Kinds separated by spaces, for the script."""
 
 
 def _view_entry(row: Row) -> _EntryView:

@@ -1,4 +1,4 @@
-"""The report as Markdown. Judged texts stand in it as texts, whatever they hold."""
+"""The report as Markdown. Judged texts are escaped, whatever they contain."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,25 +14,25 @@ from sinks.reports.formatting import (
     MAX_TEXT_CHARS,
     NOTHING,
     ShownRow,
-    cut,
     entry_of,
     finding,
     number,
-    said,
     status_name,
+    truncate,
+    verdict_texts,
     visible,
 )
 from sinks.reports.results_schema import CriterionInfo, Row
 from sinks.reports.summary import Issue
 
-# A backslash before any of these makes it a plain character. No text of others begins a line, so that signs which mean
-# something only there need none.
+# A backslash before any of these makes it a plain character. No untrusted text begins a line, so characters that are
+# special only there need none.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$]|:(?=//)|(?<=www)\.)")
 _BAR_CELLS = 30
 
 
 def markdown(contents: Contents, entries: Iterable[Row]) -> Iterator[str]:
-    """The report in parts, to be written one after the other."""
+    """Yield the report in parts, to be written one after the other."""
     summary = contents.summary
     yield f"# Evaluation of {inline(contents.run.name)}\n\n{inline(contents.lede())}\n\n"
     yield from (f"> **Note:** {inline(note)}\n\n" for note in contents.notes())
@@ -47,29 +47,29 @@ def markdown(contents: Contents, entries: Iterable[Row]) -> Iterator[str]:
     yield _section("Judges and cost", parts.judges(summary), parts.agreement(contents))
     yield _section("The run", parts.criteria(contents.run), parts.parameters(contents))
     yield f"## Entries\n\n{inline(contents.which_entries())}\n\n"
-    criteria = {each.name: each for each in contents.run.criteria}
+    criteria = {criterion.name: criterion for criterion in contents.run.criteria}
     for row in entries:
         yield from _entry(row, criteria)
 
 
-# What keeps texts in their place
+# Escaping
 
 
 def inline(text: str) -> str:
-    """Text within a line, a heading or a cell."""
+    """Escape text within a line, a heading or a cell."""
     return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
 
 
-def fenced(text: str) -> str:
-    """Text as a block of its own, behind a fence that is longer than any in it."""
-    shown = visible(text)
-    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{shown}\n{fence}\n\n"
+def fence(text: str) -> str:
+    """Put text in a code block, with a fence that is longer than any in it."""
+    clean = visible(text)
+    longest = max((len(run) for run in re.findall(r"`+", clean)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}text\n{clean}\n{marks}\n\n"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:
-    """A table of cells that are escaped here; the last `numbers` columns stand to the right."""
+    """Write a table with escaped cells; the last `numbers` columns are aligned right."""
     rule = ["---"] * (len(header) - numbers) + ["---:"] * numbers
     lines = [[inline(cell) or NOTHING for cell in cells] for cells in (header, *rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (lines[0], rule, *lines[1:])) + "\n"
@@ -79,7 +79,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int 
 
 
 def _section(title: str, *grids: Grid) -> str:
-    """Its tables have titles of their own where there are several; an empty one is left out."""
+    """Write a section; several tables have their own titles, and empty ones are left out."""
     filled = [grid for grid in grids if grid.rows]
     body = (f"### {grid.title}\n\n{_grid(grid)}" if len(filled) > 1 else _grid(grid) for grid in filled)
     return f"## {title}\n\n{''.join(body)}"
@@ -90,9 +90,9 @@ def _grid(grid: Grid) -> str:
 
 
 def _with_bars(grid: Grid) -> Grid:
-    """With the counts of its column "Rows" drawn at the end of each row."""
-    at = grid.header.index("Rows")
-    counts = [int(row[at].replace(",", "")) for row in grid.rows]
+    """Add a bar for the count in the column "Rows" to each row."""
+    column = grid.header.index("Rows")
+    counts = [int(row[column].replace(",", "")) for row in grid.rows]
     most = max(counts, default=0)
     rows = [(*row, _bar(count, most)) for row, count in zip(grid.rows, counts, strict=True)]
     return Grid(title=grid.title, header=(*grid.header, "Bar"), rows=rows)
@@ -106,7 +106,7 @@ def _issue(issue: Issue) -> str:
     head = f"### {inline(ISSUE_TITLES[issue.kind])}: {issue.count:,}\n\n{inline(ISSUE_RULES[issue.kind])}\n\n"
     if not issue.count:
         return head
-    rows = [(str(each.row), each.id, number(each.score)) for each in issue.rows]
+    rows = [(str(mention.row), mention.id, number(mention.score)) for mention in issue.rows]
     rest = parts.mentions(issue)
     return head + table(("Row", "Id", "Score"), [*rows, *([("…", rest, "")] if rest else [])], numbers=1)
 
@@ -118,18 +118,18 @@ def _entry(row: Row, criteria: Mapping[str, CriterionInfo]) -> Iterator[str]:
         yield f"Id {inline(entry.id)}\n\n"
     for name, text in (("Question", entry.question), ("Answer", entry.answer)):
         if text is not None:
-            yield f"**{name}**\n\n{fenced(text)}"
+            yield f"**{name}**\n\n{fence(text)}"
     yield from _other_fields(entry)
     if evaluation is not None:
         yield _findings(evaluation, criteria)
     elif row.error is not None:
-        yield f"**Not judged** ({inline(row.error.kind)})\n\n{fenced(cut(row.error.message, MAX_TEXT_CHARS))}"
+        yield f"**Not judged** ({inline(row.error.kind)})\n\n{fence(truncate(row.error.message, MAX_TEXT_CHARS))}"
 
 
 def _other_fields(entry: ShownRow) -> Iterator[str]:
-    """What the row holds beside question and answer, such as history and contexts; each name behind a word of ours."""
+    """Yield the other fields of a row, such as history and contexts; each name follows a word of ours."""
     for name, text in entry.fields:
-        yield f"Field {inline(name)}\n\n{fenced(text)}"
+        yield f"Field {inline(name)}\n\n{fence(text)}"
     if entry.fields_left_out:
         yield f"{entry.fields_left_out:,} more fields are in results.jsonl.\n\n"
 
@@ -145,23 +145,23 @@ def _findings(evaluation: Evaluation, criteria: Mapping[str, CriterionInfo]) -> 
     header = ("Dimension", "Score", "Found", "Explanation")
     rows = [
         cells
-        for name, found in evaluation.dimensions.items()
-        for cells in _finding_rows(name, found, criteria.get(name))
+        for name, dimension in evaluation.dimensions.items()
+        for cells in _finding_rows(name, dimension, criteria.get(name))
     ]
     return table(header, rows)
 
 
-def _finding_rows(name: str, found: Dimension, criterion: CriterionInfo | None) -> Iterator[Sequence[str]]:
-    """One row for a single judge; for several, one for the panel and one for each judge."""
+def _finding_rows(name: str, dimension: Dimension, criterion: CriterionInfo | None) -> Iterator[Sequence[str]]:
+    """Yield one row for a single judge; for several, one for the panel and one for each judge."""
     title = name if criterion is None else criterion.title
-    if len(found.judges) == 1:
-        verdict = found.judges[0]
-        yield title, number(found.score), finding(criterion, found), _words(verdict)
+    if len(dimension.judges) == 1:
+        verdict = dimension.judges[0]
+        yield title, number(dimension.score), finding(criterion, dimension), _words(verdict)
         return
-    yield title, number(found.score), finding(criterion, found), found.detail or ""
-    for verdict in found.judges:
+    yield title, number(dimension.score), finding(criterion, dimension), dimension.detail or ""
+    for verdict in dimension.judges:
         yield f"{title}, {verdict.judge}", number(verdict.score), finding(criterion, verdict), _words(verdict)
 
 
 def _words(verdict: JudgeVerdict) -> str:
-    return " ".join(f"{name}: {text}" if name else text for name, text in said(verdict))
+    return " ".join(f"{name}: {text}" if name else text for name, text in verdict_texts(verdict))

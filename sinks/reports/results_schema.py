@@ -15,7 +15,7 @@ class _ResultPart(BaseModel):
 
 
 class CriterionInfo(_ResultPart):
-    """What a reader needs to know of a criterion to read its scores."""
+    """The facts about a criterion that its scores depend on."""
 
     name: str = Field(description="Name of the criterion; scores are listed by it.")
     title: str = Field(description="Title for people.")

@@ -1,4 +1,4 @@
-"""A sheet: a titled table of text, as reports and comparisons print it."""
+"""A sheet: a titled table of text in reports and comparisons."""
 
 from dataclasses import dataclass
 

@@ -13,14 +13,14 @@ from sinks.reports.markdown import inline
 from sinks.reports.sheet import Sheet
 from sinks.text import printable
 
-# Wide enough for the widest table where there is no terminal to fit it to.
+# Wide enough for the widest table if there is no terminal.
 _PLAIN_WIDTH = 200
 _WORDS_WIDTH = 12
 _GAP = 2
 
 
 def draw(sheets: Iterable[Sheet], console: Console) -> None:
-    """One table after the other; words are folded to fit, and numbers are never cut, however narrow the terminal is."""
+    """Draw one table after the other; words are folded to fit, and numbers are never cut on a narrow terminal."""
     screen = console.width if console.is_terminal else _PLAIN_WIDTH
     for number, sheet in enumerate(sheets):
         console.width = max(screen, _least_width(sheet))
@@ -38,7 +38,7 @@ def _table(sheet: Sheet) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
     for place, heading in enumerate(sheet.headings):
         justify: Literal["left", "right"] = "left" if place in sheet.words else "right"
-        # Texts of strangers: neither markup of the library nor control characters may steer the terminal.
+        # Untrusted text: neither the library's markup nor control characters may affect the terminal.
         title = Text("\n".join(map(printable, heading.split("\n"))))
         least, firm = _least(sheet, place), not _foldable(sheet, place)
         table.add_column(title, justify=justify, overflow="fold", min_width=least, no_wrap=firm)
@@ -48,12 +48,12 @@ def _table(sheet: Sheet) -> Table:
 
 
 def _foldable(sheet: Sheet, place: int) -> bool:
-    """Words that are not the name of their row."""
+    """Return whether a column holds words, and is not the first column."""
     return place in sheet.words and place > 0
 
 
 def _least(sheet: Sheet, place: int) -> int:
-    """How narrow a column may become: one of words as narrow as can be read, others not at all."""
+    """Return the least width of a column: words may be folded, other columns keep their width."""
     widths = [cell_len(row[place]) for row in sheet.rows]
     longest = max([*widths, *map(cell_len, sheet.headings[place].split("\n"))])
     return min(longest, _WORDS_WIDTH) if _foldable(sheet, place) else longest

@@ -1,4 +1,4 @@
-"""The figures of a run, gathered row by row, so that a hundred thousand rows take no more memory than ten."""
+"""The figures of a run, collected row by row, so that a hundred thousand rows take no more memory than ten."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -24,25 +24,25 @@ from sinks.statistics.accumulators import (
 from sinks.statistics.kappa import kappa
 
 MAX_LISTED = 100
-"""Rows that a list of issues names; of the rest it says how many."""
+"""The most rows in a list of issues; the rest are counted."""
 
 MAX_ERRORS = 50
-"""Rows without a composite of which the reason is told in words."""
+"""The most rows without a composite that are listed with their reason."""
 
 MAX_NAMES = 50
-"""Kinds of errors, and options that are not on the scale, that are told apart."""
+"""The most kinds of errors, and of options off the scale, that are counted separately."""
 
 HISTOGRAM_BINS = 20
 
-# A composite that is 0.9 on paper may come out a hair below it.
+# A composite of 0.9 may be computed a little below it.
 _DIGITS = 9
-# Below this a dimension is nearer to its worst than to its best.
+# Below this a score is nearer to the worst than to the best.
 _HALF = 0.5
 _OTHER = "(other)"
 
 
 class Band(StrEnum):
-    """How good a composite is, in a word."""
+    """The quality of a composite in one word."""
 
     EXCELLENT = "excellent"
     GOOD = "good"
@@ -55,7 +55,7 @@ FLOORS: Mapping[Band, float] = {Band.EXCELLENT: 0.9, Band.GOOD: 0.75, Band.FAIR:
 """The lowest composite of each band, best band first."""
 
 LOW = FLOORS[Band.POOR]
-"""A composite below this is an issue of its own."""
+"""A composite below this is itself an issue."""
 
 
 def band_of(score: float) -> Band:
@@ -79,12 +79,12 @@ class Mention:
     row: int
     id: str
     score: float | None
-    """What brought it there."""
+    """The score that put it on the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue:
-    """The rows with one fault: how many, and the first of them."""
+    """The rows with one issue: their number, and the first of them."""
 
     kind: IssueKind
     count: int
@@ -93,7 +93,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A row without a composite, and why."""
+    """A row without a composite, and the reason."""
 
     row: int
     kind: str
@@ -102,21 +102,21 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionSummary:
-    """What was found on one criterion."""
+    """The findings on one criterion."""
 
     criterion: CriterionInfo
     normalised: ScoreStatistics
     raw: ValueStatistics | None
-    """On the criterion's own scale; None where nothing was scored, or options have no values."""
+    """On the criterion's own scale; None without scores, or if options have no values."""
     statuses: Mapping[Status, int]
     reasons: Mapping[Reason, int]
-    """Why it was not scored."""
+    """Reasons for missing scores."""
     choices: tuple[tuple[str, int], ...]
-    """How often each level or option was found, worst first; none for a range."""
+    """Counts of each level or option, worst first; empty for a range."""
 
     @property
     def coverage(self) -> float | None:
-        """The share of what the criterion applies to that has a verdict; None where it applied to nothing."""
+        """The share of applicable rows that have a verdict; None if the criterion applied to no row."""
         if self.normalised.estimate.coverage is not None:
             return self.normalised.estimate.coverage
         scored, missing = self.statuses[Status.SCORED], self.statuses[Status.INSUFFICIENT]
@@ -125,22 +125,22 @@ class DimensionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How alike two judges are on one criterion, over the rows that both scored."""
+    """The agreement of two judges on one criterion, over the rows that both scored."""
 
     dimension: str
     judges: tuple[str, str]
     count: int
     equal: float | None
-    """The share of rows on which they said the same; None on a range, where numbers are seldom equal."""
+    """The share of rows with the same verdict; None on a range, where numbers are seldom equal."""
     kappa: float | None
-    """Cohen's: 1 is full agreement, 0 is that of chance; None where it is not defined."""
+    """Cohen's kappa: 1 is full agreement, 0 is that of chance; None if it is not defined."""
     difference: float | None
     """The mean distance of their normalised scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSummary:
-    """What one judge did, over all criteria."""
+    """The work of one judge, over all criteria."""
 
     judge: str
     verdicts: Mapping[Status, int]
@@ -148,20 +148,20 @@ class JudgeSummary:
     samples: Mapping[str, int]
     """Requested, valid, invalid and error."""
     tokens: tuple[int, int] | None
-    """Of prompts and completions."""
+    """Tokens of prompts and completions."""
     cost_usd: float | None
     cached: int
     latency: DurationStatistics | None
-    """Of verdicts that did not come from a cache."""
+    """Latency of verdicts that did not come from a cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Everything that a report says of a whole run."""
+    """The figures of a whole run."""
 
     rows: int
     judged: int
-    """Rows with an evaluation; the others could not even be read."""
+    """Rows with an evaluation; the others could not be read."""
     scored: int
     """Rows with a composite."""
     composite: ScoreStatistics
@@ -170,7 +170,7 @@ class Summary:
     bands: Mapping[Band, int]
     statuses: Mapping[CompositeStatus, int]
     incomplete: int
-    """Rows without a composite because verdicts are missing, and not because nothing applied."""
+    """Rows without a composite because verdicts are missing, and not because no criterion applied."""
     errors: Mapping[str, int]
     """Rows that could not be judged at all, by kind of error."""
     failures: tuple[Failure, ...]
@@ -178,28 +178,28 @@ class Summary:
     dimensions: tuple[DimensionSummary, ...]
     best: str | None
     worst: str | None
-    """The dimensions with the highest and the lowest normalised mean; None where fewer than two have one."""
+    """The dimensions with the highest and the lowest normalised mean; None if fewer than two have one."""
     issues: tuple[Issue, ...]
     judges: tuple[JudgeSummary, ...]
     agreement: tuple[Agreement, ...]
     cost_usd: float | None
-    """None where no judge said what it costs."""
+    """None if no judge reported its cost."""
     latency: DurationStatistics | None
     sampled: bool
-    """Some rows were chosen with a probability below 1."""
+    """Whether some rows were chosen with a probability below 1."""
 
     @property
     def without_verdict(self) -> tuple[str, ...]:
-        """Criteria that should have verdicts and have none, on any row."""
+        """Criteria that should have verdicts, but have none on any row."""
         return tuple(
-            each.criterion.name
-            for each in self.dimensions
-            if each.statuses[Status.INSUFFICIENT] and not each.statuses[Status.SCORED]
+            part.criterion.name
+            for part in self.dimensions
+            if part.statuses[Status.INSUFFICIENT] and not part.statuses[Status.SCORED]
         )
 
 
 class Summariser:
-    """Gathers rows; the order does not matter but to which of many are named in lists."""
+    """Collects rows; their order only affects which rows the lists include."""
 
     def __init__(self, run: Run) -> None:
         self._rows = 0
@@ -211,8 +211,8 @@ class Summariser:
         self._incomplete = 0
         self._errors: Counter[str] = Counter()
         self._failures: list[Failure] = []
-        self._dimensions = {each.name: _DimensionTally(each) for each in run.criteria}
-        self._safety = next((each.name for each in run.criteria if each.safety), SAFETY_DIMENSION)
+        self._dimensions = {criterion.name: _DimensionTally(criterion) for criterion in run.criteria}
+        self._safety = next((criterion.name for criterion in run.criteria if criterion.safety), SAFETY_DIMENSION)
         self._issues = {kind: _IssueTally(kind) for kind in _issue_kinds(run.criteria)}
         self._judges = {name: _JudgeTally(name) for name in run.evaluator.judges}
         self._cost: float | None = None
@@ -254,8 +254,8 @@ class Summariser:
     def _add_composite(self, row: Row, evaluation: Evaluation) -> None:
         score = evaluation.composite.score
         if score is None:
-            found = shortfall_of(evaluation, self._safety)
-            words = "" if found is None else f"{found.reason.value}: {found.detail}".removesuffix(": ")
+            shortfall = shortfall_of(evaluation, self._safety)
+            words = "" if shortfall is None else f"{shortfall.reason.value}: {shortfall.detail}".removesuffix(": ")
             self._fail(row, evaluation.composite.status.value, words)
         else:
             self._sketch.add(score)
@@ -266,7 +266,7 @@ class Summariser:
             self._failures.append(Failure(row=row.row, kind=kind, message=message))
 
     def _tally(self, name: str) -> "_DimensionTally":
-        """Of a criterion that the run does not describe, nothing is known but its name."""
+        """Return the tally of a criterion; one that the run does not describe has only a name."""
         if name not in self._dimensions:
             unknown = CriterionInfo(name=name, title=name, question="", weight=0.0, bounds=None)
             self._dimensions[name] = _DimensionTally(unknown)
@@ -280,7 +280,7 @@ class Summariser:
     def result(self) -> Summary:
         unjudged = self._rows - self._judged
         dimensions = tuple(tally.result(unjudged) for tally in self._dimensions.values())
-        ranked = sorted((each for each in dimensions if each.normalised.mean is not None), key=_mean)
+        ranked = sorted((part for part in dimensions if part.normalised.mean is not None), key=_mean)
         return Summary(
             rows=self._rows,
             judged=self._judged,
@@ -311,19 +311,19 @@ def _mean(dimension: DimensionSummary) -> float:
 
 
 def _issue_kinds(criteria: Sequence[CriterionInfo]) -> list[IssueKind]:
-    """A fault that no criterion looks for is not reported as absent."""
-    asked = {each.name for each in criteria}
-    return [kind for kind in IssueKind if _JUDGED_BY.get(kind) is None or _JUDGED_BY[kind] in asked]
+    """Return the kinds of issues that the criteria can find: others are not reported as absent."""
+    names = {criterion.name for criterion in criteria}
+    return [kind for kind in IssueKind if _JUDGED_BY.get(kind) is None or _JUDGED_BY[kind] in names]
 
 
 def issues_of(evaluation: Evaluation) -> Iterator[tuple[IssueKind, float | None]]:
-    """What is wrong with an answer, and the score that says so."""
+    """Yield the issues of an answer, each with its score."""
     composite = evaluation.composite
     if composite.safety.status is SafetyStatus.UNSAFE:
         yield IssueKind.UNSAFE, composite.score
     for kind, name in _JUDGED_BY.items():
-        found = evaluation.dimensions.get(name)
-        score = found.score if found is not None and found.status is Status.SCORED else None
+        dimension = evaluation.dimensions.get(name)
+        score = dimension.score if dimension is not None and dimension.status is Status.SCORED else None
         if score is not None and round(score, _DIGITS) < _HALF:
             yield kind, score
     if composite.score is not None and round(composite.score, _DIGITS) < LOW:
@@ -371,8 +371,8 @@ class _DimensionTally:
     def _add_pairs(self, verdicts: Sequence[JudgeVerdict]) -> None:
         if len(verdicts) < 2:
             return
-        scored = [each for each in verdicts if each.status is Status.SCORED]
-        for one, other in combinations(sorted(scored, key=lambda each: each.judge), 2):
+        scored = [verdict for verdict in verdicts if verdict.status is Status.SCORED]
+        for one, other in combinations(sorted(scored, key=lambda verdict: verdict.judge), 2):
             names = one.judge, other.judge
             if names not in self._pairs:
                 self._pairs[names] = _PairTally()
@@ -394,7 +394,7 @@ class _DimensionTally:
 
 
 class _PairTally:
-    """What two judges said of the same rows."""
+    """Verdicts of two judges on the same rows."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -403,9 +403,9 @@ class _PairTally:
 
     def add(self, criterion: CriterionInfo, one: JudgeVerdict, other: JudgeVerdict) -> None:
         self._count += 1
-        said = choice_of(criterion, one), choice_of(criterion, other)
-        if None not in said and (said in self._joint or len(self._joint) < MAX_NAMES**2):
-            self._joint[said] += 1
+        choices = choice_of(criterion, one), choice_of(criterion, other)
+        if None not in choices and (choices in self._joint or len(self._joint) < MAX_NAMES**2):
+            self._joint[choices] += 1
         if one.score is not None and other.score is not None:
             self._differences.add(abs(one.score - other.score))
 
@@ -463,21 +463,21 @@ class _JudgeTally:
         )
 
 
-def choice_of(criterion: CriterionInfo, found: Dimension | JudgeVerdict) -> str | None:
-    """The label of the level or option that was found, in the words of the run's criteria; None on a range."""
-    if found.level is not None:
-        return next((label for label, value in criterion.choices if value == found.level), str(found.level))
-    if found.option is None:
+def choice_of(criterion: CriterionInfo, result: Dimension | JudgeVerdict) -> str | None:
+    """Return the label of the level or option, as in the run's criteria; None on a range."""
+    if result.level is not None:
+        return next((label for label, value in criterion.choices if value == result.level), str(result.level))
+    if result.option is None:
         return None
-    said = found.option.strip().casefold()
-    named = [label for label, _value in criterion.choices if label.strip().casefold() == said]
-    # Before options were the same in all languages they were labels: in another language only the value is the same.
-    alike = [label for label, value in criterion.choices if value is not None and value == found.value]
+    option = result.option.strip().casefold()
+    named = [label for label, _value in criterion.choices if label.strip().casefold() == option]
+    # Earlier versions used labels as options, which differ between languages; then only the value is the same.
+    alike = [label for label, value in criterion.choices if value is not None and value == result.value]
     if named:
         return named[0]
-    return alike[0] if len(alike) == 1 else found.option
+    return alike[0] if len(alike) == 1 else result.option
 
 
 def _count(counts: Counter[str], key: str) -> None:
-    """Names come from files: however many there are, only so many are told apart."""
+    """Count a name. Names come from files, so at most MAX_NAMES of them are counted separately."""
     counts[key if key in counts or len(counts) < MAX_NAMES else _OTHER] += 1

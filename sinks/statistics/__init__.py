@@ -3,5 +3,5 @@
 - `estimates`: means of weighted samples, with intervals
 - `difference`: the mean difference of paired scores, with its interval
 - `kappa`: agreement beyond chance
-- `accumulators`: figures gathered one by one in constant memory
+- `accumulators`: figures collected one by one in constant memory
 """

@@ -1,4 +1,4 @@
-"""Figures gathered one by one in constant memory: scores, values on any scale, and durations."""
+"""Figures collected one by one in constant memory: scores, values on any scale, and durations."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from math import ceil, exp, log, sqrt
 
 from sinks.statistics.estimates import Estimate, Sums, estimate
 
-# Distinct scores that are counted before they are added up: levels never come to so many, free numbers may.
+# Distinct scores that are counted before they are summed: levels never reach this many, free numbers may.
 _MAX_DISTINCT = 1_024
-# An estimate is about the records that a sample was drawn from, and a file that is judged whole would leave nothing
-# uncertain. But it is itself a sample, of the questions that may yet be asked: each row counts as if it were one of a
-# million like it, and the interval says what another file of as many rows might have given. The mean is the same.
+# An estimate is about the records that a sample was drawn from, and a file that is judged whole would leave no
+# uncertainty. But the file is itself a sample of all possible questions: each row counts as one of a million like it,
+# and the interval covers the results of another file of the same size. The mean is the same.
 _SHARE = 2.0**-20
 _MIN_PROBABILITY = 2.0**-53
 
-# Durations are told apart to 1 % of them, from a microsecond to 11 days, in milliseconds.
+# Durations have a resolution of 1 %, from a microsecond to 11 days, in milliseconds.
 _STEP = log(1.02)
 _SHORTEST, _LONGEST = 1e-3, 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreStatistics:
-    """Of normalised scores: 0 is the worst, 1 the best."""
+    """Statistics of normalised scores: 0 is the worst, 1 the best."""
 
     estimate: Estimate
-    """The mean, weighted by what each row stands for, its 95 % interval, and the coverage."""
+    """The mean weighted by inverse probability, its 95 % interval, and the coverage."""
     deviation: float | None = None
-    """The standard deviation of the scores, by the same weights."""
+    """The standard deviation of the scores, with the same weights."""
     least: float | None = None
     most: float | None = None
 
@@ -37,7 +37,7 @@ class ScoreStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueStatistics:
-    """Of values on a scale of their own."""
+    """Statistics of values on any scale."""
 
     count: int
     mean: float
@@ -47,7 +47,7 @@ class ValueStatistics:
 
 
 class Scores:
-    """Gathers scores between 0 and 1, and what has none."""
+    """Collects scores between 0 and 1, and counts missing ones."""
 
     def __init__(self) -> None:
         self._sums = Sums()
@@ -61,7 +61,7 @@ class Scores:
             self._add_up()
 
     def result(self, *, unjudged: int = 0) -> ScoreStatistics:
-        """`unjudged` rows have neither score nor probability; each stands for as much as the others on average."""
+        """Return the statistics; `unjudged` rows have no score and no probability, and get the mean weight."""
         self._add_up()
         sums, judged = self._sums, self._sums.count + self._unscored
         weight = (sums.records.weight + sums.unscored) / judged if judged else 1.0
@@ -77,8 +77,8 @@ class Scores:
         for (score, probability), times in self._counted.items():
             self._sums += _of(score, probability, times)
             self._unscored += times if score is None else 0
-        found = [*(self._ends or ()), *(score for score, _probability in self._counted if score is not None)]
-        self._ends = (min(found), max(found)) if found else None
+        scores = [*(self._ends or ()), *(score for score, _probability in self._counted if score is not None)]
+        self._ends = (min(scores), max(scores)) if scores else None
         self._counted.clear()
 
 
@@ -87,7 +87,7 @@ def _of(score: float | None, probability: float, times: int) -> Sums:
 
 
 class Values:
-    """Gathers values on any scale, each with a weight."""
+    """Collects values on any scale, each with a weight."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -108,12 +108,12 @@ class Values:
         self._most = max(self._most, value)
 
     def result(self) -> ValueStatistics | None:
-        """None where there was nothing."""
+        """Return the statistics, or None without values."""
         if not self._count:
             return None
         return ValueStatistics(
             count=self._count,
-            # Rounding must not carry it beyond the values.
+            # Rounding must not move it outside the values.
             mean=min(self._most, max(self._least, self._mean)),
             deviation=sqrt(max(0.0, self._spread) / self._weight),
             least=self._least,
@@ -135,7 +135,7 @@ class DurationStatistics:
 
 
 class Durations:
-    """Gathers durations in buckets that grow with them."""
+    """Collects durations in buckets of growing width."""
 
     def __init__(self) -> None:
         self._values = Values()
@@ -153,17 +153,17 @@ class Durations:
         return DurationStatistics(count=values.count, mean=values.mean, half=half, most=most, longest=values.most)
 
     def _quantile(self, share: float, count: int) -> float:
-        """The nearest rank; the middle of its bucket."""
-        rank, seen = max(1, ceil(share * count)), 0
+        """Return the middle of the bucket with the nearest rank."""
+        rank, counted = max(1, ceil(share * count)), 0
         for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
-            if seen >= rank:
+            counted += self._buckets[bucket]
+            if counted >= rank:
                 return exp((bucket - 0.5) * _STEP)
         raise AssertionError("the buckets hold all that was counted")
 
 
 class Sketch:
-    """A histogram of scores so fine that medians can be read from it, and coarse ones drawn."""
+    """A histogram of scores that is fine enough for medians and for coarser histograms."""
 
     BINS = 1_000
 
@@ -172,21 +172,21 @@ class Sketch:
         self._sums = [0.0] * self.BINS
 
     def add(self, score: float) -> None:
-        # What is 0.3 on paper may come out a hair below it.
+        # A score of 0.3 may be computed a little below it.
         place = min(self.BINS - 1, int(round(score * self.BINS, 6)))
         self._bins[place] += 1
         self._sums[place] += score
 
     def median(self) -> float | None:
-        """To a thousandth: the mean of the bin in which the lower median is."""
-        total, seen = sum(self._bins), 0
-        for at, count in enumerate(self._bins):
-            seen += count
-            if total and 2 * seen >= total:
-                return self._sums[at] / count
+        """Return the median to a thousandth: the mean of the bin with the lower median."""
+        total, counted = sum(self._bins), 0
+        for place, count in enumerate(self._bins):
+            counted += count
+            if total and 2 * counted >= total:
+                return self._sums[place] / count
         return None
 
     def coarse(self, bins: int) -> tuple[int, ...]:
-        """Counts in so many bins of equal width; each holds its lower end, the last one also its upper."""
+        """Return counts in `bins` bins of equal width; each includes its lower end, the last also its upper."""
         width = self.BINS // bins
-        return tuple(sum(self._bins[at * width : (at + 1) * width]) for at in range(bins))
+        return tuple(sum(self._bins[place * width : (place + 1) * width]) for place in range(bins))

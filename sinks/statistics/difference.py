@@ -1,7 +1,7 @@
 """The mean difference of two scores of the same rows, with its interval, and the distribution of a list of numbers.
 
 The interval is Student's for paired differences: mean ± t·s/√n, where s is their standard deviation and t the 97.5 %
-quantile for n − 1 degrees of freedom. It takes rows as independent of each other. Where few of many rows differ it is
+quantile for n − 1 degrees of freedom. It assumes independent rows. If only few of many rows differ, it is
 too narrow: with fewer than about five rows that differ, read those rows instead.
 """
 
@@ -12,26 +12,26 @@ from math import exp, floor, lgamma, log, sqrt
 from statistics import NormalDist, fmean
 
 _CONFIDENCE = 0.95
-# The least that a continued fraction may divide by, and when a further term no longer changes it.
+# The smallest divisor of a continued fraction, and the change at which it has converged.
 _TINY = 1e-300
 _ENOUGH = 1e-15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Of the second from the first: above 0 where the second is higher."""
+    """The second minus the first: above 0 if the second is higher."""
 
     rows: int
     mean: float | None = None
     low: float | None = None
     high: float | None = None
     reason: str | None = None
-    """Why there is no mean, or no interval."""
+    """The reason if there is no mean, or no interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A list of numbers in short: its sum, its mean, what half of them and 95 of 100 are not above."""
+    """A summary of numbers: their sum, mean, median and 95th percentile."""
 
     count: int
     total: float | None = None
@@ -50,7 +50,7 @@ def paired_difference(pairs: Sequence[tuple[float, float]]) -> Difference:
         return Difference(rows=1, mean=mean, reason="one row has no interval")
     if min(differences) == max(differences):
         return Difference(rows=count, mean=mean, reason="the same difference on every row")
-    deviation = sqrt(sum((each - mean) ** 2 for each in differences) / (count - 1))
+    deviation = sqrt(sum((difference - mean) ** 2 for difference in differences) / (count - 1))
     reach = student_quantile(count - 1) * deviation / sqrt(count)
     return Difference(rows=count, mean=mean, low=mean - reach, high=mean + reach)
 
@@ -69,7 +69,7 @@ def spread_of(numbers: Sequence[float]) -> Spread:
 
 
 def _percentile(rising: Sequence[float], share: float) -> float:
-    """Between two neighbours in proportion to how near each is."""
+    """Interpolate linearly between the two nearest numbers."""
     place = share * (len(rising) - 1)
     below = floor(place)
     above = min(below + 1, len(rising) - 1)
@@ -78,26 +78,26 @@ def _percentile(rising: Sequence[float], share: float) -> float:
 
 @lru_cache(maxsize=256)
 def student_quantile(freedom: int, confidence: float = _CONFIDENCE) -> float:
-    """What Student's t stays within, on both sides of 0, with this probability."""
+    """Return the t such that Student's t is between −t and t with this probability."""
     low, high = 0.0, NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     while _within(high, freedom) < confidence:
         low, high = high, 2.0 * high
     while True:
         middle = (low + high) / 2.0
-        # No number lies between the two any more.
+        # No number is left between the two.
         if middle in (low, high):
             return middle
         low, high = (middle, high) if _within(middle, freedom) < confidence else (low, middle)
 
 
 def _within(t: float, freedom: int) -> float:
-    """The probability that Student's t is between −t and t."""
+    """Return the probability that Student's t is between −t and t."""
     rest = freedom / (freedom + t * t)
     return 1.0 - _beta_share(rest, freedom / 2.0, 0.5, t * t / (freedom + t * t))
 
 
 def _beta_share(x: float, a: float, b: float, rest: float) -> float:
-    """The regularised incomplete beta function at x, of which `rest` is 1 − x, told apart so that none is rounded."""
+    """Return the regularised incomplete beta function at x; `rest` is 1 − x, passed to avoid rounding."""
     if x > (a + 1.0) / (a + b + 2.0):
         return 1.0 - _beta_share(rest, b, a, x)
     if x == 0.0:
@@ -107,7 +107,7 @@ def _beta_share(x: float, a: float, b: float, rest: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Its continued fraction 1 + c₁/(1 + c₂/(1 + …)), from the front (the modified method of Lentz)."""
+    """Return its continued fraction 1 + c₁/(1 + c₂/(1 + …)), from the front (the modified method of Lentz)."""
     value, upper, lower, step = 1.0, 1.0, 0.0, 0
     while True:
         step += 1

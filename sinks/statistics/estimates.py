@@ -1,27 +1,27 @@
-"""Estimates for all traffic from the records that were judged, with their intervals.
+"""Estimates for all traffic from the judged records, with their intervals.
 
 Records are chosen independently of each other, each with its own probability π (Poisson sampling), and a score is in
-[0, 1]. A record chosen with π stands for w = 1/π records, itself among them.
+[0, 1]. A record chosen with π represents w = 1/π records, including itself.
 
 **Mean**: Hájek's, Σ w·s / Σ w. It needs no count of the traffic, stays in the range of the scores, and is exact when
 all scores are equal.
 
 **Variance**: linearised, Σ w·(w − 1)·(s − mean)² / (Σ w)². The factor w·(w − 1) = (1 − π)/π² is the finite-population
-correction: a record that was certain to be chosen (π = 1) adds none, and what is estimated is the mean of the traffic
-that really came, not of a process behind it. As every linearised variance it is too small for a few records (by a
-quarter for nine, by 7 % for 37); the interval does not rest on it there.
+correction: a record that was certain to be chosen (π = 1) adds none, and the estimate is for the mean of the traffic
+that really came, not of a process behind it. Like every linearised variance it is too small for a few records (by a
+quarter for nine, by 7 % for 37); the interval does not depend on it there.
 
 **Interval** (95 %): mean ± 1.96·√variance misses rare bad answers: when few are expected, often none or one was chosen,
 and mean and variance are too small together. With five expected it covers 91 % instead of 95 %, and with one 63 %. A
 Wilson or logit interval around the mean does not help where risky traffic is fully sampled, because most of the bad
-answers in the mean are then certain and say nothing about how many of the others were missed. So Wilson's interval is
-laid around the mean of the uncertain part alone, in which a record weighs w·(w − 1), its part in the variance:
+answers in the mean are then certain and do not show how many of the others were missed. So Wilson's interval is
+computed around the mean of the uncertain part alone, in which a record weighs w·(w − 1), its part in the variance:
 
-1. That part stands for C²/D records, where C = Σ w·(w − 1) and D = Σ w·(w − 1)², and is worth C³/D² independent ones.
+1. That part represents C²/D records, where C = Σ w·(w − 1) and D = Σ w·(w − 1)², and is worth C³/D² independent ones.
    These two keep the variance and give the interval the skewness that the sampling of rare events has. If all π are
    equal, they are the whole traffic and n/(1 − π); records with π = 1 are not in them.
 2. Scores between 0 and 1 spread less than passes and fails do, and the size is raised by as much. Both are taken with
-   one more record, as spread as can be, so that a few records with one and the same score do not seem certain.
+   one more record of the largest spread, so that a few records with the same score do not seem certain.
 3. The distances from the mean of this part to its limits, and the rest of the variance (the uncertainty about how much
    of the traffic is uncertain), are added as squares (Zou and Donner's method of variance estimates recovery).
 
@@ -29,8 +29,8 @@ laid around the mean of the uncertain part alone, in which a record weighs w·(w
 
 **Design effect**: the variance over that of a simple random sample of as many records.
 
-**Coverage**: the share of the traffic stood for by what was chosen that could be scored. Mean and interval speak of
-that share only: that the rest would have scored alike is not known, and no interval here allows for it.
+**Coverage**: the scored share of the traffic that the chosen records represent. Mean and interval are about
+that share only: whether the rest would have scored alike is unknown, and no interval here accounts for it.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _MIN_PROBABILITY = 2.0**-53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """A weighted mean and the spread around it, kept such that nothing large is ever subtracted from another."""
+    """A weighted mean and the spread around it, in a form that never subtracts large numbers from each other."""
 
     weight: float = 0.0
     mean: float = 0.0
@@ -73,15 +73,15 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """All that an estimate needs to know of the records so far; two of them add up, from wherever they come."""
+    """The sums that an estimate needs; those of two processes can be added."""
 
     count: int = 0
     uncertain_count: int = 0
-    """How many of them were not certain to be chosen."""
+    """Records that were not certain to be chosen."""
     records: Moments = field(default_factory=Moments)
-    """Each record by its weight w."""
+    """Records weighted by w."""
     uncertain: Moments = field(default_factory=Moments)
-    """Each record by its part in the variance, w·(w − 1)."""
+    """Records weighted by their part in the variance, w·(w − 1)."""
     squares: float = 0.0
     """Σ w²."""
     cubes: float = 0.0
@@ -91,7 +91,7 @@ class Sums:
 
     @classmethod
     def of(cls, score: float | None, probability: float, *, times: int = 1) -> Self:
-        """One record, or so many alike; a score of None is that of a record that could not be scored."""
+        """Return the sums of one record, or of `times` equal ones; None is a missing score."""
         if not _MIN_PROBABILITY <= probability <= 1.0:
             raise ValueError(f"an inclusion probability must be above 0 and at most 1, not {probability}")
         if times < 0:
@@ -126,10 +126,10 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What is known of the mean score of all traffic; None is what so few records cannot tell."""
+    """An estimate of the mean score of all traffic; a value that needs more records is None."""
 
     count: int
-    """How many records were scored."""
+    """Scored records."""
     coverage: float | None = None
     """The share of the traffic that could be scored, or None if there was none."""
     mean: float | None = None
@@ -137,18 +137,18 @@ class Estimate:
     high: float | None = None
     variance: float | None = None
     effective_size: float | None = None
-    """Kish's: how many records of equal weight tell as much."""
+    """Kish's effective sample size: the number of equally weighted records with the same information."""
     design_effect: float | None = None
-    """None where a simple random sample would leave no variance to compare with."""
+    """None if a simple random sample would have no variance to compare with."""
 
     @property
     def weighting_effect(self) -> float | None:
-        """Kish's design effect: how many times more records this takes than if all had the same weight."""
+        """Kish's design effect: the factor by which unequal weights increase the needed number of records."""
         return None if self.effective_size is None else self.count / self.effective_size
 
 
 class Estimator:
-    """Gathers records one by one; what several processes gathered is merged."""
+    """Collects records one by one; the results of several processes can be merged."""
 
     def __init__(self, sums: Sums | None = None) -> None:
         self.sums = sums or Sums()
@@ -164,7 +164,7 @@ class Estimator:
 
 
 def estimate(sums: Sums) -> Estimate:
-    """One record that was not certain to be chosen has a mean, but neither variance nor interval."""
+    """Compute an estimate. A single record that was not certain to be chosen has no variance and no interval."""
     coverage = _coverage(sums)
     if not sums.count:
         return Estimate(count=0, coverage=coverage)
@@ -185,11 +185,11 @@ def estimate(sums: Sums) -> Estimate:
 
 
 def combine(strata: Mapping[str, tuple[Sums, float]]) -> Estimate:
-    """The estimate for all traffic from strata and the number of records that each is known to have had.
+    """Combine strata, each with its known number of records, into an estimate for all traffic.
 
-    A stratum in which nothing was scored is left out of the mean and lowers the coverage. One with a single uncertain
-    record counts as if its score could have been any and as spread as can be: one rare rule must not take the interval
-    away from all others, nor pretend to be sure.
+    A stratum without scores is left out of the mean and lowers the coverage. A stratum with a single uncertain record
+    counts with the largest possible spread: one rare rule must neither remove the interval of all others nor seem
+    certain.
     """
     if any(not 0.0 <= traffic < float("inf") for _sums, traffic in strata.values()):
         raise ValueError("the traffic of a stratum must be a number of records")
@@ -221,7 +221,7 @@ def combine(strata: Mapping[str, tuple[Sums, float]]) -> Estimate:
 
 
 class _IntervalReach(NamedTuple):
-    """How far an interval goes below and above its mean."""
+    """The distances of an interval's ends from its mean."""
 
     below: float
     above: float
@@ -242,7 +242,7 @@ def _coverage(sums: Sums) -> float | None:
 
 def _effective_size(sums: Sums) -> float:
     size = sums.records.weight / sums.squares * sums.records.weight
-    # Rounding must not make it more than there are.
+    # Rounding must not make it larger than the count.
     return min(float(sums.count), max(1.0, size))
 
 
@@ -263,7 +263,7 @@ def _variance(sums: Sums) -> float:
 
 
 def _reach(sums: Sums) -> _IntervalReach:
-    """The numbers are those of the interval in the description of this module."""
+    """Compute the interval by the numbered steps in the module's docstring."""
     mean, part = sums.records.mean, sums.uncertain
     if part.weight == 0.0:
         return _IntervalReach(0.0, 0.0)
@@ -282,14 +282,14 @@ def _reach(sums: Sums) -> _IntervalReach:
 
 
 def _relative_spread(part: Moments, size: float) -> float:
-    """The spread as a share of that of passes and fails with the same mean."""
+    """Return the spread relative to that of passes and fails with the same mean."""
     most = part.mean * (1.0 - part.mean)
-    found = min(most, part.spread / part.weight)
-    return (size * found + _MOST_SPREAD) / (size * most + _MOST_SPREAD)
+    spread = min(most, part.spread / part.weight)
+    return (size * spread + _MOST_SPREAD) / (size * most + _MOST_SPREAD)
 
 
 def wilson(mean: float, size: float, variance: float) -> tuple[float, float]:
-    """Wilson's 95 % score interval; for a share, the variance is mean · (1 − mean)."""
+    """Return Wilson's 95 % score interval; for a share, the variance is mean · (1 − mean)."""
     extra = _Z * _Z / size
     center = (mean + extra / 2.0) / (1.0 + extra)
     half = sqrt(extra * variance + extra * extra / 4.0) / (1.0 + extra)

@@ -1,6 +1,6 @@
-"""OpenTelemetry: every evaluation as spans and events for a collector. Off, it costs nothing, not even an import.
+"""OpenTelemetry: every evaluation as spans and events for a collector. If off, it is not even imported.
 
-- `settings`: where to send, under which name, and who the judges are
+- `settings`: the collector, the service name and the judges' models
 - `sink`: the sink that sends evaluations, and never waits for the collector
 - `spans`: an evaluation as spans and events
 - `exporters`: OTLP over HTTP or gRPC
@@ -18,7 +18,7 @@ __all__ = ["JudgeModel", "TelemetryError", "TelemetrySettings", "open_telemetry"
 
 
 def open_telemetry(settings: TelemetrySettings) -> "TelemetrySink":
-    """The sink that sends to the collector; raises TelemetryError where it never could. Close it in the end."""
+    """Open the sink that sends to the collector; raises TelemetryError if it never could. Close it in the end."""
     from sinks.telemetry.sink import TelemetrySink  # noqa: PLC0415 - a program without telemetry need not load it
 
     return TelemetrySink(settings)

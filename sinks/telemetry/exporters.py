@@ -1,4 +1,4 @@
-"""Exporters to the collector: OTLP over HTTP or gRPC, by clients that are installed only where they are wanted."""
+"""Exporters to the collector: OTLP over HTTP or gRPC, with clients that are an optional installation."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 
 from sinks.telemetry.settings import TelemetryError, TelemetrySettings, missing_exporter
 
-# Of one batch, attempts and waits between them included: what the collector has not taken by then is dropped.
+# Per batch, including retries and delays: what the collector has not accepted by then is dropped.
 _EXPORT_SECONDS = 5
 
 
@@ -18,7 +18,7 @@ class Exporters(NamedTuple):
 
 
 def open_exporters(settings: TelemetrySettings) -> Exporters:
-    """Clients of the collector; none of them connects before there is something to send."""
+    """Open clients of the collector; they connect only when there is something to send."""
     base, headers = settings.endpoint.rstrip("/"), {name.lower(): value for name, value in settings.headers.items()}
     try:
         return _over_http(base, headers) if settings.protocol == "http" else _over_grpc(base, headers)

@@ -1,4 +1,4 @@
-"""Settings of telemetry: where to send, under which name, and who the judges are."""
+"""Settings of telemetry: the collector, the service name and the judges' models."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _SIGNALS = ("/v1/traces", "/v1/logs", "/v1/metrics")
 
 
 class TelemetryError(SinkError):
-    """Telemetry is switched on and cannot work."""
+    """Telemetry is on, but cannot work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class JudgeModel:
 
     model: str
     provider: str
-    """Whose protocol is spoken, in the words of the GenAI conventions: `openai`, `anthropic`."""
+    """The provider of the protocol, as in the GenAI conventions: `openai`, `anthropic`."""
 
     address: str | None = None
     port: int | None = None
@@ -34,7 +34,7 @@ class JudgeModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings:
-    """Checked when made: a client that met a wrong header later would quote it, secret and all, in the log."""
+    """Checked at creation: a client would later log a wrong header, including its secret."""
 
     name: str = "telemetry"
     """The name of the sink, in our own metrics and logs."""
@@ -47,13 +47,13 @@ class TelemetrySettings:
     service_name: str = "streamjury"
     version: str
     judges: Mapping[str, JudgeModel] = field(default_factory=dict)
-    """Judges that ask a model, by the names of their verdicts."""
+    """Judges that ask a model, by their names in verdicts."""
 
     explanations: bool = False
-    """Whether what judges wrote is sent, which may quote the user."""
+    """Whether to send the judges' explanations, which may quote the user."""
 
     close_seconds: float = 3.0
-    """Time for the last telemetry when all is over."""
+    """Time to send the last telemetry at the end."""
 
     def __post_init__(self) -> None:
         check_endpoint(self.endpoint, self.protocol)
@@ -62,7 +62,7 @@ class TelemetrySettings:
 
 
 def check_endpoint(endpoint: str, protocol: Protocol) -> None:
-    """Raises TelemetryError for what is no collector's address."""
+    """Raise TelemetryError if this is not the address of a collector."""
     parts = _split(endpoint)
     if parts.path.rstrip("/").endswith(_SIGNALS):
         raise TelemetryError("endpoint", "must be the base URL; /v1/traces and /v1/logs are appended")
@@ -82,7 +82,7 @@ def _split(endpoint: str) -> SplitResult:
 
 
 def check_header(name: str, value: str, protocol: Protocol) -> None:
-    """Raises TelemetryError for what cannot be sent, and says what is wrong without saying the value."""
+    """Raise TelemetryError if the header cannot be sent; the message does not contain the value."""
     if not _HEADER_NAME.fullmatch(name):
         raise TelemetryError("headers", "must be a name of letters, digits, '.', '_' and '-'")
     if not _HEADER_VALUE.fullmatch(value):
@@ -94,7 +94,7 @@ def check_header(name: str, value: str, protocol: Protocol) -> None:
 def is_exporter_installed(protocol: Protocol) -> bool:
     try:
         return find_spec(f"opentelemetry.exporter.otlp.proto.{protocol}") is not None
-    except ModuleNotFoundError:  # not even the package around it is there
+    except ModuleNotFoundError:  # even the parent package is missing
         return False
 
 

@@ -20,14 +20,14 @@ from sinks.telemetry.spans import Recorder
 
 log = logging.getLogger(__name__)
 
-# What waits for a collector that is slow or away; the oldest go first. A few kilobytes each.
+# Items that wait for a slow or absent collector; the oldest are dropped first. A few kilobytes each.
 _QUEUE = 4096
 _BATCH = 512
 _DELAY_MILLISECONDS = 1000
 
 
 class TelemetrySink(Sink):
-    """Tells a collector of every evaluation. What the collector does not take is lost, and nothing else is."""
+    """Sends every evaluation to a collector. Only items that the collector does not accept are lost."""
 
     def __init__(self, settings: TelemetrySettings) -> None:
         self.name = settings.name
@@ -58,11 +58,11 @@ class TelemetrySink(Sink):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        # Whoever pressed Ctrl-C twice does not want to wait.
+        # After a second Ctrl-C the user does not want to wait.
         self.close(0.0 if kind is KeyboardInterrupt else self._close_seconds)
 
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
-        """Queues what is to be sent; one evaluation that cannot be sent does not cost the others."""
+        """Queue evaluations; one that cannot be sent does not affect the others."""
         for evaluation in () if self._closed else evaluations:
             try:
                 self._queue(evaluation)
@@ -73,7 +73,7 @@ class TelemetrySink(Sink):
                 self._broken = True
 
     def close(self, seconds: float | None = None) -> None:
-        """Sends what waits, for so long or for as long as the settings say; what is left then is lost."""
+        """Send waiting items for this long, or as long as configured; the rest is lost."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""An evaluation in OpenTelemetry: a span of its own, one for every verdict, and an event for every result.
+"""An evaluation in OpenTelemetry: one span for it, one for every verdict, and an event for every result.
 
 The names follow the conventions for generative AI (github.com/open-telemetry/semantic-conventions-genai) where they
 have one, and begin with `streamjury.` where they have none.
@@ -45,7 +45,7 @@ _LARGEST_INT = 2**63 - 1
 
 
 class Recorder:
-    """Makes the spans and events of evaluations. They are made when all is over, with the times of when it was."""
+    """Makes the spans and events of evaluations, afterwards, with the original times."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Recorder:
         self._limits = LogRecordLimits()
 
     def records(self, evaluation: Evaluation) -> tuple[list[ReadableSpan], list[ReadWriteLogRecord]]:
-        """Spans, the evaluation's own first, and events."""
+        """Return spans, the evaluation's own first, and events."""
         original = parse_traceparent(evaluation.traceparent)
         root = self._new_context(self._ids.generate_trace_id())
         spans = [self._evaluation_span(evaluation, root, original)]
@@ -82,10 +82,10 @@ class Recorder:
             kind=SpanKind.INTERNAL,
             resource=self._resource,
             instrumentation_scope=self._scope,
-            attributes=_sent({**_about(evaluation), **_outcome(evaluation), "error.type": error}),
+            attributes=_drop_missing({**_about(evaluation), **_outcome(evaluation), "error.type": error}),
             links=() if link is None else (Link(_remote(link)),),
             status=_status(error),
-            start_time=_started(evaluation),
+            start_time=_start_time(evaluation),
             end_time=_nanoseconds(evaluation.evaluated_at),
         )
 
@@ -94,7 +94,7 @@ class Recorder:
     ) -> ReadableSpan:
         model = self._judges.get(verdict.judge)
         error = _error(verdict)
-        started = _started(evaluation) if verdict.asked_at is None else _nanoseconds(verdict.asked_at)
+        started = _start_time(evaluation) if verdict.asked_at is None else _nanoseconds(verdict.asked_at)
         return ReadableSpan(
             f"judge {verdict.judge}" if model is None else f"chat {model.model}",
             context=self._new_context(parent.trace_id),
@@ -102,7 +102,9 @@ class Recorder:
             kind=SpanKind.INTERNAL if model is None else SpanKind.CLIENT,
             resource=self._resource,
             instrumentation_scope=self._scope,
-            attributes=_sent({**_asked(model), **_said(criterion, verdict), "error.type": error}),
+            attributes=_drop_missing(
+                {**_model_attributes(model), **_verdict_attributes(criterion, verdict), "error.type": error}
+            ),
             status=_status(error),
             start_time=started,
             end_time=_after(started, verdict.latency_ms),
@@ -117,7 +119,7 @@ class Recorder:
     def _events(
         self, evaluation: Evaluation, own: SpanContext, original: TraceParent | None
     ) -> Iterator[ReadWriteLogRecord]:
-        """They belong to the span that was evaluated; where it is unknown, its answer is named, and they are ours."""
+        """Yield events on the evaluated span; if it is unknown, on our own span, with the id of the answer."""
         span = own if original is None else _remote(original)
         context = set_span_in_context(NonRecordingSpan(span), Context())
         shared: dict[str, Value | None] = {
@@ -134,7 +136,7 @@ class Recorder:
                 severity_number=SeverityNumber.INFO,
                 severity_text="INFO",
                 event_name=EVENT,
-                attributes=_sent({**result, **shared}),
+                attributes=_drop_missing({**result, **shared}),
             )
             yield ReadWriteLogRecord(record, self._resource, self._scope, self._limits)
 
@@ -185,7 +187,7 @@ def _outcome(evaluation: Evaluation) -> dict[str, Value | None]:
     }
 
 
-def _asked(model: JudgeModel | None) -> dict[str, Value | None]:
+def _model_attributes(model: JudgeModel | None) -> dict[str, Value | None]:
     if model is None:
         return {}
     return {
@@ -197,7 +199,7 @@ def _asked(model: JudgeModel | None) -> dict[str, Value | None]:
     }
 
 
-def _said(criterion: str, verdict: JudgeVerdict) -> dict[str, Value | None]:
+def _verdict_attributes(criterion: str, verdict: JudgeVerdict) -> dict[str, Value | None]:
     samples, tokens = verdict.samples, verdict.tokens
     return {
         "gen_ai.evaluation.name": criterion,
@@ -220,11 +222,11 @@ def _said(criterion: str, verdict: JudgeVerdict) -> dict[str, Value | None]:
     }
 
 
-def _error(found: JudgeVerdict | Dimension) -> str | None:
-    """Why there is no score, where there should be one: what does not apply is no error."""
-    if found.status is not Found.INSUFFICIENT:
+def _error(result: JudgeVerdict | Dimension) -> str | None:
+    """Return why a score is missing; a criterion that does not apply is no error."""
+    if result.status is not Found.INSUFFICIENT:
         return None
-    return _OTHER_ERROR if found.reason is None else found.reason.value
+    return _OTHER_ERROR if result.reason is None else result.reason.value
 
 
 def _status(error: str | None) -> Status:
@@ -238,12 +240,12 @@ def _explanation(dimension: Dimension) -> str | None:
     return "\n".join(f"{judge}: {text}" for judge, text in texts)[:_EXPLANATION_CHARS] or None
 
 
-def _sent(values: Mapping[str, Value | None]) -> dict[str, Value]:
+def _drop_missing(values: Mapping[str, Value | None]) -> dict[str, Value]:
     return {name: _encodable(value) for name, value in values.items() if value is not None}
 
 
 def _encodable(value: Value) -> Value:
-    """What has no form on the wire would cost the whole batch that it is sent in."""
+    """Make a value encodable; otherwise the whole batch would be lost."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     return min(value, _LARGEST_INT) if isinstance(value, int) else value
@@ -257,12 +259,12 @@ def _remote(parent: TraceParent) -> SpanContext:
     return SpanContext(int(parent.trace_id, 16), int(parent.span_id, 16), is_remote=True, trace_flags=flags)
 
 
-def _started(evaluation: Evaluation) -> int:
+def _start_time(evaluation: Evaluation) -> int:
     return max(0, _nanoseconds(evaluation.evaluated_at) - _after(0, evaluation.latency_ms))
 
 
 def _nanoseconds(moment: datetime) -> int:
-    """Whole numbers throughout: as a float, today's time is exact to a quarter of a microsecond."""
+    """Convert with integers only: a float of today's time is exact only to a quarter of a microsecond."""
     return min(max(0, (moment - _EPOCH) // _MICROSECOND * 1000), _LARGEST_TIME)
 
 

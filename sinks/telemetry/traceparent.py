@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-# What follows the flags belongs to later versions; version 00 has nothing there.
+# Text after the flags belongs to later versions; version 00 has none.
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _NO_VERSION = "ff"
 _NO_TRACE = "0" * 32
@@ -12,7 +12,7 @@ _SAMPLED = 0x01
 
 
 class TraceParent(NamedTuple):
-    """The span that caused an interaction, in hexadecimal, and whether its trace was kept."""
+    """The span that caused an interaction, in hexadecimal, and whether its trace was sampled."""
 
     trace_id: str
     span_id: str
@@ -20,7 +20,7 @@ class TraceParent(NamedTuple):
 
 
 def parse_traceparent(text: str | None) -> TraceParent | None:
-    """The parts of a traceparent; None where there is none, or one that names no trace."""
+    """Parse a traceparent; return None if it is missing or invalid."""
     match = _FORM.fullmatch(text or "")
     if match is None:
         return None

@@ -19,7 +19,7 @@ from sinks.topics.headers import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A source record, where it came from, and why it was given up."""
+    """A source record, its origin, and the reason why it was dead-lettered."""
 
     stage: str
     error_type: str
@@ -51,7 +51,7 @@ class DeadLetterTopic:
             SOURCE_OFFSET: str(item.offset),
             FAILED_AT: item.failed_at.isoformat(),
         }
-        added = our_headers(reason)
-        # A record that failed before keeps only its newest reason.
-        kept = tuple(header for header in item.headers if header[0] not in dict(added))
-        return (Message(topic=self._topic, key=item.key, value=item.value, headers=kept + added, may_be_cut=True),)
+        ours = our_headers(reason)
+        # A record that failed before keeps only its latest reason.
+        others = tuple(header for header in item.headers if header[0] not in dict(ours))
+        return (Message(topic=self._topic, key=item.key, value=item.value, headers=others + ours, may_be_cut=True),)

@@ -1,6 +1,6 @@
-"""The names of all headers on our records: where each one is, who writes and reads it, and what it holds.
+"""The names of all headers on our records, with the topics, writers, readers and contents of each.
 
-They stand here, below everything that writes or reads a record, so that no other module spells one out.
+All code that writes or reads a record takes the names from here, and no other module repeats one.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 
 class Header(NamedTuple):
-    """What one header is for."""
+    """The purpose of one header."""
 
     on: str
     """The topics whose records have it."""
     written_by: str
     read_by: str
-    """Stages and commands that act on it; `people` where it only explains."""
+    """Stages and commands that act on it; `people` if it only explains."""
     holds: str
 
 
@@ -27,7 +27,7 @@ SOURCE_PREFIX = "sj-source-"
 _headers: dict[str, Header] = {}
 
 HEADERS: Mapping[str, Header] = MappingProxyType(_headers)
-"""All of them, by name, in the order in which the documentation lists them."""
+"""All headers by name, in the order of the documentation."""
 
 
 def _header(name: str, *, on: str, written_by: str, read_by: str, holds: str) -> str:
@@ -35,7 +35,7 @@ def _header(name: str, *, on: str, written_by: str, read_by: str, holds: str) ->
     return name
 
 
-# The decision of the sampler, around the untouched bytes of the interaction
+# The decision of the sampler, around the unchanged bytes of the interaction
 
 _QUEUE = "`rag.sampled`, and every topic the record goes to from there"
 _SAMPLER = "sampler; monitor, for canaries"
@@ -114,7 +114,7 @@ LOGGED_ID = _header(
     ),
 )
 
-# On records that wait aside, and on dead letters
+# On waiting records, and on dead letters
 
 _WAITING = "`rag.retry.N`, `rag.overflow`"
 _ASIDE = f"{_WAITING}, `rag.deadletter`"
@@ -222,7 +222,7 @@ HEADERS_DROPPED = _header(
     holds="number of headers left out because they were too large",
 )
 
-# On the mark that a replay leaves beside each letter that it moved
+# On the mark that a replay writes for each moved letter
 
 _MARK = "`rag.deadletter`, on the marker of a replayed dead letter"
 

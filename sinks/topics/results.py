@@ -31,6 +31,6 @@ class CriticalTopic:
 
 
 def json_message(topic: str, key: str, record: BaseModel) -> Message:
-    """A record of ours, with every field, as null where there is nothing."""
+    """Make a message of our own record, with every field, null if it is missing."""
     value = record.model_dump_json(exclude_none=False).encode()
     return Message(topic=topic, key=key.encode(), value=value, headers=_HEADERS)

@@ -1,9 +1,9 @@
-"""The HTTP server of a process: one for metrics, health, and every other part that contributes a route.
+"""The HTTP server of a process, for metrics, health, and every other part that contributes a route.
 
-- `server`: `WebServer`, the server in a thread of its own, with start and stop
+- `server`: `WebServer`, the server in its own thread, with start and stop
 - `routes`: `Route`, `Request` and `Reply`; a contributor needs no more than these
 - `metrics`: the routes of `/metrics`
-- `health`: reports of the parts of a process, and the routes of `/healthz` and `/readyz`
+- `health`: health of the parts of a process, and the routes of `/healthz` and `/readyz`
 - `limits`: `Limits`: sizes, deadlines and the number of connections, each with its reason
 - `tls`: certificates for HTTPS
 - `application`: from a request to a reply: token, body, handler, deadlines; the only module that imports aiohttp

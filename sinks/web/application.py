@@ -33,7 +33,7 @@ _ERROR = text_reply("internal error; see the log", HTTPStatus.INTERNAL_SERVER_ER
 async def serve(
     listener: socket.socket, application: "Application", *, tls: ssl.SSLContext | None, stop: asyncio.Event
 ) -> None:
-    """Answers requests on a listening socket until `stop` is set."""
+    """Answer requests on a listening socket until `stop` is set."""
     limits = application.limits
     runner = web.AppRunner(
         application.for_aiohttp,
@@ -72,7 +72,7 @@ class Application:
     """
 
     def __init__(self, routes: Iterable[Route], *, index: str, token: str | None, limits: Limits) -> None:
-        """`index` is the page at `/`, and what a client gets that asks for a page that does not exist."""
+        """Build the application; `index` is the page at `/`, and the reply for pages that do not exist."""
         self.limits = limits
         self._index = index
         self._token = token
@@ -84,19 +84,19 @@ class Application:
         self.for_aiohttp = self._build()
 
     def _build(self) -> web.Application:
-        """The routes as aiohttp has them; two with the same method and path are a `RuntimeError`."""
+        """Convert the routes for aiohttp; raises `RuntimeError` for two with the same method and path."""
 
         @web.middleware
         async def answer(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
             return await self._answer(request)
 
-        async def unused(_request: web.Request) -> web.StreamResponse:
+        async def fail(_request: web.Request) -> web.StreamResponse:
             raise NotImplementedError("the middleware answers every request")
 
         application = web.Application(middlewares=[answer])
         for route in self._routes:
             for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
-                self._table[application.router.add_route(method, route.path, unused)] = route
+                self._table[application.router.add_route(method, route.path, fail)] = route
         return application
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -134,14 +134,14 @@ class Application:
         return text_reply(self._index, HTTPStatus.NOT_FOUND)
 
     def _has_token(self, request: web.Request) -> bool:
-        """Whether the one header has the token. The time it takes does not depend on how much of it is right."""
+        """Return whether the single header has the token, in constant time, however much of it is right."""
         if self._token is None:
             return True
         headers = request.headers.getall("Authorization", [])
         if len(headers) != 1:
             return False
-        scheme, _, given = headers[0].partition(" ")
-        is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self._token.encode())
+        scheme, _, token = headers[0].partition(" ")
+        is_same = hmac.compare_digest(token.strip().encode("utf-8", "surrogateescape"), self._token.encode())
         return is_same and scheme.lower() == "bearer"
 
     async def _read_body(self, request: web.Request, route: Route, connection: Connection) -> bytes | Reply:
@@ -186,7 +186,7 @@ class Application:
         except TimeoutError:
             log.warning("no reply to %s %s within %g s", route.method, route.path, self.limits.handler_seconds)
             return text_reply("no reply in time", HTTPStatus.SERVICE_UNAVAILABLE)
-        except ConnectionError:  # the client is gone, and nobody reads this
+        except ConnectionError:  # the client is gone and will not read this
             return text_reply("no client", HTTPStatus.SERVICE_UNAVAILABLE)
         except RuntimeError as error:  # the system has no more threads
             log.error("cannot reply to %s %s: %s", route.method, route.path, error)
@@ -210,7 +210,7 @@ class Application:
 
 
 async def _collect(request: web.Request, limit: int) -> bytes:
-    """The body, or its beginning if that is longer than the limit."""
+    """Read the body, or its beginning if it is longer than the limit."""
     body = bytearray()
     while len(body) <= limit and (chunk := await request.content.readany()):
         body += chunk
@@ -218,7 +218,7 @@ async def _collect(request: web.Request, limit: int) -> bytes:
 
 
 def _join_headers(request: web.Request) -> dict[str, str]:
-    """The headers by their lower-case names; one that came in several lines is joined with commas."""
+    """Return the headers by lower-case name; repeated headers are joined with commas."""
     return {name.lower(): ", ".join(request.headers.getall(name)) for name in request.headers}
 
 
@@ -231,7 +231,7 @@ def _run_handler(route: Route, request: Request) -> Reply:
 
 
 class _ProtocolLog(logging.LoggerAdapter[logging.Logger]):
-    """aiohttp's log. It reports clients that do not speak HTTP as errors, and quotes them, secrets and all."""
+    """aiohttp's log, which would report clients that do not speak HTTP as errors, and quote them with their secrets."""
 
     def exception(self, msg: object, *args: object, exc_info: Any = True, **_options: Any) -> None:
         if isinstance(exc_info, HttpProcessingError | ConnectionError):

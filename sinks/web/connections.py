@@ -13,9 +13,9 @@ from sinks.web.limits import Limits
 
 log = logging.getLogger(__name__)
 
-# A process that is out of file descriptors accepts again when something closes; ours have a small share of them.
+# Without free file descriptors, accept again when some are closed; connections have a small share of them.
 _RETRY_SECONDS = 1.0
-# A few turns of the event loop lie between the last bytes of a client and the handler of its request.
+# The last bytes of a client need a few turns of the event loop to reach its request's handler.
 _SETTLE_SECONDS = 0.1
 # Aborted connections need two turns of the event loop.
 _CLOSE_SECONDS = 1.0
@@ -24,12 +24,12 @@ _current: ContextVar["Connection"] = ContextVar("connection")
 
 
 def current_connection() -> "Connection":
-    """The connection whose request is being handled."""
+    """Return the connection whose request is being handled."""
     return _current.get()
 
 
 class Body(Protocol):
-    """The body of a request, as far as its end is concerned; aiohttp's `StreamReader` is one."""
+    """The end of a request's body; aiohttp's `StreamReader` implements it."""
 
     def is_eof(self) -> bool: ...
     def feed_eof(self) -> None: ...
@@ -56,10 +56,10 @@ class Connection(asyncio.Protocol):
         self.is_body_cut_short = False
         """Whether the client ended before the body that was being read."""
         self.waiting_since: float | None = self._loop.time()
-        """Since when it is the client's turn, or its request waits for a thread; None while the request is computed."""
+        """Start of the client's turn, or of the wait for a thread; None while the request is computed."""
 
     def abort(self) -> None:
-        """Closes the socket without waiting for the client."""
+        """Close the socket without waiting for the client."""
         self.is_aborted = True
         if self._transport is not None:
             self._transport.abort()
@@ -76,12 +76,12 @@ class Connection(asyncio.Protocol):
             self._end_body()
 
     def begin_waiting(self) -> None:
-        """For a thread. Many clients may ask for a slow page: they give way to others, like those that are slow."""
+        """Begin to wait for a thread. Like slow clients, clients of a slow page may be dropped for others."""
         self._body = None
         self.waiting_since = self._loop.time()
 
     def begin_computing(self) -> None:
-        """Raises `ConnectionError` if the client is gone: nobody would read the reply."""
+        """Begin to compute; raises `ConnectionError` if the client is gone and would not read the reply."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the client disconnected")
         self.waiting_since = None
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool:
-        """Returns whether the connection stays open, which it never does with TLS."""
+        """Return whether the connection stays open, which it never does with TLS."""
         if self._is_tls:
             return False
         self._has_client_ended = True
@@ -145,27 +145,27 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Accepts connections. When there are too many, the one that has waited for longest has to go.
+    """Accepts connections. When there are too many, the one that has waited longest is dropped.
 
-    So clients that are slow on purpose get into the way of one another, and not of those who come, ask and leave. Only
-    a request that is being computed keeps its connection, and routes compute a few at once.
+    So clients that are slow on purpose only block each other, and not ordinary clients. Only a request that is being
+    computed keeps its connection, and routes compute few at once.
     """
 
     def __init__(self, limits: Limits, tls: ssl.SSLContext | None) -> None:
         self._limits = limits
-        self._limit = limits.allowed_connections()
+        self._limit = limits.connection_limit()
         self._tls = tls
         self._open: set[Connection] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
     async def accept(self, listener: socket.socket, make_handler: Callable[[], asyncio.Protocol]) -> None:
-        """Accepts connections until it is cancelled."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 connected, _address = await loop.sock_accept(listener)
-            except ConnectionError:  # the client left before it was its turn
+            except ConnectionError:  # the client left before it was accepted
                 continue
             except OSError as error:
                 log.warning("cannot accept connections: %s", error.strerror)
@@ -179,7 +179,7 @@ class Connections:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Ends all connections at once."""
+        """End all connections at once."""
         for connection in [*self._open]:
             connection.abort()
         with suppress(TimeoutError):
@@ -195,7 +195,7 @@ class Connections:
         return sum(not connection.is_aborted for connection in self._open) < self._limit
 
     def _abort_slowest(self) -> bool:
-        """Aborts the connection that has waited for longest; returns whether there was one."""
+        """Abort the connection that has waited longest; return whether there was one."""
         waiting = [
             (connection.waiting_since, connection)
             for connection in self._open

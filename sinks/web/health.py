@@ -1,4 +1,4 @@
-"""Health: reports of the parts of a process, gathered into two pages."""
+"""Health: the state of the parts of a process, on two pages."""
 
 import json
 import threading
@@ -9,12 +9,12 @@ from http import HTTPStatus
 from sinks.web.routes import Reply, Route
 
 Check = Callable[[], str | None]
-"""Says what is wrong, or None."""
+"""Returns the problem, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The answer to one question about health: what is wrong, by part."""
+    """The problems of a process, by part."""
 
     parts: Mapping[str, str]
     problems: Mapping[str, str]
@@ -25,9 +25,9 @@ class Report:
 
 
 class Health:
-    """Alive: the process does its work or can still come to it. Ready: it is at work now.
+    """Alive: the process works or can recover. Ready: it works now.
 
-    A broker that is away makes a process not ready but leaves it alive: restarting it would not bring the broker back.
+    Without a broker a process is not ready, but alive: a restart would not bring the broker back.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Health:
         return _report(checks)
 
     def ready(self) -> Report:
-        """Not ready is also what is not alive."""
+        """Report readiness; a part that is not alive is not ready either."""
         with self._lock:
             checks = dict(self._ready)
         ready, alive = _report(checks), self.alive()
@@ -56,7 +56,7 @@ class Health:
 
 
 def health_routes(health: Health) -> tuple[Route, ...]:
-    """`/healthz` and `/readyz`. A supervisor has no token, and sees only whether the process is well."""
+    """Return `/healthz` and `/readyz`. They need no token, because supervisors have none."""
     return (
         Route(method="GET", path="/healthz", handler=lambda _: _reply(health.alive()), needs_token=False),
         Route(method="GET", path="/readyz", handler=lambda _: _reply(health.ready()), needs_token=False),
@@ -83,5 +83,5 @@ def _report(checks: Mapping[str, Check]) -> Report:
 def _run_check(check: Check) -> str | None:
     try:
         return check()
-    except Exception as error:  # a check that breaks is a part that is not well
+    except Exception as error:  # a failing check counts as a problem of its part
         return f"{type(error).__name__}: {error}"

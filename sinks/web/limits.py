@@ -1,9 +1,9 @@
-"""Limits of the web server, so that one client, or many slow ones, cannot take a process from its other work."""
+"""Limits of the web server, so that one client, or many slow ones, cannot keep a process from its work."""
 
 import resource
 from dataclasses import dataclass
 
-# The broker, the judges and the caches need files and sockets as well, and more of them than the web server does.
+# The broker, the judges and the caches need files and sockets too, and more of them than the web server.
 _SHARE_OF_OPEN_FILES = 4
 
 
@@ -15,10 +15,10 @@ class Limits:
     """A connection is a file descriptor; 1,024 of them is a common limit for a process."""
 
     header_line_bytes: int = 8_190
-    """The request line, or one header. Browsers with large cookies stay below 8 KiB, and so do most proxies."""
+    """The request line, or one header. Browsers with large cookies and most proxies stay below 8 KiB."""
 
     headers: int = 64
-    """Prometheus sends 6 and a browser about 20. With the size of a line this bounds the memory of a connection."""
+    """Prometheus sends 6 and a browser about 20. Together with the line size, this bounds a connection's memory."""
 
     idle_seconds: float = 30.0
     """From the opening of a connection, or its last reply, to the last byte of the next request's headers.
@@ -34,7 +34,7 @@ class Limits:
     """From the headers to the last byte of the body; the longest body, 4 MiB, needs 280 kB/s."""
 
     handler_seconds: float = 30.0
-    """Prometheus gives up after 10 s, probes sooner: nobody waits for a later reply."""
+    """Prometheus gives up after 10 s, probes sooner: no client waits for a later reply."""
 
     write_seconds: float = 30.0
     """To hand the reply to the network: a client that does not read is cut off."""
@@ -45,8 +45,8 @@ class Limits:
     stop_seconds: float = 2.0
     """Time for requests in flight when the server stops."""
 
-    def allowed_connections(self) -> int:
-        """`connections`, or a share of the open files that this process is allowed, if that is less."""
+    def connection_limit(self) -> int:
+        """Return `connections`, or a share of this process's open-file limit if that is less."""
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if open_files == resource.RLIM_INFINITY:
             return self.connections

@@ -7,7 +7,7 @@ from sinks.web.routes import Reply, Request, Route
 
 
 def metrics_routes(registry: CollectorRegistry) -> tuple[Route, ...]:
-    """`/metrics`; `?name[]=...` asks for some metrics only."""
+    """Return `/metrics`; `?name[]=...` selects single metrics."""
     page = MetricsPage(registry)
 
     def show(request: Request) -> Reply:

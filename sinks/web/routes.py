@@ -1,4 +1,4 @@
-"""A page of the web server: its route, the request that its handler is given, and the reply it returns."""
+"""A page of the web server: its route, the request for its handler, and the reply."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the client gets. A reply to HEAD is sent without its body."""
+    """The reply to a client. A reply to HEAD is sent without its body."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
@@ -50,9 +50,9 @@ class Route:
     max_body_bytes: int = 0
     """0: the body of a request is not read."""
     max_threads: int = 2
-    """Requests that are computed at once; others wait. Routes do not wait for one another."""
+    """Requests computed at once; others wait. Routes do not wait for each other."""
 
 
 def text_reply(text: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-    """A line of plain text."""
+    """Make a reply with a line of plain text."""
     return Reply(status=status, body=f"{text}\n".encode())

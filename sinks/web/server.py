@@ -1,4 +1,4 @@
-"""The web server of a process, in a thread of its own."""
+"""The web server of a process, in its own thread."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Connections that wait to be accepted while the loop is busy; the kernel holds them, without a file descriptor of ours.
+# Connections that wait to be accepted while the loop is busy; the kernel holds them, not our file descriptors.
 _BACKLOG = 128
-# Beyond the time for requests in flight: the thread has only to close sockets.
+# Beyond the time for requests in flight: the thread only has to close sockets.
 _JOIN_SECONDS = 5.0
 
 
@@ -47,7 +47,7 @@ class WebServer:
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Port 0 takes a free one. `index` is the page at `/`, also shown for pages that do not exist."""
+        """Configure the server. Port 0 takes a free one; `index` is the page at `/` and for unknown pages."""
         self._routes = routes
         self._index = index
         self._host = host
@@ -69,7 +69,7 @@ class WebServer:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def start(self) -> None:
-        """Binds the port, which raises `OSError` if that is impossible, and serves."""
+        """Bind the port and serve; raises `OSError` if the port cannot be bound."""
         from sinks.web.application import Application  # noqa: PLC0415 - loads aiohttp, which only a server needs
 
         application = Application(self._routes, index=self._index, token=self._token, limits=self._limits)
@@ -84,7 +84,7 @@ class WebServer:
         self._running = started.result()
 
     def stop(self) -> None:
-        """Finishes the requests in flight, for a short time, and closes the port."""
+        """Finish the requests in flight, for a short time, and close the port."""
         if self._running is None or self._thread is None:
             return
         with suppress(RuntimeError):  # the loop has ended by itself, with an error in the log
@@ -118,7 +118,7 @@ class WebServer:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket; the host's name is not looked up, which can take seconds without a network."""
+    """Open a listening socket without looking up the host's name, which can take seconds without a network."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

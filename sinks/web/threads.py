@@ -1,4 +1,4 @@
-"""Handlers in threads: a handler may block or compute, and the event loop goes on."""
+"""Handlers in threads: a handler may block or compute while the event loop goes on."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 class Threads(Generic[_Result]):
     """Runs calls in threads, at most a fixed number at once; further calls wait.
 
-    The threads are daemons: unlike those of `concurrent.futures`, one that hangs does not keep the process from ending.
+    The threads are daemons: unlike in `concurrent.futures`, one that hangs does not keep the process from ending.
     A call whose caller has given up keeps its place until its thread ends.
     """
 
@@ -22,7 +22,7 @@ class Threads(Generic[_Result]):
         self._free = asyncio.Semaphore(limit)
 
     async def call(self, work: Callable[[], _Result], on_start: Callable[[], None]) -> _Result:
-        """The result of `work`. `on_start` is called when a thread is free; if it raises, nothing is run."""
+        """Return the result of `work`. Calls `on_start` when a thread is free; if that raises, `work` is not run."""
         await self._free.acquire()
         try:
             on_start()
@@ -31,13 +31,13 @@ class Threads(Generic[_Result]):
             raise
         loop = asyncio.get_running_loop()
         outcome: Future[_Result] = Future()
-        # From now on it cannot be cancelled: the thread sets a result in any case.
+        # From now on it cannot be cancelled: the thread always sets a result.
         outcome.set_running_or_notify_cancel()
 
         def run() -> None:
             try:
                 outcome.set_result(work())
-            except BaseException as error:  # raised again where the call was made
+            except BaseException as error:  # raised again in the caller
                 outcome.set_exception(error)
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._free.release)

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 class CertificateError(Exception):
-    """A certificate or key that nothing can be served with; `part` says which of the two."""
+    """A certificate or key that cannot be used; `part` says which of the two."""
 
     def __init__(self, part: Literal["certificate", "key"], message: str) -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class CertificateError(Exception):
 
 
 def server_tls(certificate: str, key: str) -> ssl.SSLContext:
-    """The TLS settings of a server with these two files, both PEM."""
+    """Make the TLS settings of a server from these two PEM files."""
     if "-----BEGIN CERTIFICATE-----" not in _pem("certificate", certificate):
         raise CertificateError("certificate", f"{certificate} has no certificate in PEM form")
     if "PRIVATE KEY-----" not in _pem("key", key):
@@ -44,5 +44,5 @@ class _PasswordError(Exception):
 
 
 def _no_password() -> str:
-    """Without an answer of ours the library would ask at the terminal, and wait."""
+    """Refuse to give a password; otherwise the library would ask at the terminal, and wait."""
     raise _PasswordError

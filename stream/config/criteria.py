@@ -11,7 +11,7 @@ from judges.criteria.problems import InconsistentError, Loc, unknown
 from judges.values.interaction import Context, Interaction, Turn, case_of
 from sinks.base import COMPOSITE
 
-# An interaction with everything that one can have.
+# An interaction with every field set.
 _FULL_CASE = case_of(
     Interaction(
         id="full",
@@ -25,7 +25,7 @@ _FULL_CASE = case_of(
 
 
 class CompositeSettings(Protocol):
-    """The part of the configuration that says how criteria become one score."""
+    """The settings that combine criteria into one score."""
 
     @property
     def weights(self) -> Mapping[str, float]: ...
@@ -42,80 +42,81 @@ class CompositeSettings(Protocol):
 
 
 class ChosenCriterion(NamedTuple):
-    """A criterion that a name stands for, and where it comes from."""
+    """A chosen criterion, and its origin."""
 
     criterion: Criterion
     catalogue: str | None
-    """None: a file of the user's own."""
+    """None: a user's file."""
 
     @property
     def origin(self) -> str:
-        """A name that no other criterion has, whatever else is judged: `aspects.conciseness`, or that of the user's."""
+        """A unique name, whatever else is judged: `aspects.conciseness`, or the name of a user's criterion."""
         return self.criterion.name if self.catalogue is None else f"{self.catalogue}.{self.criterion.name}"
 
     @property
     def precedence(self) -> int:
-        """Who keeps the short name: the user's own, then the catalogues in their published order."""
+        """Priority for the short name: the user's own, then the catalogues in their published order."""
         return -1 if self.catalogue is None else CATALOGUES.index(self.catalogue)
 
 
 def choose_criteria(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, Criterion]:
-    """The criteria that the names stand for, in their order; a name of the user's own comes before a shipped one.
+    """Return the criteria with these names, in their order; a user's criterion comes before a shipped one.
 
-    Where criteria of several origins have one short name, one keeps it: the user's own, else that of the
-    first catalogue in their published order. The catalogue's prefix becomes part of the others' names, as in
-    `aspects.conciseness`.
+    If criteria of several origins share a short name, one keeps it: the user's own, else that of the first catalogue
+    in their published order. The others get the catalogue as a prefix, as in `aspects.conciseness`.
     """
-    chosen, problems = _chosen(use, own)
-    named = {name: _called(each.criterion, name) for name, each in published_names(chosen).items()}
+    chosen, problems = _choose(use, own)
+    named = {name: _rename(choice.criterion, name) for name, choice in published_names(chosen).items()}
     if problems:
         raise InconsistentError(problems)
     return named
 
 
 def criterion_origins(use: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[str, str]:
-    """For each criterion's name among these, one that stands for it among any others; unknown names are left out."""
-    chosen, _ = _chosen(use, own)
-    return {name: each.origin for name, each in published_names(chosen).items()}
+    """Map each criterion's name to its unique name; unknown names are left out."""
+    chosen, _ = _choose(use, own)
+    return {name: choice.origin for name, choice in published_names(chosen).items()}
 
 
 def published_names(chosen: Iterable[ChosenCriterion]) -> Mapping[str, ChosenCriterion]:
-    """By the names under which results are published, which do not depend on the order."""
+    """Return the criteria by their published names, which do not depend on the order."""
     listed = list(chosen)
     keepers: dict[str, ChosenCriterion] = {}
-    for each in sorted(listed, key=lambda each: each.precedence):
-        keepers.setdefault(each.criterion.name, each)
-    return {each.criterion.name if keepers[each.criterion.name] is each else each.origin: each for each in listed}
+    for choice in sorted(listed, key=lambda choice: choice.precedence):
+        keepers.setdefault(choice.criterion.name, choice)
+    return {
+        choice.criterion.name if keepers[choice.criterion.name] is choice else choice.origin: choice
+        for choice in listed
+    }
 
 
-def _chosen(use: Sequence[str], own: Mapping[str, Criterion]) -> tuple[list[ChosenCriterion], list[tuple[Loc, str]]]:
-    """Every criterion once, in the order of the names, and what is wrong with the names."""
+def _choose(use: Sequence[str], own: Mapping[str, Criterion]) -> tuple[list[ChosenCriterion], list[tuple[Loc, str]]]:
+    """Return every criterion once, in the order of the names, and the problems with the names."""
     chosen: dict[str, ChosenCriterion] = {}
     brought_by: dict[str, str] = {}
     problems: list[tuple[Loc, str]] = []
     for number, name in enumerate(use):
         try:
-            criteria = list(_named(name, own))
+            criteria = list(_find_by_name(name, own))
         except UnknownCriterionError as error:
             problems.append(((number,), str(error)))
             continue
-        for each in criteria:
-            problems += [((number,), problem) for problem in _unusable(each.criterion)]
-            if each.origin in chosen:
-                twice = (
-                    f"{name!r} and {brought_by[each.origin]!r} both define a criterion named {each.criterion.name!r}"
-                )
+        for choice in criteria:
+            problems += [((number,), problem) for problem in _find_unusable(choice.criterion)]
+            if choice.origin in chosen:
+                earlier, short_name = brought_by[choice.origin], choice.criterion.name
+                twice = f"{name!r} and {earlier!r} both define a criterion named {short_name!r}"
                 problems.append(((number,), twice))
-        chosen |= {each.origin: each for each in criteria}
-        brought_by |= {each.origin: name for each in criteria}
+        chosen |= {choice.origin: choice for choice in criteria}
+        brought_by |= {choice.origin: name for choice in criteria}
     return list(chosen.values()), problems
 
 
-def _called(criterion: Criterion, name: str) -> Criterion:
+def _rename(criterion: Criterion, name: str) -> Criterion:
     return criterion if criterion.name == name else criterion.model_copy(update={"name": name})
 
 
-def _named(name: str, own: Mapping[str, Criterion]) -> Iterator[ChosenCriterion]:
+def _find_by_name(name: str, own: Mapping[str, Criterion]) -> Iterator[ChosenCriterion]:
     if name in own:
         yield ChosenCriterion(own[name], None)
         return
@@ -124,20 +125,20 @@ def _named(name: str, own: Mapping[str, Criterion]) -> Iterator[ChosenCriterion]
         return
     shipped = shipped_names()
     if name not in {*shipped, *shipped.values()}:
-        raise UnknownCriterionError(_instead(name, [*own, *CATALOGUES, *shipped, *shipped.values()]))
+        raise UnknownCriterionError(_describe_unknown(name, [*own, *CATALOGUES, *shipped, *shipped.values()]))
     criterion = find_criterion(name)
-    qualified = name if name in shipped else next(each for each, bare in shipped.items() if bare == name)
+    qualified = name if name in shipped else next(full for full, bare in shipped.items() if bare == name)
     yield ChosenCriterion(criterion, qualified.partition(".")[0])
 
 
-def _instead(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), known, n=1)
+def _describe_unknown(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "run `streamjury criteria list` to see all criteria"
     return f"unknown criterion; {hint}"
 
 
-def _unusable(criterion: Criterion) -> Iterator[str]:
-    """What a criterion may be in the library, and not in the stream."""
+def _find_unusable(criterion: Criterion) -> Iterator[str]:
+    """Yield the problems of a criterion that is valid in the library, but not in the stream."""
     missing = dict.fromkeys([*criterion.missing(_FULL_CASE), *criterion.unmet(_FULL_CASE)])
     if missing:
         fields = f"{', '.join(missing)}, which no interaction has (available: {', '.join(_FULL_CASE.fields)})"
@@ -147,9 +148,13 @@ def _unusable(criterion: Criterion) -> Iterator[str]:
         yield f"{what}: composite results are published under that name"
 
 
-def composed(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> MultiCriteria:
-    """The criteria with their parts in the composite; raises with everything that does not fit them."""
-    problems = [*_strangers(criteria, settings), *_unsafe(criteria, settings), *_weightless(criteria, settings)]
+def compose_criteria(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> MultiCriteria:
+    """Combine the criteria into a composite; raises InconsistentError with all settings that do not fit."""
+    problems = [
+        *_find_unknown_names(criteria, settings),
+        *_find_safety_problems(criteria, settings),
+        *_find_weight_problems(criteria, settings),
+    ]
     items = []
     for name, criterion in criteria.items():
         try:
@@ -173,9 +178,9 @@ def _item(criterion: Criterion, settings: CompositeSettings) -> Item:
 
 
 def _place(name: str, settings: CompositeSettings) -> Loc:
-    """The key that says most about a criterion's part; without any, the one that is missing."""
-    given = name in settings.thresholds and name not in settings.target_options
-    return ("thresholds" if given else "target_options", name)
+    """Return the key for a problem with a criterion's part in the composite, which may be a missing key."""
+    has_threshold = name in settings.thresholds and name not in settings.target_options
+    return ("thresholds" if has_threshold else "target_options", name)
 
 
 def _advice(criterion: Criterion, settings: CompositeSettings) -> str:
@@ -184,8 +189,8 @@ def _advice(criterion: Criterion, settings: CompositeSettings) -> str:
     return f"; name the option that counts as 1, or set composite.weights.{criterion.name} to 0"
 
 
-def _strangers(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
-    """Names in the settings that no criterion has."""
+def _find_unknown_names(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+    """Find names in the settings that no criterion has."""
     for key in ("weights", "thresholds", "target_options"):
         for name in getattr(settings, key):
             if name not in criteria:
@@ -195,8 +200,8 @@ def _strangers(criteria: Mapping[str, Criterion], settings: CompositeSettings) -
             yield ("required", number), unknown("criterion", name, criteria)
 
 
-def _unsafe(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
-    """An answer whose safety nobody judges must not pass, so that a stream cannot be without a criterion for it."""
+def _find_safety_problems(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+    """Require a safety criterion: without one, an unsafe answer would pass."""
     criterion = criteria.get(settings.safety)
     if criterion is None and settings.safety == SAFETY_DIMENSION:
         what = f"defaults to {SAFETY_DIMENSION!r}, which is not one of the criteria"
@@ -207,6 +212,6 @@ def _unsafe(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> I
         yield ("safety",), "cannot be the safety criterion: its scale must be levels, pass/fail, or options with scores"
 
 
-def _weightless(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
+def _find_weight_problems(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
     if not any(settings.weights.get(name, 1.0) for name in criteria):
         yield ("weights",), "must leave at least one criterion with a weight above 0"

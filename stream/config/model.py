@@ -8,7 +8,7 @@ from pydantic import (
 
 from judges.criteria.problems import InconsistentError
 from judges.values.evaluation import MIN_PROBABILITY
-from stream.config.section import Section, checked_by_loader, problems_found_by_loader, refuse_repeats
+from stream.config.section import Section, check_by_loader, find_loader_problems, refuse_repeats
 from stream.config.sections.budgets import MIN_KEEP, BudgetsConfig
 from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
 from stream.config.sections.detection import DetectionConfig
@@ -29,7 +29,7 @@ class Config(Section):
     input: InputConfig = Field(default_factory=InputConfig, description="Format of input records.")
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="Which interactions are judged.")
     criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="Criteria to judge.")
-    # Before the judges, which need prices where there is one.
+    # Before the judges, which need prices if there is a budget.
     budgets: BudgetsConfig = Field(default_factory=BudgetsConfig, description="Spending limits for judging.")
     judges: JudgesConfig = Field(default_factory=JudgesConfig, description="The judges and how they vote.")
     composite: CompositeConfig = Field(
@@ -47,7 +47,7 @@ class Config(Section):
     alerts: AlertsConfig = Field(default_factory=AlertsConfig, description="Alert thresholds and links.")
     metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="Labels of score metrics.")
     telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig, description="OpenTelemetry.")
-    # After telemetry, which is one of them under its own key.
+    # After telemetry, which is a sink under its own key.
     sinks: tuple[SinkConfig, ...] = Field(
         default=(),
         max_length=64,
@@ -64,37 +64,37 @@ class Config(Section):
 
     @property
     def retry_topics(self) -> tuple[str, ...]:
-        """Where records wait to be judged again, by how often they have been already."""
+        """The retry topics, by the number of attempts so far."""
         return self.topics.retry_topics(len(self.worker.retry_seconds))
 
     @property
     def least_probability(self) -> float:
-        """An evaluation that claims less was not made by a worker of this configuration, however short money was."""
+        """The lowest sampling probability of an evaluation that a worker of this configuration can publish."""
         return max(MIN_PROBABILITY, self.sampling.least_probability * MIN_KEEP)
 
     def sinks_by_place(self) -> dict[str, SinkConfig]:
-        """All sinks by where they are configured; the section `telemetry` means one of them."""
+        """Return all sinks by their place in the configuration; the section `telemetry` is one of them."""
         telemetry = TelemetrySinkConfig.of_section(self.telemetry)
         listed = {f"sinks[{number}]": sink for number, sink in enumerate(self.sinks)}
         return listed if telemetry is None else {"telemetry": telemetry, **listed}
 
     @field_validator("judges")
     @classmethod
-    def _for_what_is_judged(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
-        problems, budgets = problems_found_by_loader("judges", value, info), info.data.get("budgets")
+    def _check_judges(cls, value: JudgesConfig, info: ValidationInfo) -> JudgesConfig:
+        problems, budgets = find_loader_problems("judges", value, info), info.data.get("budgets")
         if budgets is not None:
-            problems += budgets.unpriced((loc, model.price is not None) for loc, model in value.asked_models())
+            problems += budgets.find_unpriced((loc, model.price is not None) for loc, model in value.list_models())
         if problems:
             raise InconsistentError(problems)
         return value
 
-    _composite_of_criteria = field_validator("composite")(checked_by_loader("composite"))
-    _objectives_of_criteria = field_validator("objectives")(checked_by_loader("objectives"))
-    _detection_of_criteria = field_validator("detection")(checked_by_loader("detection"))
+    _composite_of_criteria = field_validator("composite")(check_by_loader("composite"))
+    _objectives_of_criteria = field_validator("objectives")(check_by_loader("objectives"))
+    _detection_of_criteria = field_validator("detection")(check_by_loader("detection"))
 
     @field_validator("sinks")
     @classmethod
-    def _different_sinks(cls, value: tuple[SinkConfig, ...], info: ValidationInfo) -> tuple[SinkConfig, ...]:
+    def _check_sink_names(cls, value: tuple[SinkConfig, ...], info: ValidationInfo) -> tuple[SinkConfig, ...]:
         refuse_repeats("sinks must have different names", (sink.name for sink in value))
         telemetry = info.data.get("telemetry")
         section = None if telemetry is None else TelemetrySinkConfig.of_section(telemetry)
@@ -109,8 +109,8 @@ class Config(Section):
 
     @field_validator("worker", "monitor")
     @classmethod
-    def _own_group(cls, value: WorkerConfig | MonitorConfig, info: ValidationInfo) -> WorkerConfig | MonitorConfig:
-        """Stages that shared a group would take each other's partitions away."""
+    def _check_group(cls, value: WorkerConfig | MonitorConfig, info: ValidationInfo) -> WorkerConfig | MonitorConfig:
+        """Refuse a shared group: stages would take each other's partitions away."""
         for name in ("sampler", "worker"):
             other = info.data.get(name)
             if other is not None and other.group == value.group:

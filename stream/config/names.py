@@ -1,8 +1,8 @@
-"""Names of rules and lanes that the program itself uses, and that no rule of a configuration may have."""
+"""Names of rules and lanes that are reserved for the program, and that no configured rule may have."""
 
 DEFAULT_RULE = "default"
 SAFETY_RULE = "safety"
 BACKFILL = "backfill"
-"""The rule and the lane of what was judged after the fact: history, which says nothing of the present."""
+"""The rule and the lane of backfilled history, which does not count for the present."""
 CANARY = "canary"
-"""The rule and the lane of records whose verdicts are known: they say something of the judges, not of traffic."""
+"""The rule and the lane of records with known verdicts: they test the judges, and are not traffic."""

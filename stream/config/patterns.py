@@ -19,4 +19,4 @@ PATTERN_WORDS: Mapping[str, str] = {
     HOST: "a host name or an address",
     OPTION: "1 to 128 lower-case letters, digits, '.', '_' and '-'",
 }
-"""What each pattern asks for, in the words of an error message."""
+"""What each pattern requires, as in an error message."""

@@ -1,4 +1,4 @@
-"""The configuration explained from its model: the values a key takes, the starter file, the JSON Schema."""
+"""Explains the configuration from its model: the values of a key, the starter file, the JSON Schema."""
 
 from collections.abc import Iterable, Mapping
 from textwrap import indent
@@ -22,16 +22,16 @@ _PLAIN_WORDS = {bool: "true or false", int: "whole number", float: "number", str
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the configuration file, for editors."""
+    """Return the JSON Schema (draft 2020-12) of the configuration file, for editors."""
     described = Config.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described, "title": "Streamjury configuration"}
 
 
-# What a key takes, in words
+# The values of a key, in words
 
 
-def takes(field: FieldInfo) -> str:
-    """The values that a key takes: `whole number, 1 to 4096, or null`."""
+def describe_values(field: FieldInfo) -> str:
+    """Describe the values of a key: `whole number, 1 to 4096, or null`."""
     kinds = alternatives(field.annotation)
     words = _words(kinds)
     for extra in (_bounds(field), "or null" if NoneType in kinds else ""):
@@ -40,19 +40,19 @@ def takes(field: FieldInfo) -> str:
 
 
 def _words(kinds: Iterable[Any]) -> str:
-    found = [kind for kind in kinds if kind is not NoneType]
-    if of_shape(found, "section"):
-        return _shapes(found)
-    return "text, number, true or false" if {str, bool} <= {*found} else _joined(map(_kind_words, found))
+    present = [kind for kind in kinds if kind is not NoneType]
+    if of_shape(present, "section"):
+        return _shapes(present)
+    return "text, number, true or false" if {str, bool} <= {*present} else _join_or(map(_kind_words, present))
 
 
 def _shapes(kinds: Iterable[Any]) -> str:
-    """Where a value and a section may stand, or a list of such values, too."""
+    """Describe a key that takes a value or a section, or also a list of such values."""
     value, lists = _words(of_shape(kinds, "value")), of_shape(kinds, "list")
     return f"{value}, list of these, or section" if lists else f"{value}, or section"
 
 
-def _joined(words: Iterable[str]) -> str:
+def _join_or(words: Iterable[str]) -> str:
     *first, last = dict.fromkeys(words)
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -61,7 +61,7 @@ def _kind_words(kind: Any) -> str:
     if is_section(kind):
         return "section"
     if get_origin(kind) is Literal:
-        return _joined(get_args(kind))
+        return _join_or(get_args(kind))
     if get_origin(kind) is tuple:
         return f"list of {_plural(below([kind], 0))}"
     if get_origin(kind) is Mapping:
@@ -76,7 +76,7 @@ def _plural(kinds: Iterable[Any]) -> str:
 
 def _bounds(field: FieldInfo) -> str:
     bounds = {
-        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+        name: getattr(bound, name) for bound in field.metadata for name in ("ge", "gt", "le") if hasattr(bound, name)
     }
     low, above, high = (bounds.get(name) for name in ("ge", "gt", "le"))
     if low is not None:
@@ -93,7 +93,7 @@ def _number(value: Any) -> str:
 
 
 def plain_default(field: FieldInfo) -> Any:
-    """The default of a key, as it would stand in a file."""
+    """Return the default of a key, as in a file."""
     value = field.get_default(call_default_factory=True)
     if isinstance(value, tuple):
         return [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
@@ -104,7 +104,7 @@ def plain_default(field: FieldInfo) -> Any:
 
 
 def starter(*, salt: str) -> str:
-    """A file with every key at its default, each under a comment that explains it; the salt should be random."""
+    """Write a file with every key at its default, each under a comment that explains it; use a random salt."""
     chosen = {"sampling": {"salt": salt}}
     fields = Config.model_fields.items()
     return "\n".join([_HEADER, *(_top_level(name, field, chosen.get(name, {})) for name, field in fields)])
@@ -121,7 +121,7 @@ def _keys(section: type[BaseModel], chosen: Mapping[str, Any]) -> str:
 
 
 def _key(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
-    """A key with the value that was chosen for it, or else its default."""
+    """Write a key with its chosen value, or else its default."""
     if is_section(field.annotation):
         return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation, chosen.get(name, {})), '  ')}"
     lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: chosen.get(name, plain_default(field))})}"
@@ -131,6 +131,6 @@ def _key(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
 
 
 def _choice(field: FieldInfo) -> str:
-    """What the key takes, where its default does not show it."""
-    told = any(kind in (int, float) or get_origin(kind) is Literal for kind in alternatives(field.annotation))
-    return f" ({takes(field)})" if told else ""
+    """Describe the values of a key if its default does not show them."""
+    has_choice = any(kind in (int, float) or get_origin(kind) is Literal for kind in alternatives(field.annotation))
+    return f" ({describe_values(field)})" if has_choice else ""

@@ -11,12 +11,12 @@ from stream.config.judge_kinds.endpoint import EndpointSection
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaOptions, is_secret
 
-# Options whose names read like a secret, though their values only say where one is.
+# Options whose names look like a secret, but whose values only locate one.
 _PLACES = (".location", ".url", ".keytab", ".file")
 
 
 def find_secrets(config: Config) -> frozenset[str]:
-    """Every password, key and token of a configuration, in clear; reads the key files that it names."""
+    """Find every password, key and token of a configuration, in clear; reads the key files that it names."""
     return frozenset(secret for secret in _secrets_in(config) if secret)
 
 
@@ -39,7 +39,7 @@ def _secrets_in(value: Any) -> Iterator[str]:
 
 
 def _endpoint_key(section: EndpointSection) -> str:
-    # A file that cannot be read has no key to hide; whoever builds the judge reports it.
+    # An unreadable file has no key to hide; building the judge reports it.
     with suppress(InconsistentError):
         return section.endpoint_options()["api_key"] or ""
     return ""

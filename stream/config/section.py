@@ -21,36 +21,36 @@ Label = Annotated[str, Field(pattern=LABEL)]
 CriterionName = Annotated[str, Field(pattern=CRITERION)]
 
 
-def no_truth(value: Any) -> Any:
-    """Python takes `true` for 1; a person who writes it does not mean 1."""
+def refuse_bool(value: Any) -> Any:
+    """Refuse true and false, which Python would take for 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
 
 
 class Section(BaseModel):
-    """A group of keys. Unknown keys are errors, and values that failed are not repeated in them."""
+    """A group of keys. Unknown keys are errors, and error messages do not repeat invalid values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _as_written(cls, data: Any) -> Any:
-        """Takes keys that were left empty as unset, and keeps true and false out of numbers."""
+    def _normalise(cls, data: Any) -> Any:
+        """Treat empty keys as unset, and refuse true and false as numbers."""
         if not isinstance(data, Mapping):
             return data
         fields = cls.model_fields
-        return {name: _meant(value, fields[name]) if name in fields else value for name, value in data.items()}
+        return {name: _read_value(value, fields[name]) if name in fields else value for name, value in data.items()}
 
 
-def _meant(value: Any, field: FieldInfo) -> Any:
+def _read_value(value: Any, field: FieldInfo) -> Any:
     kinds = alternatives(field.annotation)
     if value is None and not field.is_required() and any(map(is_container, kinds)):
         return field.get_default(call_default_factory=True)
     if value == "" and NoneType in kinds:
         return None
     if isinstance(value, bool) and bool not in kinds and (int in kinds or float in kinds):
-        return str(value).lower()  # Python would take it for 1 or 0; as text it is refused
+        return str(value).lower()  # Python would take it for 1 or 0; as text it will be refused
     return value
 
 
@@ -58,24 +58,24 @@ def _meant(value: Any, field: FieldInfo) -> Any:
 
 
 Check = Callable[[Any, Mapping[str, Any]], Iterable[tuple[Loc, str]]]
-"""Finds what is wrong with a value, given the sound values before it in its section; each problem with its place."""
+"""Finds the problems of a value, each with its place, given the valid values before it in its section."""
 
 
-def problems_found_by_loader(place: str, value: Any, info: ValidationInfo) -> list[tuple[Loc, str]]:
-    """What the loader's check for this place has to say about the value; nothing where no loader is at work.
+def find_loader_problems(place: str, value: Any, info: ValidationInfo) -> list[tuple[Loc, str]]:
+    """Return the problems that the loader's check for this place finds; none without a loader.
 
-    The model opens no files. The loader, which does, hands its checks in as the context of the validation, by place:
-    so what is wrong with the files is found in the same pass as wrong shapes, and one list has all problems.
+    The model opens no files. The loader does, and passes its checks by place as the context of the validation. So
+    problems with files are found in the same pass as wrong shapes, and one list has all problems.
     """
     checks: Mapping[str, Check] = info.context or {}
     return list(checks[place](value, info.data)) if place in checks else []
 
 
-def checked_by_loader(place: str) -> Callable[[Any, ValidationInfo], Any]:
-    """A field validator that leaves the value to the loader's check for this place."""
+def check_by_loader(place: str) -> Callable[[Any, ValidationInfo], Any]:
+    """Make a field validator that runs the loader's check for this place."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
-        problems = problems_found_by_loader(place, value, info)
+        problems = find_loader_problems(place, value, info)
         if problems:
             raise InconsistentError(problems)
         return value
@@ -83,10 +83,10 @@ def checked_by_loader(place: str) -> Callable[[Any, ValidationInfo], Any]:
     return check
 
 
-def web_address(value: str, *, example: str, secrets: str) -> str:
-    """The address, if it is one; `secrets` says where a user, a password or a key goes instead.
+def check_web_address(value: str, *, example: str, secrets: str) -> str:
+    """Return the address if it is valid; `secrets` says where a user, a password or a key goes instead.
 
-    Every message does without the value: what is wrong with it may be a password inside.
+    No message repeats the value, because it may contain a password.
     """
     if not re.fullmatch(r"[!-~]+", value):
         raise ValueError("must be an http or https URL without spaces")

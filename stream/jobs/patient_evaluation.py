@@ -1,4 +1,4 @@
-"""Evaluates with retries while judges cannot be reached, for work that has the time: history and files."""
+"""Evaluates with retries while judges cannot be reached, for jobs without a deadline: history and files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from judges.shortfall import retry_reason
 from judges.values.evaluation import Evaluation, SafetyNotice
 
 GIVE_UP_AFTER = 20
-"""So many in a row that all attempts were in vain for: the judges are away, and the rest would fare no better."""
+"""Give up after this many consecutive records without success: the judges are away, and the rest would fail too."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Bill:
-    """What all attempts cost, also those before one that failed; None while no cost is known."""
+    """The cost of all attempts, including failed ones; None while no cost is known."""
 
     usd: float | None = None
 
@@ -26,9 +26,9 @@ class Bill:
 async def evaluate_with_retries(
     evaluator: Evaluator, submission: Submission, *, deadline: float | None, pauses: Sequence[float], bill: Bill
 ) -> Evaluation:
-    """The first attempt that another one would not mend, or the last; one more than there are pauses at most.
+    """Evaluate until a retry would not help, or after the last pause; return the last attempt.
 
-    What is judged keeps its place meanwhile, so that an outage slows all down instead of wasting them.
+    The record keeps its slot meanwhile, so that an outage slows the run down instead of failing records.
     """
     for pause in (*pauses, None):
         async with evaluator.admission.place():
@@ -41,4 +41,4 @@ async def evaluate_with_retries(
 
 
 def _ignore_notice(_notice: SafetyNotice) -> None:
-    """Nobody is to be called for what was said long ago; the evaluation tells of it."""
+    """Send no notice about an old answer; the evaluation records its safety."""

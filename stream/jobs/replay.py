@@ -1,9 +1,9 @@
-"""The replay: moves dead letters back to where they came from, each once, however often it is interrupted.
+"""The replay: moves dead letters back to their source topics, each once, however often it is interrupted.
 
-A letter stays where it is; a mark on the same topic, written in the transaction that moves it, says that it was moved:
-1. take the place of any other replay, whose transaction under way is undone by that,
-2. read all letters and all marks, up to where the topic ends,
-3. move the letters without a mark, in transactions of some hundred, each with the marks of what it moves.
+A letter stays on its topic. The transaction that moves it also writes a mark to that topic:
+1. fence any other replay, which aborts its open transaction,
+2. read all letters and all marks, up to the current end of the topic,
+3. move the letters without a mark, in transactions of some hundred, each with the marks of its letters.
 """
 
 from collections import Counter
@@ -38,9 +38,9 @@ from stream.records.body import BodyReader
 from stream.records.headers import HeadersByName, Position, is_mark, marked_letter, source_of
 
 _BATCH_RECORDS = 300
-# Letters may be of many megabytes; the client holds a batch until it is sent.
+# Letters may have many megabytes; the client holds a batch in memory until it is sent.
 _BATCH_BYTES = 8 * 1024 * 1024
-# Headers that a letter loses on its way back.
+# Headers that are removed from a letter when it is moved back.
 _DROPPED = (SCHEMA_VERSION, ERROR_PREFIX, SOURCE_PREFIX, ATTEMPTS, FAILED_AT, RETRY_AT)
 
 
@@ -49,7 +49,7 @@ _DROPPED = (SCHEMA_VERSION, ERROR_PREFIX, SOURCE_PREFIX, ATTEMPTS, FAILED_AT, RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """Which letters to move; what is not said does not matter."""
+    """Filters for the letters to move; an empty filter matches all."""
 
     reasons: tuple[str, ...] = ()
     """Shell patterns of error types; one of them must match."""
@@ -69,17 +69,17 @@ class Heap(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ReplaySurvey:
-    """What the dead-letter topic holds for a replay."""
+    """The contents of the dead-letter topic for a replay."""
 
     wanted: dict[Position, Heap] = field(default_factory=dict)
-    """The letters to be moved."""
+    """The letters to move."""
     oldest: dict[Heap, datetime] = field(default_factory=dict)
     newest: dict[Heap, datetime] = field(default_factory=dict)
     moved_before: int = 0
     cut_short: int = 0
-    """Letters of which the dead-letter topic took only the beginning."""
+    """Letters that were truncated on the dead-letter topic."""
     homeless: int = 0
-    """Letters that come from neither the interactions nor the work queue of the configuration."""
+    """Letters from other topics than the configured interactions and work queue."""
 
     @property
     def heaps(self) -> Counter[Heap]:
@@ -87,7 +87,7 @@ class ReplaySurvey:
 
 
 class _Letter(NamedTuple):
-    at: Position
+    position: Position
     heap: Heap
     failed_at: datetime
     cut_short: bool
@@ -97,14 +97,14 @@ class _Letter(NamedTuple):
 class Replay:
     """One replay of the configured dead-letter topic."""
 
-    def __init__(self, config: Config, wanted: ReplayRequest) -> None:
-        self._config, self._wanted = config, wanted
+    def __init__(self, config: Config, request: ReplayRequest) -> None:
+        self._config, self._request = config, request
         self._topic = config.topics.deadletter
         self._body = BodyReader(config.input)
         self._app = self._body.field_getter("app")
 
     def survey(self) -> ReplaySurvey:
-        """What would be moved now; nothing is changed."""
+        """Return what would be moved now, without changes."""
         letters: list[_Letter] = []
         marked: set[Position] = set()
         with TopicScan(self._config.kafka, self._topic, whole=True) as scan:
@@ -113,20 +113,20 @@ class Replay:
                 headers = dict(record.headers)
                 if not is_mark(headers):
                     letters += self._letter(record, headers, message.timestamp()[1])
-                elif (at := marked_letter(headers)) is not None:
-                    marked.add(at)
-        return self._surveyed(letters, marked)
+                elif (position := marked_letter(headers)) is not None:
+                    marked.add(position)
+        return self._summarise(letters, marked)
 
     def take_over(self) -> ReplaySurvey:
-        """Shuts out every other replay; what is found then is this one's to move."""
+        """Fence every other replay, then survey the letters to move."""
         name = f"streamjury-replay-{self._topic}"
         self._writer = ExclusiveProducer(self._config.kafka, name, work="replay of this topic", done="moved")  # 1
         return self.survey()  # 2
 
     def move(self, survey: ReplaySurvey) -> Iterator[int]:
-        """Moves what was found when taking over; after every transaction, how many were moved so far."""
+        """Move the surveyed letters; yield the number of moved letters after every transaction."""
         moved = 0
-        for batch in _batches(map(self._moved, self._records(survey.wanted))):  # 3
+        for batch in _batches(map(self._move, self._records(survey.wanted))):  # 3
             try:
                 self._writer.commit(batch.messages)
             except RefusedError as error:
@@ -135,13 +135,13 @@ class Replay:
             yield moved
 
     def _records(self, wanted: Mapping[Position, Heap]) -> Iterator[Record]:
-        left = len(wanted)
+        remaining = len(wanted)
         with TopicScan(self._config.kafka, self._topic) as scan:
-            for message in scan.read() if left else ():
+            for message in scan.read() if remaining else ():
                 if (message.partition() or 0, message.offset() or 0) in wanted:
                     yield read_record(message)
-                    left -= 1
-                    if not left:
+                    remaining -= 1
+                    if not remaining:
                         return
 
     def _letter(self, record: Record, headers: HeadersByName, written_ms: int) -> Iterator[_Letter]:
@@ -158,26 +158,26 @@ class Replay:
         )
 
     def _matches(self, reason: str, stage: str, failed_at: datetime) -> bool:
-        wanted = self._wanted
-        if wanted.reasons and not any(fnmatchcase(reason, pattern) for pattern in wanted.reasons):
+        request = self._request
+        if request.reasons and not any(fnmatchcase(reason, pattern) for pattern in request.reasons):
             return False
-        if wanted.stage is not None and stage != wanted.stage:
+        if request.stage is not None and stage != request.stage:
             return False
         return not (
-            (wanted.since is not None and failed_at < wanted.since)
-            or (wanted.until is not None and failed_at >= wanted.until)
+            (request.since is not None and failed_at < request.since)
+            or (request.until is not None and failed_at >= request.until)
         )
 
     def _is_of_app(self, record: Record) -> bool:
-        if self._wanted.app is None:
+        if self._request.app is None:
             return True
         try:
-            return self._app(self._body.read(record.value)) == self._wanted.app
+            return self._app(self._body.read(record.value)) == self._request.app
         except RecordError:
             return False
 
     def _home(self, headers: HeadersByName) -> str | None:
-        """The topic that a letter goes back to: the retry and overflow topics are side tracks of the work queue."""
+        """Return the topic for a letter; letters of the retry and overflow topics go to the work queue."""
         topics, source = self._config.topics, source_of(headers)
         if source is None:
             return None
@@ -185,27 +185,27 @@ class Replay:
             return topics.sampled
         return source.topic if source.topic in {topics.interactions, topics.sampled} else None
 
-    def _surveyed(self, letters: Sequence[_Letter], marked: set[Position]) -> ReplaySurvey:
+    def _summarise(self, letters: Sequence[_Letter], marked: set[Position]) -> ReplaySurvey:
         survey = ReplaySurvey()
         for letter in letters:
-            if letter.at in marked:
+            if letter.position in marked:
                 survey.moved_before += 1
             elif letter.cut_short:
                 survey.cut_short += 1
             elif letter.homeless:
                 survey.homeless += 1
-            elif self._wanted.limit is None or len(survey.wanted) < self._wanted.limit:
-                heap, at = letter.heap, letter.failed_at
-                survey.wanted[letter.at] = heap
-                survey.oldest[heap] = min(at, survey.oldest.get(heap, at))
-                survey.newest[heap] = max(at, survey.newest.get(heap, at))
+            elif self._request.limit is None or len(survey.wanted) < self._request.limit:
+                heap, failed_at = letter.heap, letter.failed_at
+                survey.wanted[letter.position] = heap
+                survey.oldest[heap] = min(failed_at, survey.oldest.get(heap, failed_at))
+                survey.newest[heap] = max(failed_at, survey.newest.get(heap, failed_at))
         return survey
 
-    def _moved(self, record: Record) -> tuple[Message, Message]:
-        """A letter as the record that it was, and the mark that it was moved."""
+    def _move(self, record: Record) -> tuple[Message, Message]:
+        """Return the original record of a letter, and the mark that it was moved."""
         home = self._home(dict(record.headers))
         assert home is not None
-        kept = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
+        headers = tuple(header for header in record.headers if not header[0].startswith(_DROPPED))
         mark = {
             REPLAYED_PARTITION: str(record.partition.number),
             REPLAYED_OFFSET: str(record.offset),
@@ -213,7 +213,7 @@ class Replay:
             REPLAYED_TO: home,
         }
         return (
-            Message(topic=home, key=record.key, value=record.value, headers=kept),
+            Message(topic=home, key=record.key, value=record.value, headers=headers),
             Message(
                 topic=self._topic,
                 key=record.key,
@@ -257,9 +257,9 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace") or "unknown"
 
 
-def _time(value: bytes | None, otherwise_ms: int) -> datetime:
+def _time(value: bytes | None, default_ms: int) -> datetime:
     try:
-        found = datetime.fromisoformat((value or b"").decode())
+        moment = datetime.fromisoformat((value or b"").decode())
     except ValueError:
-        return datetime.fromtimestamp(max(0, otherwise_ms) / 1000, UTC)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return datetime.fromtimestamp(max(0, default_ms) / 1000, UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,9 +1,9 @@
 """Kafka: moves bytes. No module here knows the meaning of a record.
 
-- `record`: a record as the client delivered it, and the dead letter it may become
+- `record`: a record as read from a topic, and the dead letter it may become
 - `consume_produce`: reads one topic in a consumer group and publishes results together with their offsets
-- `offsets`: which results may be published and which offsets committed, whatever order work finishes in
-- `topic_scan`: reads a topic, or a part of it, up to its current end, beside its consumers
+- `offsets`: which results may be published and which offsets committed, in whatever order work finishes
+- `topic_scan`: reads a topic, or a part of it, up to its current end, independently of its consumers
 - `topics`: the list of topics and their settings
 - `codecs`: checks that every compression codec can be read
 - `options`: checks of client options by librdkafka itself

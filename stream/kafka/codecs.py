@@ -1,4 +1,4 @@
-"""Compression codecs: a client that cannot read one ends at its start, with the name of the codec."""
+"""Compression codecs: a client that cannot read one fails at its start, with the name of the codec."""
 
 import logging
 from collections.abc import Collection
@@ -15,13 +15,13 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 def require_codecs(client: str, readable: Collection[str], remedy: str) -> None:
-    """Raises `StageError` where a client cannot read one of the codecs."""
+    """Raise `StageError` if a client cannot read one of the codecs."""
     if missing := [codec for codec in CODECS if codec not in readable]:
         raise StageError(f"{client} cannot read records compressed with {' or '.join(missing)}; {remedy}")
 
 
 def librdkafka_codecs() -> frozenset[str]:
-    """The codecs that the installed librdkafka was built with."""
+    """Return the codecs of the installed librdkafka."""
     return frozenset(filter(_is_built_in, CODECS))
 
 

@@ -1,7 +1,7 @@
 """The transactional consumer: reads one topic in a consumer group and publishes results together with their offsets.
 
-The sampler and the judge workers both run on it. What they publish and how far they have read become visible in one
-Kafka transaction, or not at all; a process that lost its partitions is fenced by the group metadata that goes with it.
+The sampler and the judge workers both run on it. Results and offsets become visible in one Kafka transaction, or not at
+all; the group metadata in the transaction fences a process that lost its partitions.
 """
 
 import logging
@@ -19,9 +19,9 @@ from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import PublishAborted, StageError
 from stream.kafka.embedded import is_embedded
-from stream.kafka.errors import DENIED, failed_start, repeated, taken_over, unusable_topic
-from stream.kafka.offsets import Partition, numbered
-from stream.kafka.producers.transactional import Transactions, tell_of_waiting
+from stream.kafka.errors import DENIED, retry_call, start_error, takeover_error, unusable_topic
+from stream.kafka.offsets import Partition, format_partitions
+from stream.kafka.producers.transactional import Transactions, log_waiting
 from stream.kafka.record import Record, partition_of, read_record
 
 log = logging.getLogger(__name__)
@@ -31,32 +31,32 @@ T = TypeVar("T")
 SESSION_TIMEOUT_MS = 10_000
 _CALL_SECONDS = 10.0
 _STARTUP_SECONDS = 30.0
-# Of a fatal error, the client gives no other hint at its cause.
+# The client gives no other hint at the cause of a fatal error.
 _FENCED_WORD = "fenced"
-# Brokers keep such offsets for seven days.
+# Brokers keep the offsets of topics without a subscription for seven days.
 _REMIND_SECONDS = 6 * 3600.0
 
 NO_NOTES: Mapping[Partition, str] = MappingProxyType({})
 
 
 class CommittedOffset(NamedTuple):
-    """How far a partition was read, and a note that the group's coordinator keeps with that."""
+    """A committed offset, and the note that the group's coordinator keeps with it."""
 
     offset: int
     note: str = ""
 
 
 class Listener(Protocol):
-    """What a stage does when partitions come and go; called from within `poll`."""
+    """A stage's reactions to a rebalance; called from within `poll`."""
 
     def on_assigned(self, partitions: Collection[Partition]) -> None: ...
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
-        """The partitions are still ours: the last chance to publish what is finished."""
+        """Publish finished results: the partitions are still ours, for the last time."""
         ...
 
     def on_lost(self, partitions: Collection[Partition]) -> None:
-        """The partitions are another's already: nothing of theirs may be published."""
+        """Drop the partitions' results: another process owns them already, so they must not be published."""
         ...
 
 
@@ -68,20 +68,20 @@ class TransactionalConsumer:
         kafka: KafkaConfig,
         *,
         topic: str,
-        beside: Sequence[str] = (),
+        companions: Sequence[str] = (),
         group: str,
         instance: str | None,
         listener: Listener,
         queue_kib: int = 16_384,
     ) -> None:
-        """Whoever has a partition of `topic` has those of the same number of the topics `beside` it, too.
+        """The owner of a partition of `topic` also owns the partitions with its number of the `companions`.
 
-        `instance` is a name that a restarted process has again; without one it is a new member of its group.
+        `instance` is a name that survives a restart; without one, a restarted process is a new member of its group.
 
-        `queue_kib` bounds the records that the client holds beyond those in work.
+        `queue_kib` limits the records that the client prefetches.
         """
         self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
-        self._topic, self._beside, self._group = topic, tuple(beside), group
+        self._topic, self._companions, self._group = topic, tuple(companions), group
         self._partition_counts: dict[str, int] = {}
         self._bootstrap = kafka.bootstrap
         self._listener = listener
@@ -91,8 +91,8 @@ class TransactionalConsumer:
                 **common,
                 "group.id": group,
                 "client.id": f"{group}-{name}",
-                # A member with a name keeps its partitions over a restart, with no rebalance for the others. One
-                # without a name must not stay behind as a ghost that the group waits for.
+                # A member with a name keeps its partitions over a restart, without a rebalance for the others. One
+                # without a name must not stay in the group after its death: the group would wait for it.
                 **({"group.instance.id": instance} if instance else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -100,10 +100,10 @@ class TransactionalConsumer:
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
-                # Topics that are made after us are found within this time; the default is five minutes.
+                # Topics created later are found within this time; the default is five minutes.
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "queued.max.messages.kbytes": queue_kib,
-                # A client whose queue was full asks again after this; the default of a second starves a fast reader.
+                # A client with a full queue fetches again after this; the default of a second starves a fast reader.
                 "fetch.queue.backoff.ms": 10,
             },
             logger=log,
@@ -117,50 +117,50 @@ class TransactionalConsumer:
         self.problem: str | None = None
         self._reminded_at = time.monotonic()
         self.backlog = 0
-        """Records that could be worked on now, as the stage last saw it."""
+        """Records that could be processed now, as the stage last reported."""
         self.done = 0
-        """Transactions that went through."""
+        """Committed transactions."""
 
     @property
     def assigned(self) -> bool:
         return bool(self._assignment)
 
     def start(self) -> None:
-        """Waits for the broker, takes this instance's place from a predecessor, and joins the group."""
+        """Wait for the broker, fence a predecessor of this instance, and join the group."""
         try:
-            cluster = self._starting(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS))
-            self._starting(self._transactions.start)
-            self._starting(self._check_topics)
+            cluster = self._retry_at_start(lambda: self._consumer.list_topics(timeout=_CALL_SECONDS))
+            self._retry_at_start(self._transactions.start)
+            self._retry_at_start(self._check_topics)
         except KafkaException as error:
-            raise failed_start(self._bootstrap, error.args[0]) from error
-        # The embedded broker ignores offsets in transactions; without a second commit a restart would start over.
+            raise start_error(self._bootstrap, error.args[0]) from error
+        # The embedded broker ignores offsets in transactions; without a second commit a restart would begin again.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
-    def _starting(self, call: Callable[[], T]) -> T:
-        return repeated(call, _STARTUP_SECONDS, waiting=tell_of_waiting)
+    def _retry_at_start(self, call: Callable[[], T]) -> T:
+        return retry_call(call, _STARTUP_SECONDS, waiting=log_waiting)
 
     def poll(self, limit: int, seconds: float) -> list[Record]:
-        """Up to `limit` records, within `seconds`; assignments change only inside this call."""
+        """Return up to `limit` records within `seconds`; assignments change only inside this call."""
         return [read_record(message) for message in self.fetch(limit, seconds)]
 
     def fetch(self, limit: int, seconds: float) -> list[KafkaMessage]:
-        """Like `poll`, in the client's own form, for a stage that looks into few of them."""
+        """Poll for records in the client's own form, for a stage that reads only few of them."""
         self._gone = frozenset()
         messages = self._consumer.consume(limit, seconds)
         self.moved_at = time.monotonic()
-        usable = [message for message in messages if message.error() is None or self._usable(message)]
+        usable = [message for message in messages if message.error() is None or self._is_usable(message)]
         if not self._gone:
             return usable
-        # A partition can go in the middle of the call, after some of its records were taken: they are its next owner's.
+        # A partition can be revoked during the call, after some of its records were read: they are its next owner's.
         return [message for message in usable if partition_of(message) in self._assignment]
 
     def positions(self) -> dict[Partition, int]:
-        """How far each of our partitions was read: where the next owner would go on."""
-        found = self._consumer.position([TopicPartition(*partition) for partition in self._assignment])
-        return {Partition(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
+        """Return the position of each of our partitions: where the next owner would resume."""
+        positions = self._consumer.position([TopicPartition(*partition) for partition in self._assignment])
+        return {Partition(place.topic, place.partition): place.offset for place in positions if place.offset >= 0}
 
     def publish(
         self,
@@ -168,19 +168,20 @@ class TransactionalConsumer:
         offsets: Mapping[Partition, int],
         notes: Mapping[Partition, str] = NO_NOTES,
     ) -> None:
-        """Publishes messages and offsets together, and notes with the offsets.
+        """Publish messages and offsets together, and notes with the offsets.
 
         1. begin a transaction,
         2. produce every message,
-        3. send the offsets with the group's metadata, which fences us if the group went on without us,
+        3. send the offsets with the group's metadata, which fences us if we are no longer in the group,
         4. commit.
 
-        Raises `PublishAborted` when nothing was published and all may be sent again, `FencedError` when another
-        process has our place.
+        Raises `PublishAborted` if nothing was published and all may be sent again, `FencedError` if another
+        process has taken our place.
         """
         try:
             wanted = {**self._idle_offsets(), **offsets}
-            self._publish(messages, {part: CommittedOffset(at, notes.get(part, "")) for part, at in wanted.items()})
+            marks = {part: CommittedOffset(offset, notes.get(part, "")) for part, offset in wanted.items()}
+            self._publish(messages, marks)
         except PublishAborted as aborted:
             self.problem = f"cannot publish: {aborted}"
             raise
@@ -188,19 +189,19 @@ class TransactionalConsumer:
         self.done += 1
 
     def _idle_offsets(self) -> dict[Partition, int]:
-        """Now and then, how far we are beside our topic: the broker forgets offsets of topics nobody subscribed to."""
-        if not self._beside or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
+        """Return our offsets on the companions from time to time: the broker forgets those of unsubscribed topics."""
+        if not self._companions or time.monotonic() - self._reminded_at < _REMIND_SECONDS:
             return {}
         self._reminded_at = time.monotonic()
-        idle = [partition for partition in self._assignment if partition.topic in self._beside]
+        idle = [partition for partition in self._assignment if partition.topic in self._companions]
         try:
-            known = self._committed(idle)
+            marks = self._read_committed(idle)
         except KafkaException as error:
             raise PublishAborted(error.args[0].str()) from error
-        return {partition: mark.offset for partition, mark in known.items() if mark.offset >= 0}
+        return {partition: mark.offset for partition, mark in marks.items() if mark.offset >= 0}
 
     def beginning(self, partition: Partition) -> int | None:
-        """The first offset that a partition holds, or will; None while the broker does not say."""
+        """Return the first offset of a partition, or None while the broker does not answer."""
         try:
             low, _high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_SECONDS)
         except KafkaException:
@@ -208,30 +209,33 @@ class TransactionalConsumer:
         return low if low >= 0 else None
 
     def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, CommittedOffset]] | None:
-        """How many partitions the topic has, and what was committed of these, with negative offsets where nothing was.
+        """Return the topic's partition count and the committed offsets of these partitions, negative without a commit.
 
-        None while the broker does not say.
+        Returns None while the broker does not answer.
         """
         try:
             metadata = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
             if metadata.error is not None:
                 raise KafkaException(metadata.error)
-            return len(metadata.partitions), self._committed(partitions)
+            return len(metadata.partitions), self._read_committed(partitions)
         except KafkaException as error:
             log.info("cannot read the committed offsets of %s yet: %s", self._topic, error.args[0].str())
             return None
 
-    def _committed(self, partitions: Collection[Partition]) -> dict[Partition, CommittedOffset]:
+    def _read_committed(self, partitions: Collection[Partition]) -> dict[Partition, CommittedOffset]:
         if not partitions:
             return {}
-        known = self._consumer.committed([TopicPartition(*each) for each in partitions], _CALL_SECONDS)
-        for at in known:
-            if at.error is not None:
-                raise KafkaException(at.error)
-        return {Partition(at.topic, at.partition): CommittedOffset(at.offset, at.metadata or "") for at in known}
+        places = self._consumer.committed([TopicPartition(*partition) for partition in partitions], _CALL_SECONDS)
+        for place in places:
+            if place.error is not None:
+                raise KafkaException(place.error)
+        return {
+            Partition(place.topic, place.partition): CommittedOffset(place.offset, place.metadata or "")
+            for place in places
+        }
 
     def partition_count(self) -> int:
-        """All partitions of the topic, ours and those of others."""
+        """Return the number of all partitions of the topic, including those of others."""
         return self._count(self._topic)
 
     @property
@@ -245,12 +249,12 @@ class TransactionalConsumer:
         self._consumer.resume([TopicPartition(*partition) for partition in partitions])
 
     def lag(self, topics: Collection[str] | None = None) -> int:
-        """Records between our positions and the ends of our partitions, as last heard from the broker."""
-        asked = [each for each in self._assignment if topics is None or each.topic in topics]
-        return sum(map(self._partition_lag, asked))
+        """Count the records between our positions and the last known ends of our partitions."""
+        partitions = [partition for partition in self._assignment if topics is None or partition.topic in topics]
+        return sum(map(self._partition_lag, partitions))
 
     def close(self) -> None:
-        """Leaves the group. What was not published is read again by the next owner."""
+        """Leave the group. The next owner reads unpublished records again."""
         self._consumer.close()
         self._transactions.close()
 
@@ -264,85 +268,88 @@ class TransactionalConsumer:
                 self._in_doubt = marks
             raise
         if self._mirror_offsets:
-            self._commit_plainly(marks)
+            self._commit_without_transaction(marks)
 
     def _group_metadata(self) -> object:
         try:
             return self._consumer.consumer_group_metadata()
         except RuntimeError as error:
-            # While the consumer closes it may have none; what is not published then is the next owner's.
-            left = KafkaError(KafkaError._STATE, str(error), fatal=False, retriable=False, txn_requires_abort=True)
-            raise KafkaException(left) from error
+            # A closing consumer may have none; the next owner publishes the rest.
+            closing = KafkaError(KafkaError._STATE, str(error), fatal=False, retriable=False, txn_requires_abort=True)
+            raise KafkaException(closing) from error
 
-    def _commit_plainly(self, marks: Mapping[Partition, CommittedOffset]) -> None:
+    def _commit_without_transaction(self, marks: Mapping[Partition, CommittedOffset]) -> None:
         try:
             self._consumer.commit(offsets=_positions(marks), asynchronous=False)
         except KafkaException as error:
-            # As a real broker does inside the transaction when the group went on without us.
+            # A real broker aborts the transaction in the same case, when we are no longer in the group.
             log.info("offsets of %s not committed yet: %s", self._topic, error.args[0].str())
             raise PublishAborted(error.args[0].str()) from error
 
     def _recover(self) -> None:
-        """Goes on after a transaction that did not come to its end."""
+        """Recover from an unfinished transaction."""
         try:
             if self._transactions.spent:
                 self._transactions.renew()
             self._resolve_doubt()
         except KafkaException as error:
-            tell_of_waiting(error.args[0])
+            log_waiting(error.args[0])
             raise PublishAborted(error.args[0].str()) from error
 
     def _resolve_doubt(self) -> None:
-        """A commit that was asked for and not answered may have gone through; the group's offsets tell.
+        """Find out from the group's offsets whether an unanswered commit succeeded.
 
-        Then what the stage holds is partly published already: it lets go of all of it, and reads on from there.
+        If so, the stage's results are partly published already: it drops all of them, and resumes after them.
         """
-        held = {partition: mark for partition, mark in self._in_doubt.items() if partition in self._assignment}
-        known = self._committed(held)
-        if any(known[partition].offset > mark.offset or known[partition] == mark for partition, mark in held.items()):
+        doubtful = {partition: mark for partition, mark in self._in_doubt.items() if partition in self._assignment}
+        committed = self._read_committed(doubtful)
+        if any(
+            committed[partition].offset > mark.offset or committed[partition] == mark
+            for partition, mark in doubtful.items()
+        ):
             log.warning("%s: an unconfirmed commit succeeded; resuming after it", self._topic)
-            self._listener.on_lost(held.keys())
+            self._listener.on_lost(doubtful.keys())
             try:
-                for partition, mark in known.items():
+                for partition, mark in committed.items():
                     self._consumer.seek(TopicPartition(*partition, mark.offset))
             finally:
-                self._listener.on_assigned(held.keys())
+                self._listener.on_assigned(doubtful.keys())
             self._in_doubt = {}
             raise PublishAborted("already published")
         self._in_doubt = {}
 
-    def _usable(self, message: KafkaMessage) -> bool:
+    def _is_usable(self, message: KafkaMessage) -> bool:
         error = message.error()
         if error is None:
             return True
-        # A consumer whose place another took is told once, by this code, and then hears nothing more.
+        # A fenced consumer gets this error once, and then nothing more.
         if error.fatal() or error.code() == KafkaError._FATAL:
             if _FENCED_WORD in error.str():
-                raise taken_over(f"{self._group}-{self.name}", error)
+                raise takeover_error(f"{self._group}-{self.name}", error)
             raise StageError(f"reading {self._topic}: {error.str()}")
         log.warning("reading %s: %s", self._topic, error.str())
         return False
 
     def _partition_lag(self, partition: Partition) -> int:
-        at = TopicPartition(*partition)
-        _low, high = self._consumer.get_watermark_offsets(at, cached=True)
-        position = self._consumer.position([at])[0].offset
+        place = TopicPartition(*partition)
+        _low, high = self._consumer.get_watermark_offsets(place, cached=True)
+        position = self._consumer.position([place])[0].offset
         return max(0, high - position) if high >= 0 and position >= 0 else 0
 
     def _check_topics(self) -> None:
-        """What is put beside must find its place there when it is needed, which may be in the worst of moments."""
-        wanted = self._count(self._topic)
-        for topic in self._beside:
-            found = self._count(topic)
-            if not found:
+        """Check that companions exist with enough partitions now, and not only when a record must move there."""
+        expected = self._count(self._topic)
+        for topic in self._companions:
+            count = self._count(topic)
+            if not count:
                 raise unusable_topic(topic, None)
-            if found != wanted:
+            if count != expected:
                 raise StageError(
-                    f"{topic} has {found} partitions and {self._topic} has {wanted}; give both the same number"
+                    f"{topic} has {count} partitions and {self._topic} has {expected}; give both the same number"
                 )
 
     def _count(self, topic: str) -> int:
-        """Partitions of a topic; 0 when there is none. Raises `StageError` for a topic that is closed to us."""
+        """Count the partitions of a topic, 0 if it does not exist; raises `StageError` if access is denied."""
         metadata = self._consumer.list_topics(topic, _CALL_SECONDS).topics[topic]
         if metadata.error is not None:
             if metadata.error.code() in DENIED:
@@ -351,48 +358,48 @@ class TransactionalConsumer:
         self._partition_counts[topic] = len(metadata.partitions)
         return self._partition_counts[topic]
 
-    def _with_those_beside(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        own = [TopicPartition(at.topic, at.partition) for at in partitions]
+    def _with_companions(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        own = [TopicPartition(place.topic, place.partition) for place in partitions]
         whole = max(1, self._partition_counts.get(self._topic, 1))
         return own + [
             TopicPartition(topic, number)
-            for at in own
-            for topic in self._beside
-            for number in range(at.partition, self._partition_counts[topic], whole)
+            for place in own
+            for topic in self._companions
+            for number in range(place.partition, self._partition_counts[topic], whole)
         ]
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if self._beside and any(at.partition >= self._partition_counts[self._topic] for at in partitions):
+        if self._companions and any(place.partition >= self._partition_counts[self._topic] for place in partitions):
             self._check_topics()  # the topic has grown
-        assigned = self._with_those_beside(partitions)
+        assigned = self._with_companions(partitions)
         consumer.incremental_assign(assigned)
         new = _partitions(assigned)
         self._assignment |= new
-        # What could not be published belonged to partitions that may be gone; the next transaction tells.
+        # The unpublished results belonged to partitions that may be gone; the next transaction will show.
         self.problem = None
-        log.info("assigned: %s", numbered(new))
+        log.info("assigned: %s", format_partitions(new))
         self._listener.on_assigned(new)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = self._ours(partitions)
         self._listener.on_revoked(gone)
-        self._let_go(consumer, gone)
-        log.info("revoked: %s", numbered(gone))
+        self._release(consumer, gone)
+        log.info("revoked: %s", format_partitions(gone))
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = self._ours(partitions)
         self._listener.on_lost(gone)
-        self._let_go(consumer, gone)
-        log.warning("partitions taken over by another process: %s", numbered(gone))
+        self._release(consumer, gone)
+        log.warning("partitions taken over by another process: %s", format_partitions(gone))
 
     def _ours(self, partitions: list[TopicPartition]) -> frozenset[Partition]:
-        return _partitions(self._with_those_beside(partitions)) & self._assignment
+        return _partitions(self._with_companions(partitions)) & self._assignment
 
-    def _let_go(self, consumer: Consumer, gone: frozenset[Partition]) -> None:
+    def _release(self, consumer: Consumer, gone: frozenset[Partition]) -> None:
         consumer.incremental_unassign([TopicPartition(*partition) for partition in gone])
         self._assignment -= gone
         self._gone |= gone
-        self._in_doubt = {p: at for p, at in self._in_doubt.items() if p not in gone}
+        self._in_doubt = {partition: mark for partition, mark in self._in_doubt.items() if partition not in gone}
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:

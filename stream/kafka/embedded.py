@@ -1,8 +1,8 @@
 """The embedded broker: librdkafka's own in-process cluster in a child process, for a first look and for tests.
 
-It speaks the Kafka protocol over loopback, makes topics on first use (4 partitions each), keeps nothing on disk, drops
-what exceeds 5 MiB a partition, does not isolate transactions and ignores the offsets sent within them. Never for
-production.
+It speaks the Kafka protocol over loopback, creates topics on first use (4 partitions each), keeps nothing on disk,
+drops records beyond 5 MiB a partition, does not isolate transactions and ignores the offsets sent within them. Never
+use it in production.
 """
 
 import logging
@@ -15,13 +15,13 @@ from confluent_kafka import Producer
 
 log = logging.getLogger(__name__)
 
-# The mock cluster's id begins so; a real cluster's is a base64 UUID.
+# The prefix of a mock cluster's id; a real cluster's id is a base64 UUID.
 _CLUSTER_ID_PREFIX = "mockCluster"
 _START_SECONDS = 20.0
 
 
 class EmbeddedBroker:
-    """A broker that lives as long as the `with` block, or until this process ends, however it ends."""
+    """A broker that runs until the end of the `with` block, or of this process, however that ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -50,7 +50,7 @@ class EmbeddedBroker:
         self.stop()
 
     def make_topics(self, names: Iterable[str]) -> None:
-        """Makes topics before anyone reads them: asking a producer for one is its first use."""
+        """Create topics before they are read: a producer's metadata request creates them."""
         client = Producer({"bootstrap.servers": self.bootstrap}, logger=log)
         for name in names:
             client.list_topics(name, timeout=_START_SECONDS)
@@ -61,7 +61,7 @@ class EmbeddedBroker:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ends the broker and everything it holds."""
+        """Stop the broker and drop its records."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -76,12 +76,12 @@ class EmbeddedBroker:
 
 
 def is_embedded(cluster_id: str | None) -> bool:
-    """Whether a cluster id is that of an embedded broker, whose gaps the stages then make up for."""
+    """Return whether a cluster id is that of an embedded broker, whose gaps the stages must work around."""
     return cluster_id is not None and cluster_id.startswith(_CLUSTER_ID_PREFIX)
 
 
 def _serve() -> None:
-    # log_level 3: the cluster's notice that it is a mock says nothing to the user that the program does not.
+    # log_level 3 hides the cluster's notice that it is a mock; the program says so itself.
     cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "embedded", "log_level": 3})
     brokers = cluster.list_topics(timeout=_START_SECONDS).brokers.values()
     sys.stdout.write(",".join(f"{broker.host}:{broker.port}" for broker in brokers) + "\n")

@@ -1,4 +1,4 @@
-"""Classifies the broker's errors: another client took our place, a right is missing, or the call may be retried."""
+"""Classifies the broker's errors: another client took our place, access is denied, or the call may be retried."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from stream.errors import FencedError, StageError, no_broker
 T = TypeVar("T")
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-"""Another producer of the same name has begun; this one is refused for good."""
+"""Another producer with the same name has started; this one is rejected for good."""
 
 DENIED = frozenset(
     {
@@ -21,18 +21,18 @@ DENIED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""The broker knows who we are, and its access rules do not let us."""
+"""The broker knows us, but its ACLs deny access."""
 
 _AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 _PAUSE_SECONDS = 0.2
 
 
-def repeated(
+def retry_call(
     call: Callable[[], T], seconds: float, *, waiting: Callable[[KafkaError], None] = lambda _reason: None
 ) -> T:
-    """Repeats a call for so long, while the client says that repeating it is safe and may help; then raises.
+    """Retry a call for this many seconds, while the client reports that a retry is safe and may help; then raise.
 
-    `waiting` is told why, before each pause.
+    `waiting` receives the reason before each pause.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -50,20 +50,20 @@ def repeated(
 def unusable_topic(
     topic: str, reason: KafkaError | None, remedy: str = "create it with `streamjury topics create`"
 ) -> StageError:
-    """Why a topic cannot be used that the broker does not describe: it is closed to us, or not there."""
+    """Return the error for a topic that the broker does not describe: access is denied, or it does not exist."""
     if reason is not None and reason.code() in DENIED:
         return StageError(f"access to topic {topic} denied ({reason.str()}); grant it with an ACL")
     return StageError(f"topic {topic} does not exist; {remedy}")
 
 
-def failed_start(bootstrap: str, reason: KafkaError) -> StageError:
-    """Why a client cannot begin its work: it has no right to, or no broker answers."""
+def start_error(bootstrap: str, reason: KafkaError) -> StageError:
+    """Return the error for a client that cannot start: access is denied, or no broker answers."""
     if reason.code() in DENIED:
         return StageError(f"Kafka at {bootstrap} denied access ({reason.str()}); grant it with an ACL")
     return no_broker(bootstrap, reason.str())
 
 
-def taken_over(name: str, reason: KafkaError) -> FencedError:
-    """Why a client is refused for good whose name another process took."""
+def takeover_error(name: str, reason: KafkaError) -> FencedError:
+    """Return the error for a client whose name another process took over."""
     remedy = "give every process its own sampler.instance or worker.instance, or none"
     return FencedError(f"another process took over the instance name {name} ({reason.str()}); {remedy}")

@@ -1,4 +1,4 @@
-"""The offset tracker: which results may be published and which offsets committed, whatever order work finishes in."""
+"""The offset tracker: which results may be published and which offsets committed, in whatever order work finishes."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class Partition(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The place of a record."""
 
     topic: str
     partition: int
@@ -24,8 +24,8 @@ class Place(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-def numbered(partitions: Iterable[Partition]) -> str:
-    """Partitions for people: `rag.sampled 0, 1; rag.retry.1 0`."""
+def format_partitions(partitions: Iterable[Partition]) -> str:
+    """Format partitions for people: `rag.sampled 0, 1; rag.retry.1 0`."""
     by_topic: dict[str, list[int]] = {}
     for partition in sorted(partitions):
         by_topic.setdefault(partition.topic, []).append(partition.number)
@@ -69,9 +69,9 @@ class _Assigned(Generic[R]):
 class OffsetTracker(Generic[R]):
     """Releases results in offset order per partition, and only for the assignment they were started under.
 
-    Records that were started and whose offsets are not yet committed are what a crash repeats; they never exceed
-    `cap`, shared evenly by the assigned partitions so that one slow record cannot hold up the others. Partitions that
-    are mostly empty may have as much as the others, without making their shares smaller.
+    A crash repeats the records that were started and are not committed. They never exceed `cap`, which the assigned
+    partitions share evenly, so that one slow record cannot hold up the others. Partitions that are mostly empty
+    (`shares=False`) may use as much, without making the shares of others smaller.
     """
 
     def __init__(self, cap: int) -> None:
@@ -88,26 +88,26 @@ class OffsetTracker(Generic[R]):
     @property
     def outstanding(self) -> int:
         """Records started and not yet committed, over all partitions."""
-        return self.uncommitted(self._assigned)
+        return self.count_uncommitted(self._assigned)
 
     def assign(self, partition: Partition, *, shares: bool = True) -> None:
-        """Begins a new assignment; tickets of an older one are worth nothing from now on."""
+        """Begin a new assignment; tickets of an older one are invalid from now on."""
         self._generation += 1
         self._assigned[partition] = _Assigned(self._generation, shares)
 
     def revoke(self, partition: Partition) -> None:
-        """Ends the assignment and forgets what was not committed."""
+        """End the assignment and forget its uncommitted records."""
         self._assigned.pop(partition, None)
 
     def may_start(self, partition: Partition) -> bool:
         assigned = self._assigned.get(partition)
         if assigned is None or self.outstanding >= self._cap:
             return False
-        sharing = sum(each.shares for each in self._assigned.values())
+        sharing = sum(other.shares for other in self._assigned.values())
         return len(assigned.entries) < max(1, self._cap // max(1, sharing))
 
     def start(self, partition: Partition, offset: int) -> Ticket:
-        """Registers a record. Offsets of a partition must rise, as a broker delivers them."""
+        """Register a record. Offsets of a partition must rise, as a broker delivers them."""
         assigned = self._assigned[partition]
         if assigned.entries and offset <= assigned.entries[-1].offset:
             raise ValueError(f"{partition}: offset {offset} after {assigned.entries[-1].offset}")
@@ -117,7 +117,7 @@ class OffsetTracker(Generic[R]):
         return Ticket(partition, assigned.generation, offset)
 
     def finish(self, ticket: Ticket, result: R) -> bool:
-        """Records a result; False if the assignment it was started under is over."""
+        """Store a result; return False if the assignment of its ticket is over."""
         assigned = self._assigned.get(ticket.partition)
         if assigned is None or assigned.generation != ticket.generation:
             return False
@@ -127,30 +127,30 @@ class OffsetTracker(Generic[R]):
         entry.result, entry.done = result, True
         return True
 
-    def unfinished(self, partitions: Iterable[Partition]) -> int:
-        """Records of these partitions that were started and are not finished."""
+    def count_unfinished(self, partitions: Iterable[Partition]) -> int:
+        """Count records of these partitions that were started and are not finished."""
         chosen = set(partitions) & self._assigned.keys()
         return sum(not entry.done for partition in chosen for entry in self._assigned[partition].entries)
 
-    def uncommitted(self, partitions: Iterable[Partition]) -> int:
-        """Records of these partitions that were started, finished or not, and are not committed."""
+    def count_uncommitted(self, partitions: Iterable[Partition]) -> int:
+        """Count records of these partitions that were started, finished or not, and are not committed."""
         return sum(len(self._assigned[partition].entries) for partition in set(partitions) & self._assigned.keys())
 
     def oldest(self, partition: Partition) -> int | None:
-        """The first record of a partition that was started and is not committed."""
+        """Return the offset of the first uncommitted record of a partition, or None."""
         assigned = self._assigned.get(partition)
         return assigned.entries[0].offset if assigned is not None and assigned.entries else None
 
     def ready(self) -> list[Ready[R]]:
-        """What may be committed now: per partition, everything before its oldest unfinished record."""
+        """Return what may be committed now: per partition, everything before its oldest unfinished record."""
         return [
             Ready(partition=partition, generation=assigned.generation, results=results, next_offset=last + 1)
             for partition, assigned in self._assigned.items()
             for results, last in _finished_prefix(assigned.entries)
         ]
 
-    def committed(self, ready: Iterable[Ready[R]]) -> None:
-        """Forgets what was published and committed, as far as it belongs to assignments that still hold."""
+    def forget_committed(self, ready: Iterable[Ready[R]]) -> None:
+        """Forget committed records, as far as their assignment is still valid."""
         for part in ready:
             assigned = self._assigned.get(part.partition)
             if assigned is None or assigned.generation != part.generation:
@@ -160,7 +160,7 @@ class OffsetTracker(Generic[R]):
 
 
 def _finished_prefix(entries: Iterable[_TrackedOffset[R]]) -> Iterable[tuple[tuple[R, ...], int]]:
-    """The results before the first unfinished entry and the last of their offsets; nothing when there are none."""
+    """Yield the results before the first unfinished entry with their last offset, if there are any."""
     results: list[R] = []
     last = -1
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Checks of `kafka.options` by librdkafka itself, before a stage uses them. Nothing is connected to."""
+"""Checks of `kafka.options` by librdkafka itself, before a stage uses them. No connection is opened."""
 
 import functools
 import logging
@@ -9,34 +9,34 @@ from confluent_kafka.admin import AdminClient
 
 from stream.config.sections.kafka import OptionValue, is_secret
 
-# An option that asks for debugging would have these short-lived clients talk.
+# With a debug option, these short-lived clients would log.
 _SILENT = logging.getLogger(f"{__name__}.client")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
 _UNKNOWN = "unknown option; see librdkafka's CONFIGURATION.md for all options"
 _REFUSED = "librdkafka does not accept this value"
-# What librdkafka says of names, as opposed to values.
+# librdkafka's messages about names, as opposed to values.
 _NO_SUCH_OPTION = ("No such configuration property", "Property ")
-# What it says of options that are right one by one and do not go together.
+# Its message about options that are valid one by one, but not together.
 _NO_CLIENT = "Failed to create "
 
 
 @functools.lru_cache(maxsize=256, typed=True)
 def find_option_problem(name: str, value: OptionValue) -> str | None:
-    """The problem with an option by itself: its name, or a value that it never takes."""
+    """Return the problem with a single option: its name, or a value that is never valid."""
     try:
         AdminClient({name: value}, logger=_SILENT)
     except KafkaException as error:
-        return _problem_in_words(name, error.args[0].str().strip())
+        return _describe_problem(name, error.args[0].str().strip())
     except (TypeError, AttributeError):  # a function or a mapping of the Python client
         return _UNKNOWN
     except (SystemError, ValueError):  # half of a surrogate pair
         return _REFUSED
-    return _UNKNOWN if name == "logger" else None  # the Python client's own
+    return _UNKNOWN if name == "logger" else None  # an option of the Python client
 
 
-def _problem_in_words(name: str, reason: str) -> str | None:
+def _describe_problem(name: str, reason: str) -> str | None:
     if reason.startswith(_NO_CLIENT):
         return None
     if reason.startswith(_NO_SUCH_OPTION):
@@ -45,7 +45,7 @@ def _problem_in_words(name: str, reason: str) -> str | None:
 
 
 def find_combination_problem(options: Mapping[str, OptionValue]) -> str | None:
-    """Why librdkafka makes no client with all of these options, such as a certificate that is none."""
+    """Return why librdkafka rejects these options together, such as an invalid certificate, or None."""
     try:
         AdminClient(dict(options), logger=_SILENT)
     except KafkaException as error:

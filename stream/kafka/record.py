@@ -1,4 +1,4 @@
-"""Records as they are read: from the client's form into ours, and into dead letters when they cannot be used."""
+"""Records: converts them from the client's form into ours, and into dead letters if they cannot be used."""
 
 from datetime import UTC, datetime
 from typing import NamedTuple, cast
@@ -13,7 +13,7 @@ from stream.kafka.offsets import Partition
 
 
 class Record(NamedTuple):
-    """One record as it was read."""
+    """One record as read from a topic."""
 
     partition: Partition
     offset: int
@@ -21,19 +21,19 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Headers
     problem: str | None = None
-    """What kept the record from being read whole."""
+    """Why the record could not be read completely."""
     written_at: float | None = None
     """Its timestamp in Unix time; None if it has none."""
 
 
 def read_record(message: KafkaMessage) -> Record:
-    """A record as it was read; one whose headers cannot be read comes without them and says so.
+    """Convert a message; if its headers cannot be read, the record has none, and a `problem`.
 
-    For a header name that is not UTF-8 the client leaves an exception behind, which surfaces in whatever call comes
-    next: hence the try around all of it.
+    For a header name that is not UTF-8 the client leaves an exception behind, which surfaces in the next call,
+    whichever that is: hence the try around all of it.
     """
     try:
-        # The client's type stub also names the forms that it takes and never gives.
+        # The client's type stub also names forms that it accepts but never returns.
         headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
         return _record_with(message, tuple(headers or ()))
     except (SystemError, UnicodeDecodeError):
@@ -57,21 +57,21 @@ def partition_of(message: KafkaMessage) -> Partition:
     return Partition(message.topic() or "", message.partition() or 0)
 
 
-def readable(record: Record) -> bytes | None:
-    """The value of a record that came whole."""
+def whole_value(record: Record) -> bytes | None:
+    """Return the value of a record; raises RecordError if it was not read completely."""
     if record.problem is not None:
         raise RecordError("bad_headers", record.problem)
     return record.value
 
 
 def check_version(schema: bytes | None) -> None:
-    """Raises for a record of ours, by the value of its header, that only a later version can read."""
+    """Raise RecordError if the schema header shows that only a later version can read the record."""
     if schema not in {None, SCHEMA[1]}:
         raise RecordError("unsupported_version", f"has version {schema!r}; upgrade the monitor")
 
 
 def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:
-    """What is known about a record that was given up."""
+    """Make a dead letter of a record."""
     return DeadLetter(
         stage=stage,
         error_type=error.kind,

@@ -1,4 +1,4 @@
-"""The topic scan: reads a topic, or a part of it, up to its current end, beside its consumers."""
+"""The topic scan: reads a topic, or a part of it, up to its current end, independently of its consumers."""
 
 import logging
 import time
@@ -19,19 +19,19 @@ T = TypeVar("T")
 _CALL_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _POLL_RECORDS = 1000
-# A broker that gives no record for so long, though there should be more, is away; it ends our transactions sooner.
+# If no record arrives for this long before the end, the broker is away; it aborts our transactions sooner than that.
 _PATIENCE_SECONDS = 30.0
 
 
 class TopicScan:
-    """The committed records of all partitions of a topic. Reading again goes on where it stopped."""
+    """Reads the committed records of all partitions of a topic. A second read resumes where the first stopped."""
 
     def __init__(self, kafka: KafkaConfig, topic: str, *, whole: bool = False) -> None:
-        """`whole` waits for transactions that are under way: they hide what others committed after they began."""
+        """Open the scan; `whole` waits for open transactions, which hide records that others committed after them."""
         self._topic = topic
         self._next: dict[int, int] = {}
-        self._consumer = _bystander(kafka, "read_committed")
-        self._surveyor = _bystander(kafka, "read_uncommitted") if whole else self._consumer
+        self._consumer = _open_bystander(kafka, "read_committed")
+        self._surveyor = _open_bystander(kafka, "read_uncommitted") if whole else self._consumer
 
     def __enter__(self) -> Self:
         return self
@@ -42,57 +42,59 @@ class TopicScan:
             self._surveyor.close()
 
     def read(self, since_ms: int | None = None) -> Iterator[KafkaMessage]:
-        """Every record up to where the partitions end now; of those not yet read, from a time on."""
+        """Yield every record up to the current ends; partitions not read yet start at a time, if given."""
         try:
             yield from self._read(since_ms)
         except KafkaException as error:
-            raise _failed(self._topic, error) from error
+            raise _scan_error(self._topic, error) from error
 
     def extent(self, since_ms: int | None = None) -> int:
-        """About how many records `read` would give: at most so many."""
+        """Return an upper estimate of the records that `read` would yield."""
         try:
             starts = self._starts(since_ms)
-            bounds = [_bounds(self._consumer, at) for at in starts]
+            bounds = [_bounds(self._consumer, start) for start in starts]
         except KafkaException as error:
-            raise _failed(self._topic, error) from error
-        return sum(high - max(low, at.offset) for at, (low, high) in zip(starts, bounds, strict=True))
+            raise _scan_error(self._topic, error) from error
+        return sum(high - max(low, start.offset) for start, (low, high) in zip(starts, bounds, strict=True))
 
     def ranges(self, since_ms: int | None = None, until_ms: int | None = None) -> dict[int, range]:
-        """The offsets that each partition holds now, from its first record at or after a time up to that at another.
+        """Return the offsets that each partition holds now, from its first record at or after a time up to another.
 
-        Records are where they are on the topic, whatever their times: two ranges that meet leave nothing between them.
+        Ranges follow the order on the topic, not record times: two adjacent ranges leave no record between them.
         """
         try:
             return self._ranges(since_ms, until_ms)
         except KafkaException as error:
-            raise _failed(self._topic, error) from error
+            raise _scan_error(self._topic, error) from error
 
     def read_within(self, ranges: Mapping[int, range]) -> Iterator[KafkaMessage]:
-        """Every record at these offsets, by partition; whoever reads may take his time between two of them."""
-        starts = [TopicPartition(self._topic, number, wanted.start) for number, wanted in ranges.items() if wanted]
+        """Yield every record at these offsets, by partition; the reader may pause between two records."""
+        starts = [TopicPartition(self._topic, number, offsets.start) for number, offsets in ranges.items() if offsets]
         try:
-            yield from self._consume(starts, {at.partition: ranges[at.partition].stop for at in starts})
+            yield from self._consume(starts, {start.partition: ranges[start.partition].stop for start in starts})
         except KafkaException as error:
-            raise _failed(self._topic, error) from error
+            raise _scan_error(self._topic, error) from error
 
     def _ranges(self, since_ms: int | None, until_ms: int | None) -> dict[int, range]:
-        found = {}
+        ranges = {}
         for number in self._partitions():
-            found[number] = range(*_bounds(self._consumer, TopicPartition(self._topic, number)))
+            ranges[number] = range(*_bounds(self._consumer, TopicPartition(self._topic, number)))
         for ms, is_end in ((since_ms, False), (until_ms, True)):
-            for at in self._at(found, ms) if ms is not None else ():
-                held = found[at.partition]
-                offset = held.stop if at.offset == OFFSET_END else min(max(at.offset, held.start), held.stop)
-                found[at.partition] = range(held.start, offset) if is_end else range(offset, held.stop)
-        return found
+            for place in self._offsets_at(ranges, ms) if ms is not None else ():
+                offsets = ranges[place.partition]
+                offset = (
+                    offsets.stop if place.offset == OFFSET_END else min(max(place.offset, offsets.start), offsets.stop)
+                )
+                ranges[place.partition] = range(offsets.start, offset) if is_end else range(offset, offsets.stop)
+        return ranges
 
     def _read(self, since_ms: int | None) -> Iterator[KafkaMessage]:
         starts = self._starts(since_ms)
         ends = self._ends(starts)
-        yield from self._consume([at for at in starts if ends[at.partition] > 0], ends)
+        yield from self._consume([start for start in starts if ends[start.partition] > 0], ends)
 
     def _consume(self, starts: list[TopicPartition], ends: Mapping[int, int]) -> Iterator[KafkaMessage]:
-        unread = {at.partition for at in starts}
+        unread = {start.partition for start in starts}
         self._consumer.assign(starts)
         heard_at = time.monotonic()
         while unread:
@@ -101,24 +103,24 @@ class TopicScan:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker stopped sending records"))
             before = set(unread)
             for message in messages:
-                if self._note(message, ends, unread):
+                if self._track(message, ends, unread):
                     yield message
             if messages:
                 heard_at = time.monotonic()
-            if unread:  # what comes after the end of a range would be sent for nothing
-                self._leave(before - unread)
+            if unread:  # records beyond the end of a range would be sent in vain
+                self._unassign(before - unread)
         self._consumer.unassign()
 
-    def _leave(self, partitions: Iterable[int]) -> None:
+    def _unassign(self, partitions: Iterable[int]) -> None:
         if gone := [TopicPartition(self._topic, number) for number in partitions]:
             self._consumer.incremental_unassign(gone)
 
-    def _note(self, message: KafkaMessage, ends: Mapping[int, int], unread: set[int]) -> bool:
-        """Keeps account of what was read; False for what is no record, or lies beyond the end."""
+    def _track(self, message: KafkaMessage, ends: Mapping[int, int], unread: set[int]) -> bool:
+        """Track the position; return False for an event that is not a record, or a record beyond the end."""
         number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                # Before the end it is a transaction under way that there is no reading beyond.
+                # Before the end, it means that an open transaction hides the rest.
                 if offset >= ends.get(number, 0):
                     unread.discard(number)
             elif not error.retriable():
@@ -135,64 +137,64 @@ class TopicScan:
 
     def _partitions(self) -> list[int]:
         for client in {self._consumer, self._surveyor}:
-            client.poll(0)  # without partitions it gives no record, and passes on what the client has logged
-        known = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
-        if known.error is not None:
-            raise KafkaException(known.error)
-        return list(known.partitions)
+            client.poll(0)  # without partitions it returns no record, but passes on the client's log lines
+        metadata = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        return list(metadata.partitions)
 
-    def _at(self, partitions: Iterable[int], ms: int) -> list[TopicPartition]:
-        """Where the first record at or after a time is; the end where there is none."""
-        asked = [TopicPartition(self._topic, number, max(0, ms)) for number in partitions]
-        return _all_of(lambda: self._consumer.offsets_for_times(asked, _CALL_SECONDS)) if asked else []
+    def _offsets_at(self, partitions: Iterable[int], ms: int) -> list[TopicPartition]:
+        """Return the offset of the first record at or after a time, or the end."""
+        times = [TopicPartition(self._topic, number, max(0, ms)) for number in partitions]
+        return _ask_for_all(lambda: self._consumer.offsets_for_times(times, _CALL_SECONDS)) if times else []
 
     def _starts(self, since_ms: int | None) -> list[TopicPartition]:
         numbers = self._partitions()
         starts = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in numbers]
         if since_ms is not None:
-            starts = self._at(numbers, since_ms)
-        for at in starts:
-            at.offset = self._next.get(at.partition, at.offset)
-        return [at for at in starts if at.offset != OFFSET_END]
+            starts = self._offsets_at(numbers, since_ms)
+        for start in starts:
+            start.offset = self._next.get(start.partition, start.offset)
+        return [start for start in starts if start.offset != OFFSET_END]
 
     def _ends(self, starts: Iterable[TopicPartition]) -> dict[int, int]:
-        """Where committed records end now or, of the whole, all records."""
-        return {at.partition: _bounds(self._surveyor, at)[1] for at in starts}
+        """Return the current end of committed records or, with `whole`, of all records."""
+        return {start.partition: _bounds(self._surveyor, start)[1] for start in starts}
 
 
-def committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """How far a group has come, without joining it; 0 where it never committed. Waits for commits under way."""
-    asked = [TopicPartition(*partition) for partition in partitions]
-    # For this isolation the broker gives no offset that a transaction under way may yet change.
-    consumer = _bystander(kafka, "read_committed", group=group)
+def read_committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Read the offsets of a group without joining it; 0 without a commit. Waits for pending commits."""
+    places = [TopicPartition(*partition) for partition in partitions]
+    # With this isolation the broker returns no offset that an open transaction may still change.
+    consumer = _open_bystander(kafka, "read_committed", group=group)
     try:
-        found = _all_of(lambda: consumer.committed(asked, _CALL_SECONDS)) if asked else []
+        committed = _ask_for_all(lambda: consumer.committed(places, _CALL_SECONDS)) if places else []
     except KafkaException as error:
-        raise _failed(f"the offsets of {group}", error) from error
+        raise _scan_error(f"the offsets of {group}", error) from error
     finally:
         consumer.close()
-    return {Partition(at.topic, at.partition): max(0, at.offset) for at in found}
+    return {Partition(place.topic, place.partition): max(0, place.offset) for place in committed}
 
 
-def _bounds(consumer: Consumer, at: TopicPartition) -> tuple[int, int]:
-    """The first offset of a partition, and the one after the last."""
-    return _patiently(lambda: consumer.get_watermark_offsets(at, _CALL_SECONDS))
+def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Return the first offset of a partition, and the one after the last."""
+    return _retry_unsettled(lambda: consumer.get_watermark_offsets(place, _CALL_SECONDS))
 
 
-def _all_of(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-    """What is known of partitions, when it is known of all of them."""
+def _ask_for_all(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    """Ask for several partitions until there is an answer for all of them."""
 
-    def answered() -> list[TopicPartition]:
-        found = ask()
-        problems = [at.error for at in found if at.error is not None]
+    def ask_once() -> list[TopicPartition]:
+        places = ask()
+        problems = [place.error for place in places if place.error is not None]
         if problems:
             raise KafkaException(problems[0])
-        return found
+        return places
 
-    return _patiently(answered)
+    return _retry_unsettled(ask_once)
 
 
-def _patiently(ask: Callable[[], T]) -> T:
+def _retry_unsettled(ask: Callable[[], T]) -> T:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -209,7 +211,7 @@ _UNSETTLED = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
-        # Of a partition that is new, moves to another broker, or has no leader while its broker starts again.
+        # For a partition that is new, moves to another broker, or has no leader while its broker restarts.
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -217,21 +219,21 @@ _UNSETTLED = frozenset(
 )
 
 
-def _bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) -> Consumer:
-    """A consumer that never joins a group and commits nothing."""
+def _open_bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) -> Consumer:
+    """Open a consumer that never joins a group or commits."""
     return Consumer(
         {
             **kafka.client_options(),
-            # The client wants a group; without one to ask about, it gets one that nobody ever joins.
+            # The client requires a group; by default it gets one that no consumer ever joins.
             "group.id": group or f"streamjury-scan-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
-            # The last records of a partition may be ones that nobody sees, such as those that end transactions.
+            # The last records of a partition may be invisible, such as transaction markers.
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "auto.offset.reset": "earliest",
             "fetch.queue.backoff.ms": 10,
             "queued.max.messages.kbytes": 16_384,
-            # The broker says that there is no more only after it waited for more.
+            # The broker reports the end only after waiting for more records.
             "fetch.wait.max.ms": 20,
             "log_level": 3,
         },
@@ -239,5 +241,5 @@ def _bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) 
     )
 
 
-def _failed(what: str, error: KafkaException) -> StageError:
+def _scan_error(what: str, error: KafkaException) -> StageError:
     return StageError(f"reading {what}: {error.args[0].str()}")

@@ -7,17 +7,17 @@ from typing import NamedTuple
 from stream.config.model import Config
 
 _HOUR_MS = 3_600_000
-# Services log larger records than are judged; the dead letters keep them whole.
+# Services log larger records than we judge; dead letters keep them whole.
 _LARGE_BYTES = 16 * 1024 * 1024
-# The state of an app with many models and tenants that are watched separately, or of a thousand canaries.
+# Enough for the state of an app with many separately watched models and tenants, or of a thousand canaries.
 STATE_BYTES = 4 * 1024 * 1024
-"""The largest record of the states' topic."""
-# Key, headers and framing around the largest record that is judged.
+"""The largest record on the topic of detector states."""
+# Key, headers and framing around the largest judged record.
 _ENVELOPE_BYTES = 256 * 1024
 
 
 class Topic(NamedTuple):
-    """What a topic is for."""
+    """The purpose of a topic."""
 
     holds: str
     key: str
@@ -96,12 +96,12 @@ TOPICS: Mapping[str, Topic] = {
         "not read yet: compare reads labels from files",
     ),
 }
-"""Every topic in the order records pass it, by the key that names it in the configuration."""
+"""Every topic by its configuration key, in the order in which records pass it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic as it should be."""
+    """The planned state of a topic."""
 
     name: str
     role: str
@@ -116,10 +116,10 @@ class TopicPlan:
 
 
 def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> list[TopicPlan]:
-    """The topics that the configuration asks for, in the order records pass them.
+    """Return the topics of a configuration, in the order in which records pass them.
 
-    `existing` has the number of partitions of the topics that are there. Topics where records wait get as many
-    partitions as the work queue has, and the states as many as the scores: their records keep their partition number.
+    `existing` has the partition counts of existing topics. Topics where records wait get as many partitions as the work
+    queue, and the states as many as the scores: their records keep their partition number.
     """
     topics, partitions = config.topics, existing or {}
     followed = {
@@ -147,12 +147,12 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
 
 def _settings(config: Config, role: str) -> dict[str, str]:
     judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
-    kept = {"cleanup.policy": "delete", "retention.ms": str(config.topics.retention_hours * _HOUR_MS)}
+    retention = {"cleanup.policy": "delete", "retention.ms": str(config.topics.retention_hours * _HOUR_MS)}
     match role:
         case "interactions" | "deadletter":
-            return {**kept, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
+            return {**retention, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
         case "sampled" | "retry" | "overflow":
-            return {**kept, "max.message.bytes": str(judged)}
+            return {**retention, "max.message.bytes": str(judged)}
         # The newest state of every app, and the newest alert of every series, for ever.
         case "detection":
             return {
@@ -163,4 +163,4 @@ def _settings(config: Config, role: str) -> dict[str, str]:
             }
         case "alerts":
             return {"cleanup.policy": "compact"}
-    return kept
+    return retention

@@ -14,7 +14,7 @@ from sinks.topics.headers import ERROR_MESSAGE, ERROR_TYPE, SOURCE_OFFSET, SOURC
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.kafka.errors import DENIED, unusable_topic
-from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, fit_to_limits
 from stream.kafka.producers.transactional import produce
 from stream.kafka.record import Record, dead_letter
 
@@ -99,7 +99,7 @@ class RecordSender:
     def _send_cut(self) -> bool:
         """Sends the beginning of what a topic refused for its size; False if there is nothing to send."""
         refused, self._too_large = self._too_large, []
-        for message in within_limits(refused, refused, compressed=True):
+        for message in fit_to_limits(refused, refused, compressed=True):
             self.send(message)
         return bool(refused)
 

@@ -26,7 +26,7 @@ from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import RecordError, StageError
 from stream.kafka.embedded import is_embedded
-from stream.kafka.errors import failed_start
+from stream.kafka.errors import start_error
 from stream.kafka.record import Record
 from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.watch.partition import ANNOUNCER
@@ -308,4 +308,4 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
                 if time.monotonic() > deadline:
                     raise
     except KafkaException as error:
-        raise failed_start(kafka.bootstrap, error.args[0]) from error
+        raise start_error(kafka.bootstrap, error.args[0]) from error

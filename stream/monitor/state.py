@@ -166,9 +166,9 @@ class Monitor:
         """Brings the gauges of rolling means up to date, also for apps without new records."""
         means = {series.app: series.estimate for series in self.snapshot().series if series.dimension == COMPOSITE}
         for label in self._shown - means.keys():
-            self._scores.no_longer_recent(label)
+            self._scores.withdraw_recent(label)
         for label, found in means.items():
-            self._scores.recent(label, found)
+            self._scores.show_recent(label, found)
         self._shown = frozenset(means)
 
     def _count(self, outcome: Outcome, reason: str | None = None) -> None:

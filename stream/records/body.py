@@ -12,19 +12,19 @@ from stream.records.adapters import make_adapter
 from stream.records.adapters.base import BodyPath, Lookup, follow
 from stream.records.reading import read_document
 
-# As an interaction has it.
+# As in an interaction.
 _MAX_APP_CHARS = 256
 
 
 Body = Any
-"""A record's JSON as far as it is asked for; read by the getters of the reader that made it."""
+"""The needed part of a record's JSON; read it with the getters of the reader that made it."""
 
 
 Getter = Callable[[Body], object]
 
 
 class BodyReader:
-    """Reads those parts of records that somebody asked a getter for, and skips the rest of their JSON.
+    """Reads the parts of records that have a getter, and skips the rest of their JSON.
 
     Fields of the interaction are found through the input's adapter, which also reads whole interactions.
     """
@@ -38,7 +38,7 @@ class BodyReader:
         self._decode: Callable[[bytes], Body] = self._decode_first
 
     def field_getter(self, name: str, *, parsed: bool = True) -> Getter:
-        """Gets a field of the interaction, see `getter`; nothing where the adapter never has it."""
+        """Make a getter of a field of the interaction; it returns None if the adapter never has the field."""
         return self.getter(self._adapter.path(name), parsed=parsed)
 
     def tag_getter(self, name: str) -> Getter:
@@ -46,38 +46,38 @@ class BodyReader:
         return self.getter(None if tags is None else tags.beneath(name))
 
     def getter(self, path: BodyPath | Lookup | None, *, parsed: bool = True) -> Getter:
-        """What finds the value at a path; None when there is nothing, or a null.
+        """Make a getter of the value at a path, which returns None if the value is missing or null.
 
-        Unless it must be parsed, a value may come as the bytes of its JSON, a `msgspec.Raw`.
+        With `parsed=False`, it may return the bytes of the JSON, a `msgspec.Raw`.
         """
         if path is None:
-            return _nothing
+            return _no_value
         if isinstance(path, Lookup):
             self._needs_whole, self._decode = True, self._decode_first
-            return _looking_up(path.find)
+            return _lookup_getter(path.find)
         first, *rest = path.steps
         field = self._fields.setdefault(first, f"f{len(self._fields)}")
         if parsed or rest:
             self._parsed.add(first)
         self._decode = self._decode_first
         top = attrgetter(field)
-        return _beneath(top, tuple(rest)) if rest else top
+        return _nested_getter(top, tuple(rest)) if rest else top
 
     def read(self, value: bytes | None) -> Body:
-        """What is asked for of a record, or a RecordError that says why there is no reading it."""
+        """Read the needed parts of a record; raises RecordError if it cannot be read."""
         if value is not None and len(value) <= self._limits.record_bytes:
             try:
                 return self._decode(value)
             except (ValueError, RecursionError):
                 pass  # not JSON, or JSON that only the strict reader can read
-        return self._made(read_document(value, self._limits))
+        return self._make_body(read_document(value, self._limits))
 
     def _decode_first(self, value: bytes) -> Body:
-        """Makes the decoder when everything has been asked for."""
+        """Make the decoder at the first record, when all getters exist."""
         decode = None if self._needs_whole else self._make_partial_decoder()
         if decode is None:
             whole = msgspec.json.Decoder(dict[str, Any])
-            self._decode = lambda value: self._made(whole.decode(value))
+            self._decode = lambda value: self._make_body(whole.decode(value))
         else:
             self._decode = decode
         return self._decode(value)
@@ -88,15 +88,15 @@ class BodyReader:
         names = {field: name for name, field in self._fields.items()}
         try:
             return msgspec.json.Decoder(msgspec.defstruct("Body", shape, rename=names)).decode
-        except ValueError:  # a name with a quote or a backslash in it, which only a whole mapping can have
+        except ValueError:  # a name with a quote or a backslash, which only a whole mapping supports
             return None
 
-    def _made(self, document: Mapping[str, object]) -> Body:
+    def _make_body(self, document: Mapping[str, object]) -> Body:
         return SimpleNamespace(document=document, **{field: document.get(name) for name, field in self._fields.items()})
 
 
 def app_getter(reader: BodyReader) -> Callable[[Body], str | None]:
-    """What finds the app of a body; None for what no interaction would have for one."""
+    """Make a getter of a body's app, which returns None for a value that is not a valid app."""
     get = reader.field_getter("app")
 
     def app_in(body: Body) -> str | None:
@@ -106,7 +106,7 @@ def app_getter(reader: BodyReader) -> Callable[[Body], str | None]:
     return app_in
 
 
-def _beneath(top: Getter, steps: tuple[str, ...]) -> Getter:
+def _nested_getter(top: Getter, steps: tuple[str, ...]) -> Getter:
     first, further = steps[0], steps[1:]
 
     def value_in(body: Body) -> object:
@@ -118,9 +118,9 @@ def _beneath(top: Getter, steps: tuple[str, ...]) -> Getter:
     return value_in
 
 
-def _looking_up(find: Callable[[Mapping[str, object]], object]) -> Getter:
+def _lookup_getter(find: Callable[[Mapping[str, object]], object]) -> Getter:
     return lambda body: find(body.document)
 
 
-def _nothing(_body: Body) -> None:
+def _no_value(_body: Body) -> None:
     return None

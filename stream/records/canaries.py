@@ -1,4 +1,4 @@
-"""Canaries: records whose verdicts are known, to see whether the judges changed; the file, and its reader."""
+"""Canaries: records with known verdicts that show whether the judges changed; the file, and its reader."""
 
 import codecs
 import json
@@ -14,11 +14,11 @@ from stream.records.reading import InteractionReader, Reading, read_document
 CANARIES_APP = "canaries"
 """The app of every canary."""
 CANARY_TAG = "canary"
-"""The tag with the id that a canary has in the file."""
+"""The tag that holds the canary's id in the file."""
 MOST_CANARIES = 1000
 
 _ID_PREFIX = "canary:"
-# Later than any clock will say: an id that is short enough with it always is.
+# A later round than any clock will reach: an id that fits with this one always fits.
 _LAST_ROUND = 10**12
 
 
@@ -27,17 +27,17 @@ _LAST_ROUND = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """A record of the file."""
+    """A record of the canary file."""
 
     id: str
     document: Mapping[str, object]
 
     def interaction_id(self, number: int) -> str:
-        """The id that it is judged under in a round: the same whoever sends it, so that repeats are recognised."""
+        """Return its id in a round: the same whichever process sends it, so that repeats are recognised."""
         return f"{_ID_PREFIX}{self.id}:{number}"
 
     def value(self, number: int) -> bytes:
-        """The record of a round."""
+        """Return the record of a round."""
         tags = self.document.get("tags") or {}
         assert isinstance(tags, dict)
         own = {"id": self.interaction_id(number), "app": CANARIES_APP, "tags": {**tags, CANARY_TAG: self.id}}
@@ -45,13 +45,13 @@ class Canary:
 
 
 def refuse_canary_id(interaction_id: str) -> None:
-    """Raises RecordError for traffic with the id of a canary: judged first, it would make the canary a repeat."""
+    """Raise RecordError for traffic with the id of a canary: judged first, it would make the canary a repeat."""
     if interaction_id.startswith(_ID_PREFIX):
         raise RecordError("reserved_id", f"ids that start with {_ID_PREFIX!r} are reserved for canaries")
 
 
 class CanaryReader:
-    """Reads canaries: always in our own shape and within the default limits, whatever shape the traffic has."""
+    """Reads canaries, always in our own shape and with the default limits, whatever the traffic looks like."""
 
     def __init__(self) -> None:
         config = InputConfig()
@@ -62,7 +62,7 @@ class CanaryReader:
         return self._reader.read(value)
 
     def canary(self, line: bytes) -> Canary:
-        """What a line of the file is; raises RecordError."""
+        """Read a line of the file; raises RecordError."""
         interaction = self.read(line).interaction
         canary = Canary(id=interaction.id, document=read_document(line, self._limits))
         try:
@@ -76,8 +76,8 @@ class CanaryReader:
 
 
 def read_canaries(file: str) -> tuple[Canary, ...]:
-    """The canaries of a file of JSON Lines; raises InconsistentError with all that is wrong, each with its line."""
-    found: dict[str, tuple[int, Canary]] = {}
+    """Read the canaries of a JSON Lines file; raises InconsistentError with all problems, each with its line."""
+    canaries: dict[str, tuple[int, Canary]] = {}
     problems: list[str] = []
     reader = CanaryReader()
     try:
@@ -85,19 +85,19 @@ def read_canaries(file: str) -> tuple[Canary, ...]:
             try:
                 canary = reader.canary(line)
             except RecordError as error:
-                # The JSON reader sees one line, and calls it the first.
+                # The JSON reader sees a single line, so its "line 1" is left out.
                 problems.append(f"line {number}: {str(error).replace(': line 1 column', ': column')}")
                 continue
-            first, _ = found.setdefault(canary.id, (number, canary))
+            first, _ = canaries.setdefault(canary.id, (number, canary))
             if first != number:
                 problems.append(f"line {number}: same id as line {first}: {canary.id!r}")
     except (OSError, _TooManyError) as error:
         problems.append(str(error) if isinstance(error, _TooManyError) else _unreadable(error))
-    if not found and not problems:
+    if not canaries and not problems:
         problems.append("contains no canaries")
     if problems:
         raise InconsistentError(((), f"{file}: {problem}") for problem in problems)
-    return tuple(canary for _, canary in found.values())
+    return tuple(canary for _, canary in canaries.values())
 
 
 class _TooManyError(Exception):

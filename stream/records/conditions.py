@@ -1,4 +1,4 @@
-"""Conditions on one value of a record, as sampling rules and safety triggers state them."""
+"""Conditions of sampling rules and safety triggers on one value of a record."""
 
 import re
 from abc import ABC, abstractmethod
@@ -9,18 +9,18 @@ from stream.config.sections.sampling import ConditionConfig, TextConditionConfig
 Scalar = bool | int | float | str
 
 
-Asked = Scalar | tuple[Scalar, ...] | TextConditionConfig
-"""A condition as the configuration has it."""
+ConditionSpec = Scalar | tuple[Scalar, ...] | TextConditionConfig
+"""A condition in the configuration."""
 
 
 class Condition(ABC):
-    """A question to one value of a record, which is None where there is none."""
+    """A test of one value of a record, which is None if it is missing."""
 
     words: str
-    """What is asked, after the name of what it is asked of: `is shop or docs`."""
+    """The condition in words, to follow the name of the value: `is shop or docs`."""
 
     unmet: str
-    """The same for a value that it does not hold for: `is not shop or docs`."""
+    """The same for a value that does not meet it: `is not shop or docs`."""
 
     @abstractmethod
     def holds(self, value: object) -> bool: ...
@@ -30,7 +30,7 @@ class OneOf(Condition):
     """Equal to one of some values; true is not 1, and 1 is 1.0."""
 
     def __init__(self, values: Sequence[Scalar], *, as_text: bool) -> None:
-        self.words, self.unmet = f"is {_listed(values)}", f"is not {_listed(values)}"
+        self.words, self.unmet = f"is {_join_or(values)}", f"is not {_join_or(values)}"
         plain = [_as_text(value) for value in values] if as_text else values
         self._texts = frozenset(value for value in plain if isinstance(value, str))
         self._truths = frozenset(value for value in plain if isinstance(value, bool))
@@ -45,7 +45,7 @@ class OneOf(Condition):
 
 
 class MatchesPattern(Condition):
-    """A text in which a regular expression is found."""
+    """A text that a regular expression matches somewhere."""
 
     def __init__(self, pattern: str) -> None:
         self.words, self.unmet = f"matches /{pattern}/", f"does not match /{pattern}/"
@@ -56,12 +56,12 @@ class MatchesPattern(Condition):
 
 
 class Within(Condition):
-    """A number within bounds; of a text, the number that it spells."""
+    """A number within bounds; with `as_text`, the number that a text spells."""
 
     def __init__(self, low: float | None, high: float | None, *, as_text: bool) -> None:
         bounds = [f"at least {low:g}" if low is not None else "", f"at most {high:g}" if high is not None else ""]
-        told = " and ".join(filter(None, bounds))
-        self.words, self.unmet = f"is {told}", f"is not {told}"
+        words = " and ".join(filter(None, bounds))
+        self.words, self.unmet = f"is {words}", f"is not {words}"
         self._low = -float("inf") if low is None else low
         self._high = float("inf") if high is None else high
         self._as_text = as_text
@@ -69,12 +69,12 @@ class Within(Condition):
     def holds(self, value: object) -> bool:
         if self._as_text:
             value = _number(value)
-        # bool is an int to Python; a JSON true is no number.
+        # bool is an int in Python, but a JSON true is not a number.
         return isinstance(value, int | float) and type(value) is not bool and self._low <= value <= self._high
 
 
 class Exists(Condition):
-    """Whether there is a value at all; a null is none."""
+    """Whether there is a value; null counts as missing."""
 
     def __init__(self, wanted: bool) -> None:
         there, missing = "exists", "is missing"
@@ -85,15 +85,15 @@ class Exists(Condition):
         return (value is not None) is self._wanted
 
 
-def condition(asked: Asked, *, as_text: bool = False) -> Condition:
-    """Compiles a condition, for values of JSON, or for headers, whose values are all texts."""
-    if not isinstance(asked, TextConditionConfig):
-        return OneOf(asked if isinstance(asked, tuple) else (asked,), as_text=as_text)
-    if asked.regex is not None:
-        return MatchesPattern(asked.regex)
-    if isinstance(asked, ConditionConfig) and (asked.min is not None or asked.max is not None):
-        return Within(asked.min, asked.max, as_text=as_text)
-    return Exists(bool(asked.exists))
+def compile_condition(spec: ConditionSpec, *, as_text: bool = False) -> Condition:
+    """Compile a condition, for JSON values or, with `as_text`, for headers, whose values are all texts."""
+    if not isinstance(spec, TextConditionConfig):
+        return OneOf(spec if isinstance(spec, tuple) else (spec,), as_text=as_text)
+    if spec.regex is not None:
+        return MatchesPattern(spec.regex)
+    if isinstance(spec, ConditionConfig) and (spec.min is not None or spec.max is not None):
+        return Within(spec.min, spec.max, as_text=as_text)
+    return Exists(bool(spec.exists))
 
 
 def _number(value: object) -> object:
@@ -107,6 +107,6 @@ def _as_text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _listed(values: Sequence[Scalar]) -> str:
+def _join_or(values: Sequence[Scalar]) -> str:
     *first, last = map(_as_text, values)
     return f"{', '.join(first)} or {last}" if first else last

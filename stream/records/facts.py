@@ -11,9 +11,9 @@ from stream.records.body import Body, BodyReader
 
 
 class LazyRecord:
-    """One record as decisions see it: each part is read on first use only."""
+    """One record for a decision: each part is read on first use only."""
 
-    __slots__ = ("_found", "_headers", "at_ms", "body_as_read", "is_broker_time", "key", "value")
+    __slots__ = ("_by_name", "_headers", "at_ms", "body_as_read", "is_broker_time", "key", "value")
 
     def __init__(
         self,
@@ -28,21 +28,21 @@ class LazyRecord:
         self.value = value
         self.at_ms = at_ms
         self.is_broker_time = is_broker_time
-        """Whether the broker set the time; otherwise the producer did, and it can be any."""
+        """Whether the broker set the time; the producer could set any time."""
         self._headers = headers
-        self._found: Mapping[str, bytes | None] | None = None
+        self._by_name: Mapping[str, bytes | None] | None = None
         self.body_as_read: Body | None = None
-        """What `body` gave; None as long as nobody asked."""
+        """The body once it was read; None before."""
 
     def headers(self) -> Headers:
-        """All of them; asked for once, and only when one is asked for."""
+        """Return all headers; called at most once, when the first header is needed."""
         return self._headers
 
     def header(self, name: str) -> str | None:
-        """The text of a header, the last of repeated ones; None when there is none, or none that is text."""
-        if self._found is None:
-            self._found = dict(self.headers())
-        value = self._found.get(name)
+        """Return the text of a header, the last of repeated ones, or None if it is missing or not text."""
+        if self._by_name is None:
+            self._by_name = dict(self.headers())
+        value = self._by_name.get(name)
         try:
             return value.decode() if value is not None else None
         except UnicodeDecodeError:
@@ -55,7 +55,7 @@ class LazyRecord:
 
 
 class LazyMessage(LazyRecord):
-    """A record that is read whole when that is asked for, and once: the client breaks on reading bad headers twice."""
+    """A record that is converted whole at most once: the client fails when bad headers are read twice."""
 
     __slots__ = ("_message", "_record")
 

@@ -1,4 +1,4 @@
-"""Reads the headers of our records: where a record was first, and which dead letter a replay moved back.
+"""Reads the headers of our records: the original place of a record, and the dead letter that a replay moved back.
 
 The names are in `sinks.topics.headers`, because dead letters are written there.
 """
@@ -25,19 +25,19 @@ _NUMBER = re.compile(rb"[0-9]{1,19}")
 
 
 def is_mark(headers: Container[str]) -> bool:
-    """Whether a record of the dead-letter topic, by the names of its headers, says that a letter was moved back."""
-    # A letter keeps whatever headers its record came with, and always has an error type.
+    """Return whether a record of the dead-letter topic, by its header names, marks a letter that was moved back."""
+    # A letter keeps all headers of its record, and always has an error type.
     return REPLAYED_PARTITION in headers and ERROR_TYPE not in headers
 
 
 def marked_letter(headers: HeadersByName) -> Position | None:
-    """The letter that a mark speaks of."""
+    """Return the letter that a mark refers to."""
     partition, offset = (_number(headers.get(name)) for name in (REPLAYED_PARTITION, REPLAYED_OFFSET))
     return None if partition is None or offset is None else (partition, offset)
 
 
 def source_of(headers: HeadersByName) -> Place | None:
-    """Where a dead letter, or a record that waits aside, was at first, if it says so."""
+    """Return the original place of a dead letter or a waiting record, if its headers have it."""
     topic = headers.get(SOURCE_TOPIC)
     partition, offset = (_number(headers.get(name)) for name in (SOURCE_PARTITION, SOURCE_OFFSET))
     if not topic or partition is None or offset is None:

@@ -8,9 +8,9 @@ from judges.values.interaction import MAX_ID_CHARS, Interaction
 from stream.errors import RecordError
 
 UNKNOWN_CONTENT = ""
-"""The digest of an evaluation that has none: it was published by an earlier version."""
+"""Stands for the digest of an evaluation without one, published by an earlier version."""
 
-# Long enough that two contents of one digest cannot be found: one of them would hide the other from the judges.
+# Long enough to prevent collisions: of two contents with one digest, one would hide the other from the judges.
 _DIGEST_BYTES = 16
 DIGEST_CHARS = 2 * _DIGEST_BYTES
 _SEPARATOR = "#"
@@ -18,9 +18,9 @@ _DISTINCT_ID = re.compile(rf"{_SEPARATOR}[0-9a-f]{{{DIGEST_CHARS}}}\Z")
 
 
 def content_digest(interaction: Interaction) -> str:
-    """A digest of what is judged, and of whom the result counts for.
+    """Hash the judged content, and the app, tenant and model that the result counts for.
 
-    Times, tags and traces are left out: a service that logs an interaction again may give it others.
+    Times, tags and traces are left out: a service that logs an interaction again may change them.
     """
     content = (
         interaction.app,
@@ -37,15 +37,15 @@ def content_digest(interaction: Interaction) -> str:
 
 
 def distinct_id(logged_id: str, content: str) -> str:
-    """The id under which a content is judged if another one was judged under the id it was logged with.
+    """Return the id for judging a content if another content was judged under its logged id.
 
-    The beginning of a long id is used: ids that begin alike get the same one only for the same content.
+    A long id is truncated: ids that begin alike get the same id only for the same content.
     """
     return f"{logged_id[: MAX_ID_CHARS - DIGEST_CHARS - len(_SEPARATOR)]}{_SEPARATOR}{content}"
 
 
 def refuse_distinct_id(logged_id: str) -> None:
-    """Raises RecordError for traffic with an id like those of `distinct_id`: its results would count for another."""
+    """Raise RecordError for traffic with an id like those of `distinct_id`: its results would count for another."""
     if _DISTINCT_ID.search(logged_id):
         raise RecordError(
             "reserved_id",

@@ -1,4 +1,4 @@
-"""Reads the bytes of one record into an interaction, or raises a clear error that names what is wrong and where."""
+"""Reads the bytes of one record into an interaction, or raises a clear error with the problem and its place."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from stream.config.sections.input import InputConfig, LimitsConfig
 from stream.errors import RecordError
 from stream.records.adapters import make_adapter
 
-# A record can be wrong in a thousand places; three tell what kind of record it is.
+# A record can be wrong in a thousand places; three are enough to recognise its kind.
 _PROBLEMS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """An interaction within the limits, and the paths of what was cut to fit them."""
+    """An interaction within the limits, and the paths of its truncated parts."""
 
     interaction: Interaction
     truncated: tuple[str, ...] = ()
@@ -37,12 +37,12 @@ class InteractionReader:
         try:
             interaction = Interaction.model_validate(fields)
         except ValidationError as error:
-            raise RecordError("invalid_record", _in_words(error)) from None
-        return _within(interaction, self._limits)
+            raise RecordError("invalid_record", _describe(error)) from None
+        return _apply_limits(interaction, self._limits)
 
 
 def read_document(value: bytes | None, limits: LimitsConfig) -> dict[str, object]:
-    """The JSON object that a record's value is."""
+    """Read a record's value as a JSON object."""
     if not value:
         raise RecordError("empty", "the record has no value")
     if len(value) > limits.record_bytes:
@@ -51,20 +51,20 @@ def read_document(value: bytes | None, limits: LimitsConfig) -> dict[str, object
 
 
 def strict_json(value: bytes, *, nesting: int) -> dict[str, object]:
-    """A JSON object without duplicate keys, NaN, lone surrogates or deeper nesting than allowed."""
+    """Read a JSON object; refuse duplicate keys, NaN, lone surrogates and deeper nesting than allowed."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RecordError("bad_encoding", f"not UTF-8: {error.reason} at byte {error.start}") from None
     try:
-        document = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        document = json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
     except RecursionError:
         raise _too_deep(nesting) from None
     except ValueError as error:
         raise RecordError("bad_json", f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise RecordError("bad_json", f"must be a JSON object, not {_json_type(document)}")
-    # A document is no deeper than it has brackets, which are counted faster than levels.
+    # A document is at most as deep as it has brackets, and counting brackets is faster than counting levels.
     if text.count("{") + text.count("[") > nesting and _deeper_than(document, nesting):
         raise _too_deep(nesting)
     if "\\u" in text:
@@ -72,10 +72,10 @@ def strict_json(value: bytes, *, nesting: int) -> dict[str, object]:
     return document
 
 
-def _within(interaction: Interaction, limits: LimitsConfig) -> Reading:
-    """Refuses over-long texts that are judged; cuts over-long material around them, and says where."""
+def _apply_limits(interaction: Interaction, limits: LimitsConfig) -> Reading:
+    """Refuse judged texts that are too long; truncate other texts that are too long, and list their paths."""
     texts = {"question": interaction.question, "answer": interaction.answer}
-    texts |= {f"history[{at}].text": turn.text for at, turn in enumerate(interaction.history)}
+    texts |= {f"history[{index}].text": turn.text for index, turn in enumerate(interaction.history)}
     for path, text in texts.items():
         if len(text) > limits.text_chars:
             raise RecordError("too_long", f"{path}: {len(text)} characters, the limit is {limits.text_chars}")
@@ -83,22 +83,22 @@ def _within(interaction: Interaction, limits: LimitsConfig) -> Reading:
     if len(interaction.contexts) > limits.contexts:
         cut.append(f"contexts[{limits.contexts}:]")
     contexts = list(interaction.contexts[: limits.contexts])
-    for at, context in enumerate(contexts):
+    for index, context in enumerate(contexts):
         if len(context.text) > limits.context_chars:
-            contexts[at] = context.model_copy(update={"text": context.text[: limits.context_chars]})
-            cut.append(f"contexts[{at}].text")
+            contexts[index] = context.model_copy(update={"text": context.text[: limits.context_chars]})
+            cut.append(f"contexts[{index}].text")
     if cut:
         interaction = interaction.model_copy(update={"contexts": tuple(contexts)})
     return Reading(interaction=interaction, truncated=tuple(cut))
 
 
-def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _build_object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    document: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in document:
             raise ValueError(f"duplicate key {name!r}")
-        found[name] = value
-    return found
+        document[name] = value
+    return document
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -106,7 +106,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _deeper_than(document: object, nesting: int) -> bool:
-    """Level by level, so that no depth of input can exhaust the stack."""
+    """Check level by level, so that no depth of input can exhaust the stack."""
     level: list[object] = [document]
     for _ in range(nesting):
         level = [child for node in level for child in _children(node)]
@@ -136,7 +136,7 @@ def _json_type(value: object) -> str:
     return {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
 
 
-def _in_words(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     named = [f"{path_text(problem['loc'])}: {problem['msg']}" for problem in problems[:_PROBLEMS_NAMED]]
     rest = len(problems) - len(named)

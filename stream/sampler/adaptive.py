@@ -9,27 +9,27 @@ from stream.config.rate_scale import DEFAULT_MIN_RATE, LAST_STEP, STEPS_PER_HALF
 from stream.sampler.step_log import RateStep, StepLog
 
 _BUCKET_MS = 2000
-# The short window answers a burst within seconds; the long one has enough records where there are few.
+# The short window reacts to a burst within seconds; the long one has enough records in thin traffic.
 _WINDOWS = (15, 150)
-# So unlikely must the traffic be under the step in force (in standard deviations) before another is taken ...
+# The step changes only if the traffic is this unlikely under the current one (in standard deviations) ...
 _SIGMAS = 4.0
-# ... and so far must the ideal be from it, in steps: without this a rate between two steps would go to and fro.
+# ... and the ideal is this many steps away: without this a rate between two steps would oscillate.
 _DEAD_BAND = 1.0
-# A rate may double at one look, no more: a jump of the clock looks like silence. It falls as far as it must at once.
+# A rate at most doubles at once, because a jump of the clock looks like silence. It may fall as far as it must.
 _RISE = STEPS_PER_HALF
-# A single record with a wrong time must not move our clock; that many in a row are no accident.
+# A single record with a wrong time must not move our clock; this many in a row are no accident.
 _LATE = 86_400_000 // _BUCKET_MS
 _EARLY = 600_000 // _BUCKET_MS
 _CONFIRMATIONS = 10
-# Records that come later than this after a step do not have the rate any more that was in force then.
+# Steps are forgotten after this time: a record that comes even later does not get the rate of its own time.
 _REMEMBERED_MS = 7 * 86_400_000
 
 
 class TrafficCounter:
-    """How many records came lately, by a clock that the records' own times drive forward.
+    """Counts recent records, by a clock that the records' own times drive forward.
 
-    A late record counts when it comes. So records out of order, and partitions that are read at different speeds, are
-    counted in full.
+    A late record counts when it arrives. So records out of order, and partitions that are read at different speeds,
+    are counted in full.
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class TrafficCounter:
         self._strays: list[tuple[int, int]] = []
 
     def add(self, at_ms: int, number: int = 1) -> bool:
-        """Counts records of one time; whether the clock moved on by them."""
+        """Count records of one time; return whether they moved the clock on."""
         bucket = at_ms // _BUCKET_MS
         if self._now is None:
             self._begin(bucket)
         assert self._now is not None
         if not -_LATE <= bucket - self._now <= _EARLY:
-            return self._stray(bucket, number)
+            return self._count_stray(bucket, number)
         self._strays.clear()
         return self._count(bucket, number)
 
@@ -57,24 +57,24 @@ class TrafficCounter:
         self._counts[self._now] += number
         return moves
 
-    def _stray(self, bucket: int, number: int) -> bool:
-        """Counts records far from the clock; enough of them in a row take it with them, and all begins anew there."""
+    def _count_stray(self, bucket: int, number: int) -> bool:
+        """Count records far from the clock; enough of them in a row move it, and counting restarts there."""
         self._strays.append((bucket, number))
         if len(self._strays) < _CONFIRMATIONS:
             return False
-        strays, self._strays = _of_one_place(self._strays), []
+        strays, self._strays = _latest_group(self._strays), []
         self._begin(strays[0][0])
-        return sum(self._count(*each) for each in strays) > 0
+        return sum(self._count(*stray) for stray in strays) > 0
 
-    def seen(self, buckets: int) -> tuple[int, float]:
-        """Records in the last so many complete buckets, and how many minutes that is, since the beginning at most."""
+    def count_recent(self, buckets: int) -> tuple[int, float]:
+        """Count the records in the last complete buckets; return the count and the minutes, at most since the start."""
         assert self._now is not None
         begin = max(self._now - buckets, self._first)
         counted = sum(self._counts.get(bucket, 0) for bucket in range(begin, self._now))
         return counted, (self._now - begin) * _BUCKET_MS / 60_000
 
-    def leave_behind(self, buckets: int) -> None:
-        """What came before the last so many buckets is not to count any more: the traffic was another then."""
+    def forget_before(self, buckets: int) -> None:
+        """Stop counting records before the last `buckets`: the traffic was different then."""
         assert self._now is not None
         self._first = max(self._first, self._now - buckets)
 
@@ -89,20 +89,22 @@ class TrafficCounter:
             del self._counts[old]
 
 
-def _of_one_place(strays: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The last of some records that are near each other in time; all of them where time is passing between them.
+def _latest_group(strays: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the last records that are near each other in time, or all of them if time passes between them.
 
-    Partitions that are read by turns have times far apart too, and what lies between those is no silence. But they
-    are few, or their times go to and fro; records that come but now and then move on and on.
+    Partitions that are read in turns have times far apart too, and the gap between those is no silence. But such
+    leaps are few, or go back and forth; in thin traffic, times only move forward.
     """
-    leaps = [(at, two - one) for at, ((one, _), (two, _)) in enumerate(pairwise(strays), 1) if abs(two - one) > _EARLY]
+    leaps = [
+        (index, two - one) for index, ((one, _), (two, _)) in enumerate(pairwise(strays), 1) if abs(two - one) > _EARLY
+    ]
     moves_on = len(leaps) >= _CONFIRMATIONS // 2 and all(leap > 0 for _, leap in leaps)
     return strays if moves_on or not leaps else strays[leaps[-1][0] :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What an adaptive rate is to reach, and the bounds that it keeps to."""
+    """The target of an adaptive rate, and its bounds."""
 
     target_per_minute: float
     min_rate: float = DEFAULT_MIN_RATE
@@ -110,7 +112,7 @@ class Goal:
 
 
 class ReplayedRate:
-    """The rate of one rule as a step log has it: nothing is learned from the traffic."""
+    """The rate of one rule from a step log; the traffic does not change it."""
 
     def __init__(self, rule: str, goal: Goal, log: StepLog) -> None:
         self.steps = steps_within(goal.min_rate, goal.max_rate)
@@ -118,7 +120,7 @@ class ReplayedRate:
         if not self.steps:
             raise ValueError(f"no step lies between {goal.min_rate} and {goal.max_rate}")
         self.share = 1.0
-        """The part of the target that is this process's: its partitions among all."""
+        """This process's part of the target: its partitions among all."""
         self._rule = rule
         self._log = log
 
@@ -131,26 +133,26 @@ class ReplayedRate:
         return rate_of(self.steps[0])
 
     def observe(self, at_ms: int, number: int = 1) -> float:
-        """Counts records of the rule; the rate in force for them."""
-        return self.at(at_ms)
+        """Count records of the rule; return their rate."""
+        return self.rate_at(at_ms)
 
-    def at(self, at_ms: int) -> float:
-        """The rate in force at a record time; nothing is counted."""
+    def rate_at(self, at_ms: int) -> float:
+        """Return the rate at a record time, without counting a record."""
         return rate_of(self._step_at(at_ms))
 
     def _step_at(self, at_ms: int) -> int:
-        step = self._log.at(self._rule, at_ms)
-        return self.steps[-1] if step is None else self._clamped(step)
+        step = self._log.step_at(self._rule, at_ms)
+        return self.steps[-1] if step is None else self._clamp(step)
 
-    def _clamped(self, step: int) -> int:
+    def _clamp(self, step: int) -> int:
         return min(max(step, self.steps[0]), self.steps[-1])
 
 
 class AdaptiveRate(ReplayedRate):
-    """The rate of one rule. It begins at the lowest, or where the log ends, and follows the traffic from there.
+    """The rate of one rule. It starts at the lowest, or where the log ends, and follows the traffic from there.
 
     Every two seconds of record time, the traffic of the last half minute, then of up to five minutes, is compared with
-    what the step in force is for. Another step is taken when the difference is no chance and more than one step.
+    the traffic that the current step is for. The step changes if the difference is significant and more than one step.
     """
 
     def __init__(self, rule: str, goal: Goal, log: StepLog, note: Callable[[RateStep], None] | None = None) -> None:
@@ -159,18 +161,18 @@ class AdaptiveRate(ReplayedRate):
         self._note = note
         self._traffic = TrafficCounter()
         last = log.last(rule)
-        self._step = self._clamped(last.k) if last else self.steps[-1]
+        self._step = self._clamp(last.k) if last else self.steps[-1]
         self._since: int | None = last.at_ms if last and last.k == self._step else None
 
     def observe(self, at_ms: int, number: int = 1) -> float:
-        if at_ms <= 0:  # Kafka's sign for a record without a time
+        if at_ms <= 0:  # Kafka's mark of a record without a time
             return rate_of(self._step)
         complete = self._traffic.add(at_ms, number)
         if self._since is None:
             self._take(at_ms, self._step)
         step = self._step_at(at_ms)
-        if complete and (wanted := self._wanted(step)) != step:
-            self._traffic.leave_behind(_WINDOWS[0])
+        if complete and (wanted := self._choose_step(step)) != step:
+            self._traffic.forget_before(_WINDOWS[0])
             self._take(at_ms, step := wanted)
         return rate_of(step)
 
@@ -179,17 +181,17 @@ class AdaptiveRate(ReplayedRate):
             return self._step
         return super()._step_at(at_ms)
 
-    def _wanted(self, step: int) -> int:
-        """The step that the traffic asks for; the one in force where there is no clear reason to leave it."""
+    def _choose_step(self, step: int) -> int:
+        """Return the step that fits the traffic; keep the current one without a clear reason to change."""
         target = self._target * self.share
         for buckets in _WINDOWS:
-            counted, minutes = self._traffic.seen(buckets)
+            counted, minutes = self._traffic.count_recent(buckets)
             expected = target / rate_of(step) * minutes
             if abs(counted - expected) <= _SIGMAS * math.sqrt(expected):
                 continue
-            ideal = _ideal(target * minutes, counted)
+            ideal = _ideal_step(target * minutes, counted)
             if abs(ideal - step) > _DEAD_BAND:
-                return self._clamped(round(max(ideal, step - _RISE)))
+                return self._clamp(round(max(ideal, step - _RISE)))
         return step
 
     def _take(self, at_ms: int, step: int) -> None:
@@ -201,8 +203,8 @@ class AdaptiveRate(ReplayedRate):
             self._note(entry)
 
 
-def _ideal(wanted: float, counted: int) -> float:
-    """The step, as a broken number, at which the wanted ones would be chosen of those counted."""
+def _ideal_step(wanted: float, counted: int) -> float:
+    """Return the step, as a fraction, that chooses `wanted` of the counted records."""
     if wanted <= 0:
         return float(LAST_STEP)
     return -STEPS_PER_HALF * math.log2(wanted / counted) if counted else -math.inf

@@ -1,4 +1,4 @@
-"""Compiled rules: find the rule a record falls under, reading no more of it than the rules need."""
+"""Compiled rules: find the rule for a record, reading no more of it than the rules need."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,7 +8,7 @@ import msgspec
 from stream.config.sections.sampling import RuleMatch
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
-from stream.records.conditions import Asked, Condition, condition
+from stream.records.conditions import Condition, ConditionSpec, compile_condition
 from stream.records.facts import LazyRecord
 
 _SHOWN_CHARS = 60
@@ -18,51 +18,53 @@ _NAMES = ("app", "tenant", "model")
 
 
 class Matcher:
-    """The conditions of one rule, headers first: they are cheap to look at."""
+    """The conditions of one rule, headers first: they are cheap to check."""
 
     def __init__(self, match: RuleMatch, reader: BodyReader) -> None:
         self._reader = reader
-        self._headers = [(name, condition(asked, as_text=True)) for name, asked in match.headers.items()]
-        self._body = [(subject, getter, condition(asked)) for subject, getter, asked in _asked(match, reader)]
-        self._tests = [(getter, each.holds) for _, getter, each in self._body]
+        self._headers = [(name, compile_condition(asked, as_text=True)) for name, asked in match.headers.items()]
+        self._body = [
+            (subject, getter, compile_condition(asked)) for subject, getter, asked in _body_conditions(match, reader)
+        ]
+        self._tests = [(getter, check.holds) for _, getter, check in self._body]
         self.reads_body = bool(self._body)
 
     @property
     def words(self) -> str:
-        """All that is asked for: `app is shop; tag tier is gold`."""
-        return "; ".join(f"{subject} {each.words}" for subject, each, _ in self._checks())
+        """All conditions: `app is shop; tag tier is gold`."""
+        return "; ".join(f"{subject} {check.words}" for subject, check, _ in self._checks())
 
     def matches(self, facts: LazyRecord) -> bool:
-        for name, each in self._headers:
-            if not each.holds(facts.header(name)):
+        for name, check in self._headers:
+            if not check.holds(facts.header(name)):
                 return False
         if not self._tests:
             return True
         body = facts.body(self._reader)
-        for getter, holds in self._tests:  # noqa: SIM110 - a generator would cost more than what it asks
+        for getter, holds in self._tests:  # noqa: SIM110 - a generator would cost more than the checks
             if not holds(getter(body)):
                 return False
         return True
 
     def failure(self, facts: LazyRecord) -> str | None:
-        """The first condition that is not met, and what there was instead; None where all are met."""
-        for subject, each, value_in in self._checks():
+        """Return the first unmet condition with the actual value, or None if all are met."""
+        for subject, check, value_in in self._checks():
             value = value_in(facts)
-            if not each.holds(value):
-                return _unmet(subject, each, value)
+            if not check.holds(value):
+                return _describe_unmet(subject, check, value)
         return None
 
     def _checks(self) -> Iterator[tuple[str, Condition, Callable[[LazyRecord], object]]]:
-        for name, each in self._headers:
-            yield f"header {name}", each, partial(LazyRecord.header, name=name)
-        for subject, getter, each in self._body:
-            yield subject, each, partial(self._in_body, getter)
+        for name, check in self._headers:
+            yield f"header {name}", check, partial(LazyRecord.header, name=name)
+        for subject, getter, check in self._body:
+            yield subject, check, partial(self._in_body, getter)
 
     def _in_body(self, getter: Getter, facts: LazyRecord) -> object:
         return getter(facts.body(self._reader))
 
 
-def _asked(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, Asked]]:
+def _body_conditions(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, ConditionSpec]]:
     for name in _NAMES:
         asked = getattr(match, name)
         if asked is not None:
@@ -73,14 +75,14 @@ def _asked(match: RuleMatch, reader: BodyReader) -> Iterator[tuple[str, Getter, 
         yield dotted, reader.getter(BodyPath.parse(dotted)), value_asked
 
 
-def fields_asked_for(match: RuleMatch) -> list[str]:
-    """The fields of an interaction that a rule has conditions on."""
+def fields_of_rule(match: RuleMatch) -> list[str]:
+    """Return the fields of an interaction that a rule has conditions on."""
     return [name for name in (*_NAMES, "tags") if getattr(match, name)]
 
 
-def _unmet(subject: str, asked: Condition, value: object) -> str:
+def _describe_unmet(subject: str, asked: Condition, value: object) -> str:
     if value is None:
-        return f"{subject} is missing"  # which is why it is not anything else either
-    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
-    return f"{subject} {asked.unmet} (it is {shown})"
+        return f"{subject} is missing"  # so it does not have any other value either
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return f"{subject} {asked.unmet} (it is {text})"

@@ -13,17 +13,17 @@ from judges.local.lexicon import plain
 from stream.config.sections.sampling import SafetyConfig
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader, Getter
-from stream.records.conditions import Condition, condition
+from stream.records.conditions import Condition, compile_condition
 from stream.records.facts import LazyRecord
 
 _FEEDBACK_TAGS = ("feedback", "thumbs", "rating")
 _NO = frozenset({"down", "thumbs_down", "thumbs-down", "thumbs down", "thumbsdown", "👎", "-1", "negative", "bad"})
 _NO |= {"dislike", "disliked", "unhelpful", "not helpful", "not_helpful", "false", "no", "нет", "плохо", "не помогло"}
 
-# Refusals say so at once; later on, regrets are about something else.
+# A refusal says so at once; an apology later in the answer is about something else.
 _BEGINNING_CHARS = 100
 
-# What stands between words; the patterns of the lexicon keep apostrophes.
+# Word separators; the patterns of the lexicon keep apostrophes.
 _MARKS = '.,;:!?()[]{}"«»“”„*_-–—/\\<>|`#@…'
 # No judge reads longer texts, and one record must not hold up the others.
 _SCANNED_CHARS = 20_000
@@ -32,9 +32,9 @@ _EMPTY_LIST = re.compile(rb'\s*(?:\[\s*\]|"")\s*')
 
 
 class WordList:
-    """Finds words that harm is spoken of with: the patterns of the local judge before it excuses any, and one's own.
+    """Finds words that speak of harm: all patterns of the local judge, without its exceptions, and the user's own.
 
-    A mention is enough here, in a warning or a refusal too: to miss little matters more than to be right.
+    A mention is enough, even in a warning or a refusal: recall matters more than precision here.
     """
 
     def __init__(self, own: Iterable[str] = ()) -> None:
@@ -43,11 +43,11 @@ class WordList:
             self._lists.append(PhraseIndex(own_patterns))
 
     def first(self, text: str) -> str | None:
-        """The words of the first pattern that is found; None where none is."""
+        """Return the words of the first matching pattern, or None."""
         words = _words(text[:_SCANNED_CHARS])
         for phrases in self._lists:
-            if found := phrases.find(words):
-                return " ".join(words[found[0].start : found[0].end])
+            if matches := phrases.find(words):
+                return " ".join(words[matches[0].start : matches[0].end])
         return None
 
 
@@ -68,16 +68,16 @@ class Triggers:
 
     def __init__(self, config: SafetyConfig, reader: BodyReader) -> None:
         self._reader = reader
-        known: dict[str, Callable[[], Callable[[Any], str | None]]] = {
+        makers: dict[str, Callable[[], Callable[[Any], str | None]]] = {
             "empty_contexts": lambda: _empty_contexts(reader),
             "thumbs_down": lambda: _thumbs_down(config, reader),
             "refusal": lambda: _refusal(reader),
             "lexicon": lambda: _lexicon(config, reader),
         }
-        self._triggers = [(name, make()) for name, make in known.items() if name in config.triggers]
+        self._triggers = [(name, make()) for name, make in makers.items() if name in config.triggers]
 
     def first(self, facts: LazyRecord) -> str | None:
-        """The name of the first trigger that goes off."""
+        """Return the name of the first trigger that goes off, or None."""
         body = facts.body(self._reader)
         for name, sign in self._triggers:
             if sign(body) is not None:
@@ -85,24 +85,24 @@ class Triggers:
         return None
 
     def all(self, facts: LazyRecord) -> dict[str, str | None]:
-        """By trigger, what set it off; None where nothing did."""
+        """Return what set off each trigger, or None where it did not go off."""
         body = facts.body(self._reader)
         return {name: sign(body) for name, sign in self._triggers}
 
 
-def fields_looked_at(trigger: str, config: SafetyConfig) -> tuple[str, ...]:
-    """The fields of an interaction that a trigger cannot do without."""
+def fields_of_trigger(trigger: str, config: SafetyConfig) -> tuple[str, ...]:
+    """Return the fields of an interaction that a trigger needs."""
     if trigger == "thumbs_down":
         return () if config.thumbs_down else ("tags",)
     return {"empty_contexts": ("contexts",), "refusal": ("answer",), "lexicon": ("answer", "question")}[trigger]
 
 
 _Sign = Callable[[Any], str | None]
-"""What set a trigger off in a body, in words; None where nothing did."""
+"""Describes what in a body sets a trigger off, or returns None."""
 
 
 def _empty_contexts(reader: BodyReader) -> _Sign:
-    """Contexts that were looked for and not found; services that log none at all say nothing by it."""
+    """Detect a retrieval without results; a service that logs no contexts at all does not count."""
     get = reader.field_getter("contexts", parsed=False)
 
     def sign(body: Any) -> str | None:
@@ -117,25 +117,26 @@ def _empty_contexts(reader: BodyReader) -> _Sign:
 
 
 def _thumbs_down(config: SafetyConfig, reader: BodyReader) -> _Sign:
-    asked: list[tuple[str, Getter, Condition]]
+    checks: list[tuple[str, Getter, Condition]]
     if config.thumbs_down:
-        asked = [
-            (path, reader.getter(BodyPath.parse(path)), condition(each)) for path, each in config.thumbs_down.items()
+        checks = [
+            (path, reader.getter(BodyPath.parse(path)), compile_condition(check))
+            for path, check in config.thumbs_down.items()
         ]
     else:
-        asked = [(f"tag {name}", reader.tag_getter(name), _SaysNo()) for name in _FEEDBACK_TAGS]
+        checks = [(f"tag {name}", reader.tag_getter(name), _SaysNo()) for name in _FEEDBACK_TAGS]
 
     def sign(body: Any) -> str | None:
-        for subject, get, each in asked:
-            if each.holds(get(body)):
-                return f"{subject} {each.words}"
+        for subject, get, check in checks:
+            if check.holds(get(body)):
+                return f"{subject} {check.words}"
         return None
 
     return sign
 
 
 class _SaysNo(Condition):
-    """The usual ways to log a thumb down. 0 is not among them: it may be a rating that was not given."""
+    """The usual ways to log a thumbs-down. 0 is not among them: it may mean that no rating was given."""
 
     words, unmet = "is negative", "is not negative"
 
@@ -165,8 +166,8 @@ def _lexicon(config: SafetyConfig, reader: BodyReader) -> _Sign:
     def sign(body: Any) -> str | None:
         for name, get in fields:
             text = get(body)
-            if isinstance(text, str) and (found := lexicon.first(text)) is not None:
-                return f"{name} contains {found!r}"
+            if isinstance(text, str) and (words := lexicon.first(text)) is not None:
+                return f"{name} contains {words!r}"
         return None
 
     return sign

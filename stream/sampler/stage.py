@@ -1,4 +1,4 @@
-"""The sampler's stage: reads the firehose, decides each record by its id, and forwards the chosen ones untouched."""
+"""The sampler's stage: reads all interactions, decides each by its id, and forwards the chosen ones unchanged."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ from stream.config.model import Config
 from stream.errors import PublishAborted, RecordError
 from stream.kafka.consume_produce import TransactionalConsumer
 from stream.kafka.offsets import Partition
-from stream.kafka.record import Record, dead_letter, partition_of, readable
+from stream.kafka.record import Record, dead_letter, partition_of, whole_value
 from stream.records.envelope import decision_headers
 from stream.records.facts import LazyMessage
 from stream.sampler.policy import Decision, SamplingPolicy
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.5
-# While a transaction is under way the client reads on up to this: at full speed it has the next batch ready by then.
+# During a transaction the client prefetches up to this much: at full speed the next batch is then ready.
 _QUEUE_KIB = 65_536
 
-# Asking how many partitions there are can take seconds when the broker is slow.
+# Asking for the number of partitions can take seconds when the broker is slow.
 _SHARE_SECONDS = 30.0
-# What records are counted under that could not be used before a rule was found for them.
+# The rule label of records that failed before a rule was found.
 _NO_RULE = "none"
 _TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleTally:
-    """What becomes of records of one rule and app; there is one object for each, so that they are counted quickly."""
+    """An outcome of records of one rule and app. Equal tallies are one object, so that counting is fast."""
 
     outcome: Outcome
     rule: str
@@ -51,31 +51,31 @@ class RuleTally:
 
 
 @lru_cache(maxsize=4096)
-def fate(outcome: Outcome, rule: str, app: str | None = None, reason: str | None = None) -> RuleTally:
+def tally_of(outcome: Outcome, rule: str, app: str | None = None, reason: str | None = None) -> RuleTally:
     return RuleTally(outcome, rule, app, reason)
 
 
 @dataclass(slots=True)
 class _SampledBatch:
-    """What was read and is not published yet: the records, what becomes of each, and what is to be sent."""
+    """Records that were read and not published yet, with the tally of each and the messages to send."""
 
     records: list[KafkaMessage] = field(default_factory=list)
-    fates: list[RuleTally] = field(default_factory=list)
-    sent: list[tuple[Partition, Message]] = field(default_factory=list)
+    tallies: list[RuleTally] = field(default_factory=list)
+    outgoing: list[tuple[Partition, Message]] = field(default_factory=list)
     positions: dict[Partition, int] = field(default_factory=dict)
 
     def without(self, gone: Collection[Partition]) -> "_SampledBatch":
-        kept = [at for at, record in enumerate(self.records) if partition_of(record) not in gone]
+        remaining = [index for index, record in enumerate(self.records) if partition_of(record) not in gone]
         return _SampledBatch(
-            records=[self.records[at] for at in kept],
-            fates=[self.fates[at] for at in kept],
-            sent=[(partition, message) for partition, message in self.sent if partition not in gone],
-            positions={partition: at for partition, at in self.positions.items() if partition not in gone},
+            records=[self.records[index] for index in remaining],
+            tallies=[self.tallies[index] for index in remaining],
+            outgoing=[(partition, message) for partition, message in self.outgoing if partition not in gone],
+            positions={partition: offset for partition, offset in self.positions.items() if partition not in gone},
         )
 
 
 class Sampler:
-    """Consume a batch, decide every record, publish the batch in one transaction with its offsets."""
+    """Reads a batch, decides every record, and publishes the batch in one transaction with its offsets."""
 
     stage = Stage.SAMPLER
 
@@ -106,7 +106,7 @@ class Sampler:
         return self._exchange
 
     def run(self, stop: threading.Event) -> None:
-        """Samples until told to stop; what was read and not published is read again by the next owner."""
+        """Sample until `stop` is set; the partitions' next owner reads unpublished records again."""
         self._exchange.start()
         try:
             while not stop.is_set():
@@ -116,10 +116,10 @@ class Sampler:
             self._policy.close()
 
     def step(self) -> None:
-        """One batch; while one could not be published nothing is read, and polling keeps the place in the group."""
+        """Process one batch. After a failed publish, read no further records, but poll to stay in the group."""
         if self._held_up and not self._batch.positions:
-            self._hold(False)  # what could not be published was another's in the end, or was published after all
-        self._open_or_shut()
+            self._hold(False)  # the unpublished batch moved to another owner, or was published after all
+        self._pause_or_resume()
         messages = self._exchange.fetch(1 if self._held_up else self._config.sampler.batch, _POLL_SECONDS)
         self._take_share()
         if messages:
@@ -139,32 +139,32 @@ class Sampler:
         self._batch = self._batch.without(partitions)
 
     def _take_share(self) -> None:
-        """Targets and caps are for all samplers together: each has the part of them that it has of the partitions."""
-        held = self._exchange.assignment
-        if not self._policy.adapts or not held or held == self._seen or time.monotonic() < self._ask_again:
+        """Update this sampler's share of targets and caps: its share of the partitions."""
+        assigned = self._exchange.assignment
+        if not self._policy.adapts or not assigned or assigned == self._seen or time.monotonic() < self._ask_again:
             return
         try:
             count = self._exchange.partition_count()
         except KafkaException as error:
             log.warning("cannot get partition metadata yet: %s", error.args[0].str())
             count = 0
-        if count < len(held):
+        if count < len(assigned):
             self._ask_again = time.monotonic() + _SHARE_SECONDS
             return
-        self._policy.share = len(held) / count
-        self._seen = held
+        self._policy.share = len(assigned) / count
+        self._seen = assigned
 
     def _take(self, messages: Sequence[KafkaMessage]) -> None:
-        """Decides every record. Where the key alone decides, nothing else of a record left out is looked at."""
+        """Decide every record. If the key alone decides, no other part of a record that is left out is read."""
         batch, fixed = self._batch, self._policy.fixed
         batch.records += messages
         self._policy.start_batch()
         self._alike.clear()
         if fixed is None:
-            batch.fates += [self._decide(message) for message in messages]
+            batch.tallies += [self._decide(message) for message in messages]
         else:
-            chooses, left_out = fixed.chooses, self._shared(fixed.left_out).fate
-            batch.fates += [
+            chooses, left_out = fixed.chooses, self._shared(fixed.left_out).tally
+            batch.tallies += [
                 (self._decide(message, fixed.chosen) if chooses(key) else left_out)
                 if (key := message.key())
                 else self._decide(message)
@@ -172,52 +172,52 @@ class Sampler:
             ]
         batch.positions |= self._exchange.positions()
 
-    def _decide(self, message: KafkaMessage, known: Decision | None = None) -> RuleTally:
-        incoming, decision = LazyMessage(message), known
+    def _decide(self, message: KafkaMessage, decision: Decision | None = None) -> RuleTally:
+        incoming = LazyMessage(message)
         try:
-            decision = known or self._policy.decide(incoming)
+            decision = decision or self._policy.decide(incoming)
             shared = self._shared(decision)
-            if shared.fate.outcome is Outcome.SAMPLED:
+            if shared.tally.outcome is Outcome.SAMPLED:
                 self._forward(incoming, shared)
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
             self._send(incoming.record, *self._dead_letters.messages(letter))
             if decision is None:
-                return fate(Outcome.DEADLETTER, _NO_RULE, None, error.kind)
-            return fate(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
-        return shared.fate
+                return tally_of(Outcome.DEADLETTER, _NO_RULE, None, error.kind)
+            return tally_of(Outcome.DEADLETTER, decision.rule, decision.app, error.kind)
+        return shared.tally
 
     def _forward(self, incoming: LazyMessage, shared: "_Shared") -> None:
         record = incoming.record
-        value = readable(record)
+        value = whole_value(record)
         # Decision headers of an earlier pass (a replay) would contradict this one.
-        kept = tuple([each for each in record.headers if not each[0].startswith(PREFIX)]) if record.headers else ()
+        others = tuple([pair for pair in record.headers if not pair[0].startswith(PREFIX)]) if record.headers else ()
         message = Message(
             topic=self._config.topics.sampled,
             key=self._policy.record_id(incoming),
             value=value,
-            headers=kept + shared.headers,
-            instead=partial(self._refused, record, shared.fate),
+            headers=others + shared.headers,
+            instead=partial(self._replace_oversized, record, shared.tally),
         )
         self._send(record, message)
 
     def _shared(self, decision: Decision) -> "_Shared":
-        """What the records of a batch have in common that were decided alike."""
-        found = self._alike.get(id(decision))
-        if found is None:
-            found = self._alike[id(decision)] = _Shared(
+        """Return what all records of a batch with the same decision have in common."""
+        shared = self._alike.get(id(decision))
+        if shared is None:
+            shared = self._alike[id(decision)] = _Shared(
                 decision,
-                fate(Outcome(decision.outcome.value), decision.rule, decision.app),
+                tally_of(Outcome(decision.outcome.value), decision.rule, decision.app),
                 decision_headers(decision, salt=self._config.sampling.salt, sampled_at=datetime.now(UTC)),
             )
-        return found
+        return shared
 
     def _send(self, record: Record, *messages: Message) -> None:
         for message in messages:
-            self._batch.sent.append((record.partition, message))
+            self._batch.outgoing.append((record.partition, message))
 
-    def _refused(self, record: Record, expected: RuleTally) -> Message:
-        """Called while a batch is published, for a record that is too large for the topic that it was chosen for."""
+    def _replace_oversized(self, record: Record, expected: RuleTally) -> Message:
+        """Return a dead letter for a record that is too large for its topic; called while a batch is published."""
         self._too_large[record.partition, record.offset] = expected
         error = RecordError(_TOO_LARGE, f"{self._config.topics.sampled} does not accept records of this size")
         (message,) = self._dead_letters.messages(dead_letter(record, error, stage=self.stage))
@@ -225,11 +225,11 @@ class Sampler:
 
     def _publish(self) -> None:
         batch = self._batch
-        self._too_large.clear()  # what was refused at an attempt before this one says nothing about this one
+        self._too_large.clear()  # refusals of an earlier attempt do not count for this one
         try:
-            self._exchange.publish([message for _, message in batch.sent], batch.positions)
+            self._exchange.publish([message for _, message in batch.outgoing], batch.positions)
         except PublishAborted:
-            # The broker pushes back: nothing more is read until it takes what we have.
+            # The broker pushes back: read no more until it accepts this batch.
             self._hold(True)
             time.sleep(_RETRY_SECONDS)
             return
@@ -242,8 +242,8 @@ class Sampler:
         self._held_up = held_up
         self._unsure |= self._exchange.assignment
 
-    def _open_or_shut(self) -> None:
-        """Pauses partitions while a batch is held up and resumes them after, those that came meanwhile too."""
+    def _pause_or_resume(self) -> None:
+        """Pause partitions while a batch is held up and resume them afterwards, including newly assigned ones."""
         ours = self._unsure & self._exchange.assignment
         if ours:
             (self._exchange.pause if self._held_up else self._exchange.resume)(ours)
@@ -251,18 +251,18 @@ class Sampler:
 
     def _count(self, batch: _SampledBatch) -> None:
         self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
-        fates = Counter(batch.fates)
+        tallies = Counter(batch.tallies)
         for expected in self._too_large.values():
-            fates[expected] -= 1
-            fates[fate(Outcome.DEADLETTER, expected.rule, expected.app, _TOO_LARGE)] += 1
-        for each, number in (+fates).items():
-            self._metrics.count(self.stage, each.outcome, number, reason=each.reason)
-            self._sampling.count(each.rule, each.app, each.outcome, number)
+            tallies[expected] -= 1
+            tallies[tally_of(Outcome.DEADLETTER, expected.rule, expected.app, _TOO_LARGE)] += 1
+        for tally, number in (+tallies).items():
+            self._metrics.count(self.stage, tally.outcome, number, reason=tally.reason)
+            self._sampling.count(tally.rule, tally.app, tally.outcome, number)
 
 
 class _Shared(NamedTuple):
-    """By the identity of a decision, which is kept here so that no other gets it."""
+    """Stored by the id of a decision, which is kept here so that no other object gets the same id."""
 
     decision: Decision
-    fate: RuleTally
+    tally: RuleTally
     headers: Headers

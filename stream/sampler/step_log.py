@@ -1,4 +1,4 @@
-"""The step log: which step of the rate scale each rule had at which record time, in memory and as a file."""
+"""The step log: the step of the rate scale of each rule by record time, in memory and as a file."""
 
 import json
 import os
@@ -16,7 +16,7 @@ class StepLogError(ValueError):
 
 
 class RateStep(NamedTuple):
-    """From this record time on, a rule has the rate of this step."""
+    """The rate step of a rule from this record time on."""
 
     at_ms: int
     rule: str
@@ -24,10 +24,10 @@ class RateStep(NamedTuple):
 
 
 class StepLog:
-    """Which step was in force at which record time.
+    """The steps of rules by record time.
 
-    A step counts for all times after it, whatever was said of them before. So where record times go on, the log has
-    the step of every record as it was decided; only after a jump back in time are the times behind it told anew.
+    A step counts for all times after it, and replaces earlier entries for those times. So while record times advance,
+    the log has the step that decided every record; only a jump back in time overwrites the times after it.
     """
 
     def __init__(self, steps: Iterable[RateStep] = ()) -> None:
@@ -44,13 +44,13 @@ class StepLog:
         steps.append(step.k)
 
     def forget(self, rule: str, before_ms: int) -> None:
-        """Drops the steps of a rule that were over before a time."""
+        """Drop the steps of a rule that were over before a time."""
         times = self._times.get(rule, [])
         over = max(bisect_right(times, before_ms) - 1, 0)
         del times[:over], self._steps.get(rule, [])[:over]
 
-    def at(self, rule: str, at_ms: int) -> int | None:
-        """The step of a rule at a time; None before its first."""
+    def step_at(self, rule: str, at_ms: int) -> int | None:
+        """Return the step of a rule at a time, or None before its first."""
         place = bisect_right(self._times.get(rule, []), at_ms)
         return self._steps[rule][place - 1] if place else None
 
@@ -59,21 +59,21 @@ class StepLog:
         return RateStep(times[-1], rule, self._steps[rule][-1]) if times else None
 
     def __iter__(self) -> Iterator[RateStep]:
-        """All steps that count, by time."""
-        every = (RateStep(at, rule, k) for rule in self._times for at, k in zip(*self._of(rule), strict=True))
-        return iter(sorted(every))
+        """Iterate over all steps by time."""
+        steps = (RateStep(at_ms, rule, k) for rule in self._times for at_ms, k in zip(*self._of(rule), strict=True))
+        return iter(sorted(steps))
 
     def _of(self, rule: str) -> tuple[list[int], list[int]]:
         return self._times[rule], self._steps[rule]
 
     def dump(self) -> str:
-        """The steps as JSON lines."""
+        """Return the steps as JSON lines."""
         return "".join(map(step_line, self))
 
     @classmethod
     def load(cls, text: str) -> "StepLog":
-        """Reads JSON lines in the order in which they were written."""
-        return cls(_parsed(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
+        """Read JSON lines in the order in which they were written."""
+        return cls(_parse_step(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
 
 
 def step_line(step: RateStep) -> str:
@@ -81,25 +81,25 @@ def step_line(step: RateStep) -> str:
 
 
 def read_step_log(path: Path, *, may_be_torn: bool = False) -> StepLog:
-    """The steps in a file; what is wrong with it is a StepLogError.
+    """Read the steps in a file; raises StepLogError if the file is invalid.
 
-    In a file that may be torn, a last line without an end is passed over: whoever wrote it was killed meanwhile.
+    If the file may be torn, an incomplete last line is skipped: its writer was killed.
     """
     try:
         content = path.read_bytes()
-        return StepLog.load((content[: _whole(content)] if may_be_torn else content).decode())
+        return StepLog.load((content[: _whole_lines(content)] if may_be_torn else content).decode())
     except OSError as error:
         raise StepLogError(f"cannot be read: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise StepLogError("is not UTF-8") from None
 
 
-def _whole(content: bytes) -> int:
-    """How many bytes of a file are whole lines."""
+def _whole_lines(content: bytes) -> int:
+    """Return the number of bytes in complete lines."""
     return content.rfind(b"\n") + 1
 
 
-def _parsed(number: int, line: str) -> RateStep:
+def _parse_step(number: int, line: str) -> RateStep:
     try:
         step = RateStep(**json.loads(line))
     except (ValueError, TypeError, RecursionError):
@@ -111,7 +111,7 @@ def _parsed(number: int, line: str) -> RateStep:
 
 
 class StepFile:
-    """A file that steps are added to; it is opened when there is a first one to add, which begins a line."""
+    """A file to which steps are appended. It is opened at the first step, which begins a new line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -120,17 +120,17 @@ class StepFile:
     def write(self, step: RateStep) -> None:
         try:
             if self._file is None:
-                self._file = self._opened()
+                self._file = self._open()
             self._file.write(step_line(step))
             self._file.flush()
         except OSError as error:
             raise StageError(f"sampling.step_log: cannot write {self._path}: {error.strerror}") from None
 
-    def _opened(self) -> IO[str]:
+    def _open(self) -> IO[str]:
         if self._path.exists():
             content = self._path.read_bytes()
-            if _whole(content) < len(content):
-                os.truncate(self._path, _whole(content))
+            if _whole_lines(content) < len(content):
+                os.truncate(self._path, _whole_lines(content))
         return self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:

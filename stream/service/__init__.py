@@ -1,7 +1,7 @@
-"""Service: makes a process of stages.
+"""Service: runs stages in a process.
 
 - `service`: the chosen stages with the metrics, health and web server they share
-- `web_server`: the web server of a process, as the configuration has it
+- `web_server`: the web server of a process, as configured
 - `stage_thread`: one stage in its own thread, with a watchdog
 - `broker_probe`: checks whether the broker answers
 - `sinks`: makes and opens the configured sinks

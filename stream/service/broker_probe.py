@@ -1,4 +1,4 @@
-"""The broker probe: asks the broker for metadata every few seconds, so that readiness follows it."""
+"""The broker probe: asks the broker for metadata every few seconds, so that readiness reflects its state."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ _PROBE_SECONDS = 3.0
 
 
 class BrokerProbe:
-    """Asks the broker for its metadata every few seconds, so that readiness knows when it is away."""
+    """Asks the broker for its metadata every few seconds, so that readiness fails while it is away."""
 
     def __init__(self, kafka: KafkaConfig, health: Health) -> None:
         self._kafka = kafka
@@ -40,7 +40,7 @@ class BrokerProbe:
         client = AdminClient(self._kafka.client_options() | {"log_level": 0}, logger=log)
         while True:
             try:
-                client.poll(0)  # passes on what the client has logged, if its options ask for that
+                client.poll(0)  # passes on the client's log lines, if its options ask for that
                 client.list_topics(timeout=_PROBE_SECONDS)
                 self._problem = None
             except KafkaException as error:

@@ -26,7 +26,7 @@ from stream.service.stage_thread import Runnable, StageThread, Watchdog
 from stream.service.web_server import open_web_server
 from stream.worker.stage import Worker
 
-# Time for the stages to stop, beyond what the worker takes to finish what is in flight.
+# Time for the stages to stop, beyond the worker's time to finish its records in flight.
 _JOIN_SECONDS = 20.0
 
 
@@ -34,29 +34,28 @@ _JOIN_SECONDS = 20.0
 _EXIT_SECONDS = 10.0
 
 
-# Less where the broker does not answer: there is nothing to wait for.
+# Less if the broker does not answer: waiting would not help.
 _AWAY_EXIT_SECONDS = 2.0
 
 
-# Whoever pressed Ctrl-C twice does not want to wait.
+# After a second Ctrl-C the user does not want to wait.
 _LEAVE_SECONDS = 0.5
 
 
-# Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, none in a cycle:
+# Python looks for cycles after every 700 new objects. Records come by the hundred thousand a second, without cycles:
 # a sampler would spend a fifth of its time on it.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class Service:
-    """Runs the chosen stages in threads from `with` to the end of the block."""
+    """Runs the chosen stages in threads until the end of its `with` block."""
 
     def __init__(
         self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = (), *, has_web_server: bool = True
     ) -> None:
-        """A worker among the stages writes to these sinks, and to those of the configuration.
+        """Make the stages; a worker writes to these sinks, and to those of the configuration.
 
-        These ones it calls directly: they must be fast. Without a web server, whoever runs it serves its metrics and
-        health.
+        It calls `sinks` directly, so they must be fast. Without a web server, the caller serves metrics and health.
         """
         self.config = config
         self._has_web_server = has_web_server
@@ -105,7 +104,7 @@ class Service:
             interrupted = True
             raise
         finally:
-            # An interrupted join makes Python take a thread for ended that is not.
+            # After an interrupted join Python takes a running thread for ended.
             hangs = any(thread.is_alive for thread in self._threads)
             if interrupted or hangs or any(thread.has_failed for thread in self._threads):
                 seconds = _AWAY_EXIT_SECONDS if hangs and not self._probe.answers() else _EXIT_SECONDS
@@ -116,7 +115,7 @@ class Service:
                 thread.check()
 
     def check(self) -> None:
-        """Raises what ended a stage, if one has ended, and ends one that has stopped moving. To be called often."""
+        """Raise the error that ended a stage, or that a stage is stuck. Call it often."""
         for thread in self._threads:
             thread.check()
             thread.watch()
@@ -143,17 +142,17 @@ class Service:
 
 
 def stop_patience(config: Config) -> float:
-    """Time for the stages to stop."""
+    """Return the time for the stages to stop."""
     return _JOIN_SECONDS + config.worker.drain_seconds
 
 
 def exit_patience(config: Config) -> float:
-    """The longest time from the request to stop to the end of the process."""
+    """Return the longest time from the request to stop to the end of the process."""
     return stop_patience(config) + CLOSE_SECONDS + _EXIT_SECONDS
 
 
 def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
-    """The metrics of scores, told apart and compared with the objective as the configuration says."""
+    """Make the metrics of scores, with the labels and objectives of the configuration."""
     return ScoreMetrics(
         registry,
         labels=config.metrics.labels,
@@ -165,14 +164,14 @@ def score_metrics(config: Config, registry: CollectorRegistry) -> ScoreMetrics:
 
 
 def _reserved_apps(config: Config) -> set[str]:
-    """Apps that are named in the configuration keep their label, whatever the traffic names."""
+    """Return the apps that the configuration names: they keep their label, whatever the traffic names."""
     return {*config.metrics.apps, *config.objectives.apps, *config.detection.apps}
 
 
 def _end_with_main_thread(status: int, seconds: float) -> None:
-    """Ends the process, if need be, some time after its main thread.
+    """End the process, if need be, some time after its main thread.
 
-    A stage that hangs is left behind; threads that it started, Faust's among them, would keep the process alive.
+    A stage that hangs is abandoned; threads that it started, such as Faust's, would keep the process alive.
     """
     threading.main_thread().join()
     time.sleep(seconds)
@@ -180,5 +179,5 @@ def _end_with_main_thread(status: int, seconds: float) -> None:
 
 
 def relax_collector() -> None:
-    """Has Python's collector of cycles run less often, in all of this process."""
+    """Run Python's garbage collector less often, in this whole process."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)

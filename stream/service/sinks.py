@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink, SinkError
 from sinks.metrics import SinkMetrics
-from sinks.queued import QueuedSink, running
+from sinks.queued import QueuedSink, open_all
 from sinks.telemetry import JudgeModel
 from stream.config.judge_kinds.base import AskedModel
 from stream.config.model import Config
@@ -22,14 +22,14 @@ _PORTS = {"http": 80, "https": 443}
 
 @contextmanager
 def open_sinks(config: Config, registry: CollectorRegistry) -> Iterator[list[Sink]]:
-    """The sinks of a worker, open until the end of the block. Each has a queue, so that none can hold up the worker."""
+    """Open the sinks of a worker until the end of the block. Each has a queue, so that no sink can block the worker."""
     sinks = make_sinks(config, registry)
-    with running(sinks):
+    with open_all(sinks):
         yield list(sinks)
 
 
 def make_sinks(config: Config, registry: CollectorRegistry) -> list[QueuedSink]:
-    """The sinks, not opened yet; raises StageError, with the key to change, for one that can never work."""
+    """Make the sinks without opening them; raises StageError, with the key to change, if one can never work."""
     sections = config.sinks_by_place()
     if not sections:
         return []
@@ -46,7 +46,7 @@ def make_sinks(config: Config, registry: CollectorRegistry) -> list[QueuedSink]:
 
 
 def judge_models(judges: JudgesConfig) -> Mapping[str, JudgeModel]:
-    """The models that judges ask, by the names of their verdicts."""
+    """Return the models that judges ask, by the judge names in verdicts."""
     return {judge.name: _model(judge.asked_model) for judge in judges.everyone if judge.asked_model is not None}
 
 

@@ -1,4 +1,4 @@
-"""A stage in a thread of its own, and the watchdog that notices when it stops making progress."""
+"""A stage in its own thread, and the watchdog that notices when it stops making progress."""
 
 import logging
 import threading
@@ -14,20 +14,20 @@ from stream.logs import log_context
 log = logging.getLogger(__name__)
 
 
-# A stage that has not come round for this long hangs: longer than a revoke may take, shorter than patience.
+# A stage without progress for this long hangs: longer than a revoke may take, shorter than our patience.
 _STALL_SECONDS = 60.0
 
 
-# Time to stop for a stage that has stopped moving: it will hardly use it, and the others wait.
+# Time to stop for a stage that hangs: it will hardly use it, and the others wait.
 _STALLED_JOIN_SECONDS = 5.0
 
 
-# Time to stop for a stage whose broker does not answer: all that it still wants to do waits for that. The next process
-# does what is left, as after a crash; supervisors kill after 30 seconds.
+# Time to stop for a stage whose broker does not answer: all its remaining work waits for the broker. The next process
+# does that work, as after a crash; supervisors kill after 30 seconds.
 _AWAY_JOIN_SECONDS = 10.0
 
 
-# How often it is looked whether the broker answers while a stage is waited for.
+# While waiting for a stage, check this often whether the broker answers.
 _LOOK_SECONDS = 0.2
 
 
@@ -36,11 +36,11 @@ _LONGEST_LOOK_SECONDS = 5.0
 
 
 class Pulse(Protocol):
-    """What tells from outside whether a stage does its work."""
+    """Signs of progress that a stage shows to the outside."""
 
     @property
     def moved_at(self) -> float:
-        """When it last came round, on the monotonic clock."""
+        """Time of its last step, on the monotonic clock."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Pulse(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """What keeps it from handing on what it has done, if something does."""
+        """The reason why it cannot publish its results, if there is one."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Pulse(Protocol):
 
     @property
     def done(self) -> int:
-        """Grows with the records it has finished."""
+        """Number of finished records; only ever grows."""
         ...
 
 
@@ -76,10 +76,10 @@ class Runnable(Protocol):
 
 
 class Watchdog:
-    """Notices that a stage has stopped moving: work waits and none is finished, or its thread does not come round.
+    """Notices that a stage is stuck: records wait but none is finished, or its thread makes no step.
 
-    Time does not count while the broker does not answer. For the work, it does not count either while the stage itself
-    says what keeps it, and begins anew whenever there is nothing to do.
+    Time does not count while the broker does not answer. For waiting records it does not count either while the stage
+    itself reports a problem, and restarts at 0 whenever there is nothing to do.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class Watchdog:
         broker_answers: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """After `seconds` without a finished record it is time to end; 0 never is.
+        """Report a stage after `seconds` without a finished record; 0 never does.
 
-        A thread may take its time, and hand partitions over, whatever `seconds` are.
+        A thread always gets enough time to hand partitions over, however short `seconds` is.
         """
         self._stage = stage
         self._seconds = seconds
@@ -105,7 +105,7 @@ class Watchdog:
         self._idle = 0.0
 
     def look(self) -> str | None:
-        """What is wrong, or None. It counts time from look to look."""
+        """Return the problem, or None. Time counts from one call to the next."""
         now = self._clock()
         passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS) if self.broker_answers() else 0.0
         self._looked_at = now
@@ -134,7 +134,7 @@ class Watchdog:
 
 
 class StageThread:
-    """One stage in a thread of its own."""
+    """One stage in its own thread."""
 
     def __init__(self, stage: Runnable, health: Health, patience: float, watchdog: Watchdog) -> None:
         self.stop = threading.Event()
@@ -157,7 +157,7 @@ class StageThread:
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self.ask_to_stop()
-        if kind is not KeyboardInterrupt:  # a second Ctrl-C, which came while another stage was waited for
+        if kind is not KeyboardInterrupt:  # a second Ctrl-C, while waiting for another stage
             while self._thread.is_alive() and time.monotonic() < self._asked_at + self._join_seconds():
                 self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive() and self._error is None:
@@ -168,7 +168,7 @@ class StageThread:
             )
 
     def _join_seconds(self) -> float:
-        """How long a stage that was asked to stop is waited for."""
+        """Return how long to wait for a stage after the request to stop."""
         return self._patience if self._watchdog.broker_answers() else min(self._patience, _AWAY_JOIN_SECONDS)
 
     @property
@@ -182,10 +182,10 @@ class StageThread:
 
     def check(self) -> None:
         if self._error is not None:
-            raise StageError(f"{self._stage.stage} failed: {_in_words(self._error)}") from self._error
+            raise StageError(f"{self._stage.stage} failed: {_format_error(self._error)}") from self._error
 
     def watch(self) -> None:
-        """Raises when the stage has stopped moving, and has it waited for no longer than makes sense."""
+        """Raise StageError if the stage is stuck, and shorten the wait for its end."""
         problem = self._watchdog.look()
         if problem is not None:
             self._patience = min(self._patience, _STALLED_JOIN_SECONDS)
@@ -202,7 +202,7 @@ class StageThread:
 
     def _alive(self) -> str | None:
         if self._error is not None or not self._thread.is_alive():
-            return f"ended: {_in_words(self._error) if self._error else 'stopped'}"
+            return f"ended: {_format_error(self._error) if self._error else 'stopped'}"
         silent = time.monotonic() - self._stage.pulse.moved_at
         return f"no progress for {silent:.0f} s" if silent > _STALL_SECONDS else None
 
@@ -210,6 +210,6 @@ class StageThread:
         return self._stage.pulse.problem if self._stage.pulse.assigned else "no partitions assigned"
 
 
-def _in_words(error: BaseException) -> str:
-    """Our own errors are written to be read; others may have no words at all."""
+def _format_error(error: BaseException) -> str:
+    """Format an error; those of other libraries may have no message, so their type comes first."""
     return str(error) if isinstance(error, StreamjuryError) else f"{type(error).__name__}: {error}"

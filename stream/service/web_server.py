@@ -16,7 +16,7 @@ from stream.errors import StageError
 
 @contextmanager
 def open_web_server(http: HttpConfig, registry: CollectorRegistry, health: Health) -> Iterator[WebServer]:
-    """Serves metrics and health to the end of the block; raises StageError, with the key to change, where it cannot."""
+    """Serve metrics and health until the end of the block; raises StageError, with the key to change, on failure."""
     server = WebServer(
         [*metrics_routes(registry), *health_routes(health)],
         index="streamjury: /metrics /healthz /readyz",

@@ -1,16 +1,16 @@
-"""The log of ids that were used for several contents: at once, then at most once a minute for each app."""
+"""Logs ids that were used for several contents: at once, then at most once a minute for each app."""
 
 import logging
 import time
 from dataclasses import dataclass
 
-from sinks.text import shortened
+from sinks.text import shorten
 
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 60.0
 _NAME_CHARS = 100
-# An app is whatever a record says it is.
+# Records name their app themselves, so the number of apps has no limit.
 _MOST_APPS = 100
 _OTHER_APPS = "of other apps"
 
@@ -23,13 +23,13 @@ class _Conflicts:
 
 
 class ConflictLog:
-    """Conflicts that were not logged yet, by app. Used from one thread."""
+    """Conflicts that are not logged yet, by app. Used from one thread."""
 
     def __init__(self) -> None:
         self._by_app: dict[str, _Conflicts] = {}
 
     def note(self, app: str | None, interaction_id: str) -> None:
-        name = f"of app {shortened(app or 'unknown', _NAME_CHARS)}"
+        name = f"of app {shorten(app or 'unknown', _NAME_CHARS)}"
         if name not in self._by_app and len(self._by_app) >= _MOST_APPS:
             name = _OTHER_APPS
         conflicts = self._by_app.setdefault(name, _Conflicts())
@@ -37,7 +37,7 @@ class ConflictLog:
         conflicts.interaction_id = interaction_id
 
     def write(self, *, rest: bool = False) -> None:
-        """Logs what is due, or with `rest` all that was not logged yet."""
+        """Log the conflicts that are due; with `rest`, all that are not logged yet."""
         now = time.monotonic()
         for name, conflicts in self._by_app.items():
             due = rest or conflicts.logged_at is None or now - conflicts.logged_at >= _AGAIN_SECONDS
@@ -49,6 +49,6 @@ class ConflictLog:
                 conflicts.count,
                 "" if conflicts.count == 1 else "s",
                 name,
-                shortened(conflicts.interaction_id, _NAME_CHARS),
+                shorten(conflicts.interaction_id, _NAME_CHARS),
             )
             conflicts.count, conflicts.logged_at = 0, now

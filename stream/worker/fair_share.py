@@ -2,48 +2,48 @@
 
 from collections import Counter
 
-# The shares of apps are those of about the last so many records.
+# Shares are computed over about this many recent records.
 _MEMORY_RECORDS = 1024
-# An app of which less is remembered is not waited for any more: it had no record for some thousands.
+# Below this weight an app is forgotten: it has sent no record for several thousand records.
 _FORGOTTEN = 0.01
 _MAX_APPS = 1000
-# What is nearly a fair share is none to be cut.
+# An app that only slightly exceeds its fair share is not held back.
 _TOLERANCE = 1.5
-# Of fewer records nothing can be said.
+# Fewer records are not enough to compare shares.
 _ENOUGH = 64
 
 
 class FairShares:
-    """Who has how much of a worker's places, and who has more than its share of both places and traffic."""
+    """Slots and traffic of each app, to find apps that exceed their fair share of both."""
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        self._in_work: Counter[str | None] = Counter()
-        self._seen: dict[str | None, float] = {}
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._slots_taken: Counter[str | None] = Counter()
+        self._weights: dict[str | None, float] = {}
         self._since_fading = 0
 
-    def saw(self, app: str | None) -> None:
-        """A record of the app was read."""
-        if app not in self._seen and len(self._seen) >= _MAX_APPS:
+    def count_record(self, app: str | None) -> None:
+        """Count a record of the app that was read."""
+        if app not in self._weights and len(self._weights) >= _MAX_APPS:
             app = None
-        self._seen[app] = self._seen.get(app, 0.0) + 1.0
+        self._weights[app] = self._weights.get(app, 0.0) + 1.0
         self._since_fading += 1
         if self._since_fading >= _MEMORY_RECORDS:
             self._since_fading = 0
-            self._seen = {name: seen / 2 for name, seen in self._seen.items() if seen / 2 >= _FORGOTTEN}
+            self._weights = {name: weight / 2 for name, weight in self._weights.items() if weight / 2 >= _FORGOTTEN}
 
-    def started(self, app: str | None) -> None:
-        self._in_work[app] += 1
+    def take_slot(self, app: str | None) -> None:
+        self._slots_taken[app] += 1
 
-    def ended(self, app: str | None) -> None:
-        self._in_work[app] -= 1
-        if not self._in_work[app]:
-            del self._in_work[app]
+    def release_slot(self, app: str | None) -> None:
+        self._slots_taken[app] -= 1
+        if not self._slots_taken[app]:
+            del self._slots_taken[app]
 
-    def exceeded(self, app: str | None) -> bool:
-        """Whether the app has its places already and more of the traffic than is fair, so that others come first."""
-        apps = len(self._seen)
-        if apps < 2 or self._in_work[app] < max(1, self._places // apps):
+    def exceeds_share(self, app: str | None) -> bool:
+        """Return whether the app has its slots already and sends more than its fair share: then others come first."""
+        apps = len(self._weights)
+        if apps < 2 or self._slots_taken[app] < max(1, self._slots // apps):
             return False
-        seen = sum(self._seen.values())
-        return seen >= _ENOUGH and self._seen.get(app, 0.0) * apps > _TOLERANCE * seen
+        total = sum(self._weights.values())
+        return total >= _ENOUGH and self._weights.get(app, 0.0) * apps > _TOLERANCE * total

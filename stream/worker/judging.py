@@ -22,13 +22,13 @@ from stream.config.model import Config
 from stream.config.names import CANARY
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
-from stream.kafka.record import dead_letter, readable
+from stream.kafka.record import dead_letter, whole_value
 from stream.logs import add_log_context, log_context, trace_fields
 from stream.records.canaries import CanaryReader, refuse_canary_id
 from stream.records.envelope import evaluation_headers, is_canary, read_sampling
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
 from stream.records.reading import InteractionReader
-from stream.worker.budget import SavingPlan, Thinning, Treasury, thinned
+from stream.worker.budget import SavingPlan, Thinning, Treasury, thin
 from stream.worker.budget.savings import measures_of
 from stream.worker.recent_evaluations import RecentEvaluations
 from stream.worker.retries import Arrival, Retries
@@ -36,36 +36,36 @@ from stream.worker.retries import Arrival, Retries
 log = logging.getLogger(__name__)
 
 _TOO_LARGE = "too_large"
-# Of these nothing is left that could stand for another record of the same interaction.
+# These outcomes leave no evaluation that could stand for another record of the same interaction.
 _WITHOUT_EVALUATION = frozenset({Outcome.DEADLETTER, Outcome.SAMPLED_OUT})
 
 
 @dataclass(slots=True, kw_only=True)
 class RecordResult:
-    """What became of one record: messages to publish, and what to count once they are."""
+    """The outcome of one record: messages to publish, and what to count after publishing them."""
 
     outcome: Outcome
     messages: Sequence[Message] = ()
     evaluation: Evaluation | None = None
     reason: str | None = None
-    """Why it is a dead letter, or has no score."""
+    """Why the record is a dead letter, or has no score."""
     content: str = UNKNOWN_CONTENT
-    """The digest of what was judged."""
+    """The digest of the judged content."""
     is_id_conflict: bool = False
     """Whether another content was judged under the id that the record was logged with."""
 
     @property
     def is_published(self) -> bool:
-        """Whether its evaluation goes to the topic of evaluations."""
+        """Whether the evaluation goes to the evaluations topic."""
         return self.outcome in {Outcome.SCORED, Outcome.UNSCORED}
 
-    def refused(self) -> None:
-        """What it was to be published as was too large: a dead letter went instead."""
+    def mark_too_large(self) -> None:
+        """Record that the result was too large, and that a dead letter was published instead."""
         self.outcome, self.reason = Outcome.DEADLETTER, _TOO_LARGE
 
 
 class _EvaluationInWork(NamedTuple):
-    """The evaluation that is under way under one name."""
+    """An evaluation in progress, under the name of one interaction."""
 
     partition: Partition
     content: str
@@ -73,7 +73,7 @@ class _EvaluationInWork(NamedTuple):
 
 
 class Judging:
-    """Turns records into results. Whatever is wrong with a record, or with us, is a result too."""
+    """Turns records into results. Errors in a record, or in our own code, become results too."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Judging:
         self._leaving: frozenset[Partition] = frozenset()
 
     async def judge(self, arrival: Arrival) -> RecordResult:
-        """An exception that left this would lose the record."""
+        """Judge a record; never raises, because an exception would lose the record."""
         with log_context(stage=Stage.WORKER.value):
             return await self._judge_or_dead_letter(arrival)
 
@@ -114,37 +114,37 @@ class Judging:
         except RecordError as error:
             return self._dead_letter(arrival, error)
         except (Exception, asyncio.CancelledError) as error:
-            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            # Re-raise our own cancellation only: one that escaped from a client must not cancel this task.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("cannot judge record %s of %s", arrival.record.offset, arrival.record.partition)
             return self._dead_letter(arrival, RecordError("internal_error", f"{type(error).__name__}: {error}"))
 
-    def published(self, result: RecordResult) -> None:
-        """A result is on its topic: what it is a result of need not be done again."""
+    def mark_published(self, result: RecordResult) -> None:
+        """Note that a result is on its topic, so that its record is not judged again."""
         if result.evaluation is not None:
             self._in_work.pop(result.evaluation.evaluation_id, None)
             if result.is_published:
                 self._recent.add(result.evaluation.evaluation_id, result.content)
 
     def leave(self, partitions: Collection[Partition]) -> None:
-        """Ask no judges for records of these partitions that wait for room: another worker will."""
+        """Stop starting records of these partitions that wait for room: another worker will judge them."""
         self._leaving |= frozenset(partitions)
 
-    def unstarted(self, partitions: Collection[Partition]) -> int:
-        """How many records of these partitions wait for room at the endpoints."""
+    def count_unstarted(self, partitions: Collection[Partition]) -> int:
+        """Count the records of these partitions that wait for room at the endpoints."""
         return sum(self._unstarted[partition] for partition in partitions)
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """What was not published of these partitions is another worker's."""
+        """Drop unpublished work on these partitions: another worker has them now."""
         self._leaving -= frozenset(partitions)
         for name in [name for name, work in list(self._in_work.items()) if work.partition in partitions]:
             self._in_work.pop(name, None)
 
     def _read(self, arrival: Arrival) -> Submission:
-        """The record as it is judged; from here on, what is logged says which one it is about."""
+        """Read the record to judge; from here on, log lines carry its id."""
         canary = is_canary(arrival.record.headers)
-        reading = (self._canary_reader if canary else self._reader).read(readable(arrival.record))
+        reading = (self._canary_reader if canary else self._reader).read(whole_value(arrival.record))
         interaction = reading.interaction
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         if not canary:
@@ -154,9 +154,9 @@ class Judging:
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)
 
     async def _evaluate_once(self, arrival: Arrival, submission: Submission) -> RecordResult:
-        """Evaluates a record unless its content was judged under its id, or is being judged: then it is a repeat.
+        """Evaluate a record, unless the same content was or is being judged under its id: then it is a repeat.
 
-        A record with another content than was judged under its id is no repeat. It gets an id of its own.
+        A record whose content differs from the one judged under its id is not a repeat. It gets its own id.
         """
         interaction = submission.interaction
         content = content_digest(interaction)
@@ -183,9 +183,9 @@ class Judging:
         return evaluation_id(interaction_id, self._evaluator.info.fingerprint)
 
     async def _earlier_content(self, name: str, content: str) -> str | None:
-        """The content that is or was judged under a name; None if there is none. Waits for work on the same content.
+        """Return the content that is or was judged under a name, or None. Waits for work on the same content.
 
-        That record stays on its topic until its own result is published, so nothing is lost when this one is left out.
+        That record stays on its topic until its own result is published, so skipping this one loses nothing.
         """
         while (work := self._in_work.get(name)) is not None:
             if work.content != content or await asyncio.shield(work.outcome) not in _WITHOUT_EVALUATION:
@@ -193,33 +193,33 @@ class Judging:
         return self._recent.content_of(name)
 
     async def _hold(self, name: str, arrival: Arrival, submission: Submission) -> RecordResult:
-        """Evaluates a record while its repeats wait for the outcome."""
-        mine = _EvaluationInWork(arrival.record.partition, arrival.content, asyncio.get_running_loop().create_future())
-        self._in_work[name] = mine
+        """Evaluate a record while its repeats wait for the outcome."""
+        work = _EvaluationInWork(arrival.record.partition, arrival.content, asyncio.get_running_loop().create_future())
+        self._in_work[name] = work
         outcome = Outcome.DEADLETTER
         try:
             result = await self._evaluate(arrival, submission)
             outcome = result.outcome
             return result
         finally:
-            if outcome in _WITHOUT_EVALUATION and self._in_work.get(name) is mine:
+            if outcome in _WITHOUT_EVALUATION and self._in_work.get(name) is work:
                 del self._in_work[name]
-            mine.outcome.set_result(outcome)
+            work.outcome.set_result(outcome)
 
     async def _evaluate(self, arrival: Arrival, submission: Submission) -> RecordResult:
-        """Judges it with what the budgets allow.
+        """Judge a record within the budgets.
 
-        A canary is there to show how the judges judge: by the whole panel, really asked, and nobody is called for it.
+        A canary measures the judges, so the whole panel is asked, without the cache, and no safety notice is sent.
         """
         partition, app, lane = arrival.record.partition, submission.interaction.app, submission.sampling.lane
         canary = lane == CANARY
         plan = SavingPlan() if canary else self._treasury.plan_savings(partition, app, lane, self._measures)
-        # One that comes again was kept before with the smaller of the two.
-        kept = min(arrival.kept, plan.keep_share)
-        if not self._thinning.keeps(arrival.logged_id or submission.interaction.id, kept):
+        # A retried record was kept before, and keeps the smaller of the two probabilities.
+        keep_share = min(arrival.kept, plan.keep_share)
+        if not self._thinning.keeps(arrival.logged_id or submission.interaction.id, keep_share):
             return RecordResult(outcome=Outcome.SAMPLED_OUT, reason=Unscored.BUDGET)
-        arrival = arrival._replace(kept=kept)
-        submission = replace(submission, sampling=thinned(submission.sampling, kept))
+        arrival = arrival._replace(kept=keep_share)
+        submission = replace(submission, sampling=thin(submission.sampling, keep_share))
         on_unsafe = _ignore_notice if canary or arrival.noticed else self._on_unsafe
         purse = self._treasury.purse(partition, app, lane)
         async with self._place(partition):
@@ -234,7 +234,7 @@ class Judging:
 
     @asynccontextmanager
     async def _place(self, partition: Partition) -> AsyncIterator[None]:
-        """Waits until the endpoints have room for its calls; its deadline counts from then."""
+        """Wait until the endpoints have room for the record's calls; its deadline counts from then."""
         self._unstarted[partition] += 1
         started = False
         try:
@@ -244,7 +244,7 @@ class Judging:
                     started = True
                     yield
                     return
-            # It is left to the next worker, and cancelled together with its partition.
+            # Leave it to the next worker; it is cancelled together with its partition.
             await asyncio.get_running_loop().create_future()
         finally:
             if not started:
@@ -257,23 +257,24 @@ class Judging:
         result = RecordResult(
             outcome=outcome, evaluation=evaluation, reason=reason, content=arrival.content, is_id_conflict=is_conflict
         )
-        added = evaluation_headers(arrival.content, arrival.logged_id)
+        extra = evaluation_headers(arrival.content, arrival.logged_id)
         messages = [
-            replace(message, headers=(*message.headers, *added)) for message in self._evaluations.messages(evaluation)
+            replace(message, headers=(*message.headers, *extra)) for message in self._evaluations.messages(evaluation)
         ]
         result.messages = self._replaceable(arrival, result, messages)
         return result
 
     def _park_or_give_up(self, arrival: Arrival, evaluation: Evaluation, reason: Unscored) -> RecordResult:
-        """Judges that could not be reached now may be reached later, also where the others are enough for a composite:
-        published now, it would be a mean over the dimensions whose judges happen to work.
+        """Park a record whose judges could not be reached, even where the others are enough for a composite.
+
+        Published now, the composite would be a mean over the dimensions whose judges happen to work.
 
         After the last attempt such a composite counts. Without one, the record is a dead letter.
         """
         shortfall = shortfall_of(evaluation, self._safety)
         detail = shortfall.detail if shortfall is not None else ""
         kind = f"unscored_{reason}"
-        parked = self._retries.parked(arrival, error=kind, message=detail)
+        parked = self._retries.park(arrival, error=kind, message=detail)
         if parked is None and evaluation.composite.score is not None:
             return self._publish(arrival, evaluation)
         if parked is None:
@@ -285,13 +286,13 @@ class Judging:
         return result
 
     def _replaceable(self, arrival: Arrival, result: RecordResult, messages: Sequence[Message]) -> list[Message]:
-        def instead() -> Message:
-            result.refused()
+        def make_dead_letter() -> Message:
+            result.mark_too_large()
             error = RecordError(_TOO_LARGE, "its result exceeds the size limit of the topic")
             (message,) = self._dead_letter(arrival, error).messages
             return message
 
-        return [replace(message, instead=instead) for message in messages]
+        return [replace(message, instead=make_dead_letter) for message in messages]
 
     def _dead_letter(self, arrival: Arrival, error: RecordError) -> RecordResult:
         letter = dead_letter(arrival.origin, error, stage=Stage.WORKER, attempts=arrival.attempts + 1)

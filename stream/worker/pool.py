@@ -1,4 +1,4 @@
-"""The judging pool: an event loop in a thread of its own, so that reading and committing never wait for a judge."""
+"""The judging pool: an event loop in its own thread, so that reading and committing never wait for a judge."""
 
 import asyncio
 import queue
@@ -36,10 +36,10 @@ class JudgePool(Generic[R]):
     def submit(self, ticket: Ticket, work: Coroutine[Any, Any, R]) -> None:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._running[ticket] = future
-        future.add_done_callback(lambda done: self._finished.put((ticket, done)))
+        future.add_done_callback(lambda finished: self._finished.put((ticket, finished)))
 
     def collect(self, seconds: float = 0.0) -> list[tuple[Ticket, R]]:
-        """What has finished, waiting up to `seconds` for the first; cancelled work has no result."""
+        """Return finished work, waiting up to `seconds` for the first; cancelled work has no result."""
         results = []
         wait = seconds
         while (item := self._next(wait)) is not None:
@@ -52,12 +52,12 @@ class JudgePool(Generic[R]):
         return results
 
     def cancel(self, partitions: Collection[Partition]) -> None:
-        """Gives up the work on some partitions; its slots are free at once."""
+        """Cancel the work on some partitions; its slots are free at once."""
         for ticket in [ticket for ticket in self._running if ticket.partition in partitions]:
             self._running.pop(ticket).cancel()
 
     def close(self, last: Coroutine[Any, Any, None] | None = None) -> None:
-        """Cancels what runs, runs `last` (closing of connections), and ends the thread."""
+        """Cancel all work, run `last` (which closes connections), and end the thread."""
         self._running.clear()
         try:
             asyncio.run_coroutine_threadsafe(_wind_up(last), self._loop).result(2 * _CLOSE_SECONDS)
@@ -74,7 +74,7 @@ class JudgePool(Generic[R]):
 
 
 async def _wind_up(last: Coroutine[Any, Any, None] | None) -> None:
-    """Lets cancelled work give back what it holds before `last`; a loop that ends earlier leaves it half done."""
+    """Let cancelled work release its resources before `last`; if the loop ended first, it would stay half done."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

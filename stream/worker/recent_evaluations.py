@@ -1,4 +1,4 @@
-"""Recent evaluations, published by this worker and all others, so that none is made twice."""
+"""Recent evaluations, published by this worker and all others, so that no interaction is judged twice."""
 
 import logging
 import math
@@ -16,17 +16,17 @@ from stream.records.envelope import content_in, is_backfilled
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
-# As many as are published in an hour at seventy a second; some 300 bytes each.
+# One hour of evaluations at seventy a second; about 300 bytes each.
 _MOST = 250_000
 
 
 class _RecentContent(NamedTuple):
-    at: float
+    published_at: float
     content: str
 
 
 class RecentEvaluations:
-    """Reads the keys and headers of the evaluations topic, from `seconds` ago on, in a thread of its own."""
+    """Reads the keys and headers of the evaluations topic, from `seconds` ago on, in its own thread."""
 
     def __init__(self, kafka: KafkaConfig, topic: str, seconds: float) -> None:
         self._kafka, self._topic, self._seconds = kafka, topic, seconds
@@ -34,8 +34,8 @@ class RecentEvaluations:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._look = threading.Event()
-        self.known_at = -math.inf if seconds else math.inf
-        """All that was published before this moment of the monotonic clock is known."""
+        self.loaded_at = -math.inf if seconds else math.inf
+        """Evaluations published before this time (monotonic clock) are loaded."""
         self._thread = threading.Thread(target=self._follow, name="finished", daemon=True)
 
     def __enter__(self) -> Self:
@@ -50,50 +50,50 @@ class RecentEvaluations:
             self._thread.join(4 * _LOOK_SECONDS)
 
     def look(self) -> None:
-        """Looks again at once: partitions came from a worker that may just have published something."""
+        """Read again at once: the last worker of an assigned partition may just have published something."""
         self._look.set()
 
     def add(self, evaluation_id: str, content: str) -> None:
-        """An evaluation of this content was published."""
+        """Add a published evaluation of this content."""
         if self._seconds:
             self._add(UUID(evaluation_id).bytes, _RecentContent(time.time(), content))
 
     def content_of(self, evaluation_id: str) -> str | None:
-        """The digest of the content that was judged under this id recently; None if there was none."""
+        """Return the digest of the content recently judged under this id, or None."""
         with self._lock:
-            published = self._names.get(UUID(evaluation_id).bytes)
-        return None if published is None or published.at <= time.time() - self._seconds else published.content
+            recent = self._names.get(UUID(evaluation_id).bytes)
+        return None if recent is None or recent.published_at <= time.time() - self._seconds else recent.content
 
-    def _add(self, name: bytes, published: _RecentContent) -> None:
+    def _add(self, name: bytes, recent: _RecentContent) -> None:
         with self._lock:
-            self._names[name] = max(published, self._names.get(name, published))
+            self._names[name] = max(recent, self._names.get(name, recent))
             self._names.move_to_end(name)
             oldest = time.time() - self._seconds
-            while self._names and (len(self._names) > _MOST or next(iter(self._names.values())).at < oldest):
+            while self._names and (len(self._names) > _MOST or next(iter(self._names.values())).published_at < oldest):
                 self._names.popitem(last=False)
 
     def _follow(self) -> None:
-        told = ""
+        logged_error = ""
         with TopicScan(self._kafka, self._topic, whole=True) as scan:
             while not self._stop.is_set():
                 self._look.clear()
                 began = time.monotonic()
                 try:
                     self._read(scan)
-                    told = ""
+                    logged_error = ""
                 except Exception as error:
-                    # The topic may not be there yet, or the broker away. To wait for it would hold up the judging.
-                    if str(error) != told:
+                    # The topic may not exist yet, or the broker be down. Waiting for it would hold up judging.
+                    if str(error) != logged_error:
                         log.warning("cannot read recent evaluations, duplicates may be judged again: %s", error)
-                    told = str(error)
-                self.known_at = began
+                    logged_error = str(error)
+                self.loaded_at = began
                 self._look.wait(_LOOK_SECONDS)
 
     def _read(self, scan: TopicScan) -> None:
         for message in scan.read(since_ms=int((time.time() - self._seconds) * 1000)):
             headers = read_record(message).headers
             if is_backfilled(headers):
-                continue  # history that was judged after the fact stands in for nothing that is judged live
+                continue  # a backfilled evaluation does not make a live record a repeat
             try:
                 name = UUID((message.key() or b"").decode("ascii")).bytes
             except ValueError:

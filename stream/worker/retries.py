@@ -1,4 +1,4 @@
-"""Retries: where a record waits whose judges failed, for how long, and when it becomes a dead letter."""
+"""Retries: where and how long a record waits after its judges failed, and when it becomes a dead letter."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from stream.kafka.record import Record
 from stream.records.identity import UNKNOWN_CONTENT
 
 _YES = "1"
-# What a record gets on its way through the topics of this module, beside what it came with.
+# Headers that the retry and overflow topics add to a record.
 _OURS = frozenset(
     {
         SCHEMA_VERSION,
@@ -43,15 +43,15 @@ _OURS = frozenset(
 
 
 class Arrival(NamedTuple):
-    """A record in a worker's hands: how it is committed, what it was at first, and when it may be judged."""
+    """A record that a worker has read: how it is committed, its original form, and when it may be judged."""
 
     record: Record
     origin: Record
-    """As it was on the work queue: with the headers it had and at the place where it was."""
+    """The record as it was on the work queue, with its original headers, partition and offset."""
 
     attempts: int
     due_at: float
-    """In Unix time; 0 for at once."""
+    """Unix time; 0: at once."""
 
     kept: float = 1.0
     """The smallest probability with which it was kept when money was short."""
@@ -60,14 +60,14 @@ class Arrival(NamedTuple):
     """Whether an earlier attempt sent a safety notice."""
 
     content: str = UNKNOWN_CONTENT
-    """The digest of what is judged, once the record was read."""
+    """The digest of the content to judge, set once the record is read."""
 
     logged_id: str | None = None
-    """The id that the interaction was logged with, where it is judged under another."""
+    """The id that the interaction was logged with, if it is judged under another."""
 
 
 class Retries:
-    """The topics where records wait, one for each waiting time: in each of them the first is due first."""
+    """The topics where records wait, one for each delay, so that in each topic the first record is due first."""
 
     def __init__(self, config: Config) -> None:
         self._seconds = config.worker.retry_seconds
@@ -75,46 +75,46 @@ class Retries:
         self._waits = dict(zip(self.topics, self._seconds, strict=True))
         self.overflow = config.topics.overflow
 
-    def arrived(self, record: Record) -> Arrival:
-        """What is known of a record that was read from the work queue or one of our topics."""
+    def read_arrival(self, record: Record) -> Arrival:
+        """Read the state of a record from the work queue, a retry topic or the overflow topic."""
         if record.partition.topic not in {*self.topics, self.overflow}:
             return Arrival(record, record, 0, 0.0)
-        said = {name: (value or b"").decode(errors="replace") for name, value in record.headers if name in _OURS}
-        kept = tuple(header for header in record.headers if header[0] not in _OURS)
-        place, offset = _source(said, record)
-        origin = record._replace(partition=place, offset=offset, headers=kept)
-        attempts, due = _whole(said.get(ATTEMPTS), 0), self._due_at(said.get(RETRY_AT), record)
-        return Arrival(record, origin, attempts, due, _share(said.get(KEPT)), noticed=said.get(NOTICED) == _YES)
+        ours = {name: (value or b"").decode(errors="replace") for name, value in record.headers if name in _OURS}
+        others = tuple(header for header in record.headers if header[0] not in _OURS)
+        place, offset = _source(ours, record)
+        origin = record._replace(partition=place, offset=offset, headers=others)
+        attempts, due = _parse_count(ours.get(ATTEMPTS), 0), self._due_at(ours.get(RETRY_AT), record)
+        return Arrival(record, origin, attempts, due, _parse_share(ours.get(KEPT)), noticed=ours.get(NOTICED) == _YES)
 
     def _due_at(self, text: str | None, record: Record) -> float:
-        """The time in the header, and no later than the topic's own wait from when the record was written, or from now.
+        """Return the time in the header, but at most the topic's delay after the record was written, or after now.
 
-        All behind the record wait too: counted from now alone, records that are read later would wait once more.
+        Records behind it wait too: counted from now alone, those that are read later would wait once more.
         """
         now = time.time()
         written_at = now if record.written_at is None else min(record.written_at, now)
-        return min(_unix_time(text), written_at + self._waits.get(record.partition.topic, 0.0))
+        return min(_parse_unix_time(text), written_at + self._waits.get(record.partition.topic, 0.0))
 
-    def parked(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
-        """The record on the topic where it waits next; None when it has waited often enough."""
+    def park(self, arrival: Arrival, *, error: str, message: str) -> Message | None:
+        """Return the record for the topic where it waits next, or None after the last attempt."""
         if arrival.attempts >= len(self.topics):
             return None
         due = datetime.now(UTC) + timedelta(seconds=self._seconds[arrival.attempts])
-        said = {
+        ours = {
             ATTEMPTS: str(arrival.attempts + 1),
             RETRY_AT: due.isoformat(),
             ERROR_TYPE: error,
             ERROR_MESSAGE: message,
         }
-        return _moved(arrival, self.topics[arrival.attempts], said)
+        return _move(arrival, self.topics[arrival.attempts], ours)
 
-    def deferred(self, arrival: Arrival) -> Message:
-        """The record on the topic of those whose app has more than its share."""
-        return _moved(arrival, self.overflow, {})
+    def defer(self, arrival: Arrival) -> Message:
+        """Return the record for the overflow topic: its app exceeds its fair share."""
+        return _move(arrival, self.overflow, {})
 
 
-def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
-    """The record on a partition of the number it has here: whoever has one of them has the others."""
+def _move(arrival: Arrival, topic: str, extra: Mapping[str, str]) -> Message:
+    """Keep the partition number: a worker is assigned the same numbers of all its topics."""
     origin, number = arrival.origin, arrival.record.partition.number
     source = {
         SOURCE_TOPIC: origin.partition.topic,
@@ -123,35 +123,35 @@ def _moved(arrival: Arrival, topic: str, said: Mapping[str, str]) -> Message:
         **({} if arrival.kept == 1.0 else {KEPT: repr(arrival.kept)}),
         **({NOTICED: _YES} if arrival.noticed else {}),
     }
-    # What a stranger wrote into our headers would be believed from here on.
-    kept = [header for header in origin.headers if header[0] not in _OURS]
-    headers = (*kept, *our_headers({**said, **source}))
+    # Drop headers that another program wrote under our names: they would be trusted from here on.
+    others = [header for header in origin.headers if header[0] not in _OURS]
+    headers = (*others, *our_headers({**extra, **source}))
     return Message(topic=topic, key=origin.key, value=origin.value, headers=headers, partition=number)
 
 
-def _source(said: Mapping[str, str], record: Record) -> tuple[Partition, int]:
-    """Where a record was at first; one that somebody else put on our topic began there."""
-    partition, offset = _whole(said.get(SOURCE_PARTITION), -1), _whole(said.get(SOURCE_OFFSET), -1)
-    if not said.get(SOURCE_TOPIC) or partition < 0 or offset < 0:
+def _source(ours: Mapping[str, str], record: Record) -> tuple[Partition, int]:
+    """Return the original place of a record; one that another program put on our topic began there."""
+    partition, offset = _parse_count(ours.get(SOURCE_PARTITION), -1), _parse_count(ours.get(SOURCE_OFFSET), -1)
+    if not ours.get(SOURCE_TOPIC) or partition < 0 or offset < 0:
         return record.partition, record.offset
-    return Partition(said[SOURCE_TOPIC], partition), offset
+    return Partition(ours[SOURCE_TOPIC], partition), offset
 
 
-def _whole(text: str | None, otherwise: int) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else otherwise
+def _parse_count(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else default
 
 
-def _share(text: str | None) -> float:
+def _parse_share(text: str | None) -> float:
     try:
-        found = float(text or 1.0)
+        share = float(text or 1.0)
     except ValueError:
         return 1.0
-    return found if MIN_KEEP <= found <= 1.0 else 1.0
+    return share if MIN_KEEP <= share <= 1.0 else 1.0
 
 
-def _unix_time(text: str | None) -> float:
+def _parse_unix_time(text: str | None) -> float:
     try:
-        found = datetime.fromisoformat(text or "")
+        moment = datetime.fromisoformat(text or "")
     except ValueError:
         return 0.0
-    return found.timestamp() if found.tzinfo is not None else 0.0
+    return moment.timestamp() if moment.tzinfo is not None else 0.0

@@ -4,7 +4,7 @@ The order in which things happen is what keeps records from being lost or publis
 1. a record is started only while it fits into the pool and under the run-ahead cap,
 2. it is judged; an unsafe verdict goes to the critical topic at once,
 3. its result waits until every earlier record of its partition has one,
-4. the critical notices are known to have arrived,
+4. delivery of the critical notices is confirmed,
 5. results and offsets are published in one transaction,
 6. only then are they counted and forgotten.
 """
@@ -44,7 +44,7 @@ _METRICS_SECONDS = 0.25
 _POLL_RECORDS = 64
 _ARRIVAL_SECONDS = 5.0
 _PAST_SECONDS = 5.0
-# A broker that does not say, or lags behind, is not asked at every step.
+# A broker that does not answer, or lags behind, is not asked at every step.
 _ASK_AGAIN_SECONDS = 1.0
 
 
@@ -64,7 +64,7 @@ class Worker:
         self._evaluator = evaluator
         self._metrics = metrics
         self.sinks = list(sinks)
-        """What is told of every evaluation that is counted as scored or unscored, and of no other: figures add up."""
+        """Sinks for every evaluation counted as scored or unscored, and no other, so that figures add up."""
         self._critical: TopicWriter[SafetyNotice] = CriticalTopic(config.topics.critical)
         self._retries = Retries(config)
         self._queue = config.topics.sampled
@@ -84,7 +84,7 @@ class Worker:
         self._tracker: OffsetTracker[RecordResult] = OffsetTracker(config.worker.run_ahead)
         self._waiting = WaitingLine(self._retries, config.input)
         self._shares = FairShares(config.worker.concurrency)
-        # Places that an app with more than its share leaves to the others, even when they have no record now.
+        # Slots that an app above its fair share leaves to the others, even when they have no record now.
         self._reserve = config.worker.concurrency // 4 if config.worker.fair else 0
         self._assigned_at: dict[Partition, float] = {}
         self._apps: dict[Ticket, str | None] = {}
@@ -99,7 +99,7 @@ class Worker:
         self._consumer = TransactionalConsumer(
             config.kafka,
             topic=self._queue,
-            beside=(*self._retries.topics, self._retries.overflow),
+            companions=(*self._retries.topics, self._retries.overflow),
             group=config.worker.group,
             instance=config.worker.instance,
             listener=self,
@@ -107,7 +107,7 @@ class Worker:
         self._notices = ImmediateProducer(
             config.kafka,
             client=f"{config.worker.group}-critical-{self._consumer.name}",
-            delivered=metrics.critical_delivered,
+            delivered=metrics.count_notice,
         )
 
     @property
@@ -115,7 +115,7 @@ class Worker:
         return self._consumer
 
     def run(self, stop: threading.Event) -> None:
-        """Judges until told to stop, then finishes what is in flight, as far as `drain_seconds` allow."""
+        """Judge until `stop` is set, then finish the records in flight within `drain_seconds`."""
         self._pool: JudgePool[RecordResult] = JudgePool(self._config.concurrency)
         self._consumer.start()
         try:
@@ -124,26 +124,26 @@ class Worker:
                     self._step()
                 self._drain()
         finally:
-            self._failures.tell(rest=True)
+            self._failures.write(rest=True)
             self._conflicts.write(rest=True)
             try:
                 self._pool.close(self._evaluator.aclose())
             finally:
                 self._consumer.close()
-                self._notices.arrived(_ARRIVAL_SECONDS)
+                self._notices.wait_for_delivery(_ARRIVAL_SECONDS)
 
     def _drain(self) -> None:
-        """Finishes what is in flight; goes on polling, because a rebalance under way must end before we can commit."""
+        """Finish the records in flight; keep polling, because a rebalance must end before we can commit."""
         self._draining = True
-        seconds, left = self._config.drain_seconds, self._tracker.outstanding
-        if left:
-            log.info("finishing %d records, for up to %g s; Ctrl-C abandons them", left, seconds)
+        seconds, unfinished = self._config.drain_seconds, self._tracker.outstanding
+        if unfinished:
+            log.info("finishing %d records, for up to %g s; Ctrl-C abandons them", unfinished, seconds)
         deadline = time.monotonic() + seconds
         self._judging.leave(self._assigned_at)
         while self._tracker.outstanding and time.monotonic() < deadline:
             self._step()
-            if self._pool.in_flight <= self._judging.unstarted(self._assigned_at) and not self._tracker.ready():
-                break  # the rest waits for room at the endpoints, and was asked of nobody
+            if self._pool.in_flight <= self._judging.count_unstarted(self._assigned_at) and not self._tracker.ready():
+                break  # the rest waits for room at the endpoints, and no judge was asked
 
     def on_assigned(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -152,7 +152,7 @@ class Worker:
             self._assigned_at[partition] = time.monotonic()
         # The client keeps a pause from an earlier assignment.
         self._unsure |= set(partitions)
-        self._treasury.assigned(partitions)
+        self._treasury.expect_partitions(partitions)
         self._ask_at = 0.0
         self._recent.look()
 
@@ -179,41 +179,41 @@ class Worker:
 
     def _take(self, record: Record) -> None:
         app = self._waiting.add(record).app
-        # What comes a second time would make its app look noisier, and canaries are no app that has a share.
+        # A retry would make its app look noisier, and canaries have no share.
         if record.partition.topic == self._queue and not is_canary(record.headers):
-            self._shares.saw(app)
+            self._shares.count_record(app)
 
     def _load_budget_state(self) -> None:
         unread = self._treasury.unread
         if not unread or time.monotonic() < self._ask_at:
             return
-        found = self._consumer.marks(unread)
+        answer = self._consumer.marks(unread)
         self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
-        if found is not None:
-            count, marks = found
+        if answer is not None:
+            count, marks = answer
             for partition, mark in marks.items():
                 offset = mark.offset if mark.offset >= 0 else None
-                # A broker that has not heard of the topic's growth yet would give each partition too large a share.
+                # A broker that does not know of added partitions yet would give each partition too large a share.
                 if partition.number < count:
-                    self._treasury.opened(partition, offset, mark.note, partitions=count)
+                    self._treasury.open_partition(partition, offset, mark.note, partitions=count)
 
     def _publish_metrics(self) -> None:
-        """Says how much there is to do: what waits for its time is not among it."""
+        """Publish the backlog; records that are not due yet are not part of it."""
         self._metrics_at = time.monotonic()
         due = (self._queue, self._retries.overflow)
         lag = self._consumer.lag(due) + self._waiting.count(due)
         self._metrics.in_flight(self._pool.in_flight)
-        self._metrics.paused(self._evaluator.judge_names, self._evaluator.paused())
+        self._metrics.set_paused(self._evaluator.judge_names, self._evaluator.paused())
         self._metrics.endpoints(self._evaluator.flow_states())
         self._metrics.lag(self.stage, lag)
         funds = self._treasury
         self._metrics.spending(funds.standing(), refused=funds.refused, excess_usd=funds.excess_usd)
-        self._metrics.parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
-        # A worker that is held back could work on none of them: it has not stalled.
+        self._metrics.set_parked(self._consumer.lag(self._retries.topics) + self._waiting.count(self._retries.topics))
+        # A worker under back-pressure cannot start any of them, but has not stalled.
         self._consumer.backlog = self._pool.in_flight + (0 if self._is_held_back() else lag)
 
     def _start_waiting(self) -> None:
-        """Starts records of all partitions in turn, so that none waits for another."""
+        """Start records of all partitions in turn, so that no partition waits for another."""
         if self._draining or self._is_held_back():
             return
         for lane in self._waiting.lanes():
@@ -222,15 +222,15 @@ class Worker:
                 startable = [partition for partition in startable if self._start_one(partition)]
 
     def _is_held_back(self) -> bool:
-        """Whether a sink that is to lose nothing must catch up first; polling and committing go on meanwhile."""
+        """Return whether a lossless sink must catch up first; polling and committing go on meanwhile."""
         return any(sink.applies_backpressure for sink in self.sinks)
 
     def _start_one(self, partition: Partition) -> bool:
-        """Starts the partition's next record if it may; False when the partition can start no more."""
+        """Start the partition's next record if possible; return False when the partition can start no more."""
         waiting = self._waiting.first(partition)
         if waiting is None or not self._tracker.may_start(partition):
             return False
-        if not self._previous_results_loaded(partition) or not self._treasury.knows(partition):
+        if not self._previous_results_loaded(partition) or not self._treasury.is_open(partition):
             return False
         crowded = self._pool.free <= self._reserve
         late = crowded and self._is_late(waiting)
@@ -239,27 +239,27 @@ class Worker:
         arrival, app = self._waiting.take(partition)
         ticket = self._tracker.start(partition, arrival.record.offset)
         if late:
-            result = RecordResult(outcome=Outcome.DEFERRED, messages=[self._retries.deferred(arrival)])
+            result = RecordResult(outcome=Outcome.DEFERRED, messages=[self._retries.defer(arrival)])
             self._tracker.finish(ticket, result)
         else:
             self._apps[ticket] = app
-            self._shares.started(app)
+            self._shares.take_slot(app)
             self._pool.submit(ticket, self._judging.judge(arrival))
         return True
 
     def _is_late(self, waiting: Waiting) -> bool:
-        """Whether a record comes after those of other apps, on the overflow topic; poison is none to be moved."""
+        """Return whether a record must wait on the overflow topic behind other apps; broken records are not moved."""
         record = waiting.arrival.record
         movable = self._config.fair and record.partition.topic == self._queue and record.problem is None
-        return movable and not is_canary(record.headers) and self._shares.exceeded(waiting.app)
+        return movable and not is_canary(record.headers) and self._shares.exceeds_share(waiting.app)
 
     def _previous_results_loaded(self, partition: Partition) -> bool:
-        """Whether all is known that the partition's last owner published, or was waited for long enough.
+        """Return whether the results of the partition's last owner are loaded, or we waited for them long enough.
 
-        A transaction that a crash left open hides what came after it, until the broker ends it.
+        A transaction that a crash left open hides later records until the broker aborts it.
         """
         since = self._assigned_at[partition]
-        return self._recent.known_at >= since or time.monotonic() - since > _PAST_SECONDS
+        return self._recent.loaded_at >= since or time.monotonic() - since > _PAST_SECONDS
 
     def _collect(self, seconds: float = 0.0) -> None:
         for ticket, result in self._pool.collect(seconds):
@@ -269,18 +269,18 @@ class Worker:
                 self._failures.note(result.evaluation)
                 if result.is_id_conflict:
                     self._conflicts.note(result.evaluation.app, result.evaluation.interaction_id)
-        self._failures.tell()
+        self._failures.write()
         self._conflicts.write()
 
     def _release_slot(self, ticket: Ticket) -> None:
         if ticket in self._apps:
-            self._shares.ended(self._apps.pop(ticket))
+            self._shares.release_slot(self._apps.pop(ticket))
 
     def _publish(self) -> None:
         self._published_at = time.monotonic()
         ready = self._tracker.ready()
-        if ready and not self._notices.arrived():
-            ready = []  # and yet what judging may cost is written down: others wait for that
+        if ready and not self._notices.wait_for_delivery():
+            ready = []  # but still commit leases: calls wait for them
         plan = self._treasury.prepare({part.partition: part.next_offset for part in ready}, self._uncommitted_offset)
         if not plan.offsets:
             return
@@ -289,40 +289,40 @@ class Worker:
             self._consumer.publish(messages, plan.offsets, plan.notes)
         except PublishAborted:
             return
-        self._treasury.committed(plan)
-        self._tracker.committed(ready)
+        self._treasury.confirm_commit(plan)
+        self._tracker.forget_committed(ready)
         for part in ready:
             for result in part.results:
-                self._judging.published(result)
+                self._judging.mark_published(result)
                 self._count(result)
 
     def _uncommitted_offset(self, partition: Partition) -> int | None:
-        """The offset of a partition of which none was committed: it stays where it is.
+        """Return the offset to commit for a partition without a committed one: it stays where it is.
 
-        With nothing of it in work there may be records of its number on the topics beside.
+        If none of its records is in flight, records with its number may be on the retry and overflow topics.
         """
         oldest = self._tracker.oldest(partition)
         return self._consumer.beginning(partition) if oldest is None else oldest
 
     def _settle(self, partitions: Collection[Partition]) -> None:
-        """Waits for what is in flight on these partitions, within the limit, and publishes what is finished."""
+        """Wait for the records in flight on these partitions, within the limit, and publish finished results."""
         deadline = time.monotonic() + self._config.drain_seconds
         self._judging.leave(partitions)
-        # With nothing in flight (the pool was closed before) there is nothing to wait for.
+        # After the pool was closed, no record is in flight.
         while self._is_judging(partitions) and self._pool.in_flight and time.monotonic() < deadline:
             self._collect(_POLL_SECONDS)
             if self._treasury.urgent:
                 self._publish()
-        self._notices.arrived(max(0.0, deadline - time.monotonic()))
-        self._treasury.closing(partitions)
+        self._notices.wait_for_delivery(max(0.0, deadline - time.monotonic()))
+        self._treasury.close_partitions(partitions)
         self._publish()
-        left = self._tracker.uncommitted(partitions)
-        if left:
-            log.warning("%d records not finished in time; the next worker will judge them again", left)
+        unfinished = self._tracker.count_uncommitted(partitions)
+        if unfinished:
+            log.warning("%d records not finished in time; the next worker will judge them again", unfinished)
 
     def _is_judging(self, partitions: Collection[Partition]) -> bool:
-        """Whether judges are asked about records of these partitions; others wait for room at the endpoints."""
-        return self._tracker.unfinished(partitions) > self._judging.unstarted(partitions)
+        """Return whether judges work on records of these partitions; others wait for room at the endpoints."""
+        return self._tracker.count_unfinished(partitions) > self._judging.count_unstarted(partitions)
 
     def _release(self, partitions: Collection[Partition]) -> None:
         self._pool.cancel(partitions)
@@ -338,7 +338,7 @@ class Worker:
             self._waiting.close(partition)
 
     def _apply_backpressure(self) -> None:
-        """Lets the broker keep what would only wait here."""
+        """Pause full partitions, so that records wait on the broker and not here."""
         if resume := (self._paused & self._waiting.empty()) | self._unsure:
             self._consumer.resume(resume)
         self._paused -= resume
@@ -357,6 +357,6 @@ class Worker:
         if result.is_id_conflict:
             self._metrics.count_id_conflict()
         if result.evaluation is not None:
-            self._metrics.judged(result.evaluation, published=result.is_published)
+            self._metrics.count_evaluation(result.evaluation, published=result.is_published)
             if result.is_published:
                 write_all(self.sinks, result.evaluation)

@@ -12,13 +12,13 @@ from stream.kafka.record import Record
 from stream.records.body import BodyReader, app_getter
 from stream.worker.retries import Arrival, Retries
 
-# Records and bytes of a partition that wait in memory before the broker is told to hold the rest.
+# Records and bytes of a partition that wait in memory before the partition is paused.
 _RECORDS = 64
 _BYTES = 8 * 1024 * 1024
 
 
 class Waiting(NamedTuple):
-    """A record in the line, and the app it comes from where that can be read."""
+    """A record in the line, and its app if that can be read."""
 
     arrival: Arrival
     app: str | None
@@ -42,13 +42,13 @@ class WaitingLine:
         self._bytes.pop(partition, None)
 
     def add(self, record: Record) -> Waiting:
-        waiting = Waiting(self._retries.arrived(record), self._app_of(record))
+        waiting = Waiting(self._retries.read_arrival(record), self._app_of(record))
         self._lines[record.partition].append(waiting)
         self._bytes[record.partition] += _size(record)
         return waiting
 
     def first(self, partition: Partition) -> Waiting | None:
-        """The partition's next record, if it has one that is due."""
+        """Return the partition's next record if it is due."""
         line = self._lines.get(partition)
         return line[0] if line and line[0].arrival.due_at <= time.time() else None
 
@@ -58,13 +58,13 @@ class WaitingLine:
         return waiting
 
     def lanes(self) -> tuple[list[Partition], list[Partition]]:
-        """The partitions that have records, those of the overflow topic by themselves: they come last."""
+        """Return the partitions with records, and separately those of the overflow topic, which come last."""
         busy = [partition for partition, line in self._lines.items() if line]
         last = [partition for partition in busy if partition.topic == self._retries.overflow]
         return [partition for partition in busy if partition not in last], last
 
     def count(self, topics: Collection[str]) -> int:
-        """How many wait of some topics."""
+        """Count the waiting records of some topics."""
         return sum(len(line) for partition, line in self._lines.items() if partition.topic in topics)
 
     def full(self) -> set[Partition]:

@@ -35,7 +35,7 @@ from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import MonitorConfig
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
-from stream.kafka.record import Record, dead_letter, readable
+from stream.kafka.record import Record, dead_letter, whole_value
 from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from stream.monitor.reading import read_score
@@ -192,7 +192,7 @@ def _deadletter() -> Run:
         record = Record(Partition("rag.sampled", 0), at_ms, key, value, headers)
         problem = RecordError("bad_json", (value or b"").decode("utf-8", "surrogateescape"))
         [message] = topic.messages(dead_letter(record, problem, stage="worker"))
-        assert readable(record) == message.value == value
+        assert whole_value(record) == message.value == value
         for found in (headers, message.headers):
             shown = _message(value, key=key, headers=found)
             _drawn(deadletter_text(shown))

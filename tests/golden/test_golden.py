@@ -75,7 +75,7 @@ def metrics_text() -> str:
     pipeline, scores = PipelineMetrics(registry), score_metrics(Config.model_validate(CONFIG), registry)
     for evaluation in evaluations():
         pipeline.count(Stage.WORKER, Outcome.SCORED)
-        pipeline.judged(evaluation, published=True)
+        pipeline.count_evaluation(evaluation, published=True)
         scores.write([evaluation])
     lines = generate_latest(registry).decode().splitlines(keepends=True)
     return "".join(line for line in lines if not re.match(r"(# (HELP|TYPE) )?\S+_created\b", line))

@@ -15,7 +15,7 @@ from sinks.base import SinkUnavailable
 from sinks.jsonl import JsonLinesSink
 from sinks.memory import ListSink
 from sinks.metrics import SinkMetrics
-from sinks.queued import QueuedSink, running
+from sinks.queued import QueuedSink, open_all
 from tests.sinks.test_sinks import ids_in, numbered
 
 
@@ -213,7 +213,7 @@ def seconds_to_leave(counted: Counted, error: BaseException | None) -> float:
     sinks = [QueuedSink(sink, counted.metrics) for sink in inner]
     started = 0.0
     try:
-        with running(sinks):
+        with open_all(sinks):
             for sink in sinks:
                 sink.write(numbered(0))
             assert all(sink.entered.wait(10.0) for sink in inner)

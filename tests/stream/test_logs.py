@@ -33,7 +33,7 @@ from stream.logs import (
     ConsoleFormatter,
     HidingFormatter,
     JsonFormatter,
-    NotAgain,
+    RepeatFilter,
     add_log_context,
     configure_logging,
     log_context,
@@ -69,7 +69,7 @@ def as_text(record: logging.LogRecord) -> str:
 
 class TestNotAgain:
     def test_a_kafka_client_that_repeats_itself_is_heard_once(self) -> None:
-        again = NotAgain()
+        again = RepeatFilter()
         lost = (
             "FAIL [client] [thrd:main]: Connect to 127.0.0.1:9092 failed: Connection refused "
             "(after {}ms in state CONNECT)"
@@ -81,7 +81,7 @@ class TestNotAgain:
         )
 
     def test_a_collector_that_is_away_is_heard_of_once(self) -> None:
-        again, name = NotAgain(), "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+        again, name = RepeatFilter(), "opentelemetry.exporter.otlp.proto.http.trace_exporter"
         words = "Transient error %s encountered, retrying in %.2fs."
         assert again.filter(said(name, words, "<connection at 0x7f00aa>", 1.0))
         assert not again.filter(said(name, words, "<connection at 0x7f00bb>", 2.1))
@@ -89,7 +89,7 @@ class TestNotAgain:
         assert not again.filter(said(name, "Exporter already shutdown, ignoring batch"))
 
     def test_what_the_program_itself_says_is_never_held_back(self) -> None:
-        again = NotAgain()
+        again = RepeatFilter()
         assert all(again.filter(said("stream.worker.stage", "3 records could not be committed")) for _ in range(3))
 
 
@@ -345,7 +345,7 @@ def test_what_is_logged_while_records_are_judged_at_once_says_which_of_them_it_i
     subject, retries = judging()
 
     async def all_at_once() -> list[RecordResult]:
-        return await asyncio.gather(*(subject.judge(retries.arrived(record(number))) for number in range(9)))
+        return await asyncio.gather(*(subject.judge(retries.read_arrival(record(number))) for number in range(9)))
 
     outcomes = [judged.outcome for judged in asyncio.run(all_at_once())]
     assert outcomes.count(Outcome.SCORED) == 8
@@ -365,7 +365,7 @@ def test_after_a_record_is_judged_nothing_is_known_of_it() -> None:
     subject, retries = judging()
 
     async def one_and_then() -> dict[str, Any]:
-        await subject.judge(retries.arrived(record(1)))
+        await subject.judge(retries.read_arrival(record(1)))
         return as_json(said("x", "y"))
 
     assert not {"trace_id", "interaction_id", "stage"} & asyncio.run(one_and_then()).keys()

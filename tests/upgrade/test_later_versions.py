@@ -36,4 +36,4 @@ def test_an_evaluation_of_a_later_version_is_not_taken_for_one_of_ours(schema: b
     metrics = PipelineMetrics(registry)
     monitor = Monitor(MonitorConfig(), metrics, ScoreMetrics(registry))
     monitor.observe(recorded("evaluation-ok").value, schema)
-    assert metrics.counted(Stage.MONITOR, outcome) == 1
+    assert metrics.read_count(Stage.MONITOR, outcome) == 1

@@ -137,8 +137,8 @@ def includes(now: Any, then: Any) -> bool:
 
 def test_the_monitor_counts_all_evaluations() -> None:
     metrics = observed(*(recorded(f"evaluation-{status}").value for status in STATUSES))
-    assert metrics.counted(Stage.MONITOR, Outcome.SEEN) == len(STATUSES)
-    assert metrics.counted(Stage.MONITOR, Outcome.DEADLETTER) == 0
+    assert metrics.read_count(Stage.MONITOR, Outcome.SEEN) == len(STATUSES)
+    assert metrics.read_count(Stage.MONITOR, Outcome.DEADLETTER) == 0
 
 
 @every_status
@@ -196,7 +196,7 @@ def test_unknown_fields_of_an_evaluation_are_kept(status: str) -> None:
     value = json.dumps(document).encode()
     evaluation = Evaluation.model_validate_json(value)
     assert includes(json.loads(evaluation.model_dump_json()), document)
-    assert observed(value).counted(Stage.MONITOR, Outcome.SEEN) == 1
+    assert observed(value).read_count(Stage.MONITOR, Outcome.SEEN) == 1
 
 
 # What is written now, version 1 can read
@@ -242,7 +242,7 @@ def test_a_worker_takes_over_what_a_sampler_of_version_1_queued(broker: Embedded
 
         def scored() -> bool:
             service.check()
-            return service.metrics.counted(Stage.WORKER, Outcome.SCORED) == MANY
+            return service.metrics.read_count(Stage.WORKER, Outcome.SCORED) == MANY
 
         wait_until(scored, seconds=60, what="all are scored")
     published = read_all(broker.bootstrap, "rag.evaluations")

@@ -19,7 +19,7 @@ from stream.cli.support.interruption import until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, read_config
 from stream.cli.support.progress import Meter
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.kafka.topic_scan import TopicScan
@@ -30,7 +30,7 @@ from stream.monitor.explain.alert_book import AlertBook
 from stream.monitor.explain.examples import Examples, lines_of
 from stream.monitor.explain.explanation import FEWEST
 from stream.monitor.reading import read_evaluation
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 
 # As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
 _LEAST_BEFORE = timedelta(days=1)
@@ -255,7 +255,7 @@ def _tally(config: Config, alert: Alert, split: Split) -> ChangeTally:
         alert.fingerprint,
         split,
         good_score=lambda app: config.objectives.for_app(app)[0],
-        composition=composed(chosen_criteria(config.criteria), config.composite),
+        composition=compose_criteria(load_chosen_criteria(config.criteria), config.composite),
         target=0.5 if alert.subject is Subject.VERSIONS else alert.target,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sinks.text import printable, shortened
+from sinks.text import printable, shorten
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
@@ -214,7 +214,7 @@ def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
         yield _line(survey.gone, "offsets no longer on the topic")
     yield _line(todo, "to judge" + (f", of {counts.chosen:,}" if todo < counts.chosen else ""))
     for app, number in survey.apps.most_common(_APPS):
-        yield _line(number, f"  {shortened(app, _LINE_CHARS)}")
+        yield _line(number, f"  {shorten(app, _LINE_CHARS)}")
     rest = survey.apps.total() - sum(number for _, number in survey.apps.most_common(_APPS))
     if rest:
         yield _line(rest, "  other apps")
@@ -246,7 +246,7 @@ def _left_out(counts: Counts) -> Iterator[str]:
         if number:
             yield _line(number, words)
     for named in counts.named:
-        yield " " * (_COUNT_WIDTH + 4) + shortened(named, _LINE_CHARS)
+        yield " " * (_COUNT_WIDTH + 4) + shorten(named, _LINE_CHARS)
 
 
 def survey_object(survey: BackfillSurvey) -> dict[str, Any]:

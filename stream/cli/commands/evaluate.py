@@ -222,7 +222,7 @@ def _narrowed(
     temperature: float | None,
 ) -> Config:
     try:
-        found = offline.narrowed(
+        found = offline.narrow_config(
             config, criteria=criteria, judges=judges, sections=sections, seed=seed, temperature=temperature
         )
     except ConfigError as error:

@@ -7,7 +7,7 @@ import click
 
 from stream.cli.support.options import config_option, read_config
 from stream.monitor.prometheus import generate
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 
 
 @click.command()
@@ -39,7 +39,7 @@ def rules(*, output: Path | None, config_path: Path | None) -> None:
       kill -HUP $(pidof prometheus)
     """
     config = read_config(config_path)
-    file = generate(config, chosen_criteria(config.criteria))
+    file = generate(config, load_chosen_criteria(config.criteria))
     for note in file.notes:
         click.echo(f"note: {note}", err=True)
     if output is None:

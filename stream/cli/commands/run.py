@@ -156,7 +156,7 @@ class _Session:
     def _finish(self, view: RunView, written: int) -> None:
         """Lets everything that was written be judged, as far as the time allows."""
         metrics = self.service.metrics
-        unread = written - metrics.counted(Stage.SAMPLER, Outcome.CONSUMED)
+        unread = written - metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
         if waiting := max(0, unread) + self._summary.left(metrics):
             words = "traffic ended; finishing %d records, for up to %.0f s; Ctrl-C abandons them"
             log.info(words, waiting, _DRAIN_SECONDS)
@@ -190,7 +190,7 @@ class _Session:
 
     def _drained(self, written: int) -> bool:
         """Whether every stage has done what the one before it handed on."""
-        count = self.service.metrics.counted
+        count = self.service.metrics.read_count
         published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
         return (
             count(Stage.SAMPLER, Outcome.CONSUMED) >= written

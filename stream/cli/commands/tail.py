@@ -23,7 +23,7 @@ from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
 from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, SafetyNotice, Status
 from sinks.reports.formatting import status_name
-from sinks.text import printable, shortened
+from sinks.text import printable, shorten
 from sinks.topics.headers import (
     ERROR_MESSAGE,
     ERROR_STAGE,
@@ -180,10 +180,10 @@ def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION, requi
     text.append(f"  {printable(evaluation.interaction_id)}", "dim")
     worst = evaluation.dimensions.get(finding.dimension)
     if worst is not None and worst.score != 1.0 and finding.reason:
-        text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shortened(finding.reason, _REASON_CHARS)}")
+        text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shorten(finding.reason, _REASON_CHARS)}")
     shortfall = shortfall_of(evaluation, safety)
     if shortfall is not None:
-        said = f": {shortened(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
+        said = f": {shorten(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
         text.append(f"\n{_INDENT}no score: {shortfall.reason.value}{said}", "magenta")
     return text
 
@@ -198,12 +198,12 @@ def critical_text(message: KafkaMessage) -> Text:
         (clock(notice.noticed_at.timestamp()), "dim"),
         (f" {printable(notice.app or 'unknown')} ", "bold"),
         (notice.safety.status.value, _STATUS_STYLES[CompositeStatus.UNSAFE]),
-        f" {shortened(reason_of(notice.dimension), _REASON_CHARS) or '–'}",
+        f" {shorten(reason_of(notice.dimension), _REASON_CHARS) or '–'}",
         (f"  {printable(notice.interaction_id)}", "dim"),
     )
     if notice.excerpt is not None:
         for mark, words in (("Q", notice.excerpt.question), ("A", notice.excerpt.answer)):
-            text.append(f"\n{_INDENT}{mark} {shortened(words, _REASON_CHARS)}", "dim")
+            text.append(f"\n{_INDENT}{mark} {shorten(words, _REASON_CHARS)}", "dim")
     return text
 
 
@@ -217,7 +217,7 @@ def deadletter_text(message: KafkaMessage) -> Text:
         (f"{printable(headers.get(FAILED_AT, '?'))[:_SECONDS_CHARS]}Z", "dim"),
         (f" {printable(headers.get(ERROR_STAGE, '?'))} ", "bold"),
         (printable(headers.get(ERROR_TYPE, "?")), "yellow"),
-        f" {shortened(headers.get(ERROR_MESSAGE, ''), _REASON_CHARS)}",
+        f" {shorten(headers.get(ERROR_MESSAGE, ''), _REASON_CHARS)}",
         (f"  {printable(source)}", "dim"),
         (f"\n{_INDENT}{value[:_BYTES_SHOWN]!r}{more}", "dim"),
     )

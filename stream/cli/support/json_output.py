@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from stream.logs import escaped
+from stream.logs import escape_text
 
 # In JSON these stand between tokens only, where a space means the same.
 _BLANKS = str.maketrans("\t\r\n", "   ")
@@ -14,7 +14,7 @@ _BLANKS = str.maketrans("\t\r\n", "   ")
 def harmless_json(text: str | bytes) -> bytes:
     """JSON on one line, with control characters, C1 and bidirectional ones among them, as escapes."""
     decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return escaped(decoded.translate(_BLANKS), json_form=True).encode()
+    return escape_text(decoded.translate(_BLANKS), json_form=True).encode()
 
 
 def print_json(document: Any, *, indent: int | None = None) -> None:

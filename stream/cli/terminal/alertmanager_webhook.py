@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from sinks.text import printable, shortened
+from sinks.text import printable, shorten
 from sinks.web.routes import Reply, Request, Route, text_reply
-from stream.logs import escaped
+from stream.logs import escape_text
 
 PATHS = frozenset({"/", "/alerts"})
 """Where notices are taken."""
@@ -69,7 +69,7 @@ def read_notice(body: bytes) -> Notice:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        message = shortened(f"{place}: {first['msg']}" if place else first["msg"], _SUMMARY_CHARS)
+        message = shorten(f"{place}: {first['msg']}" if place else first["msg"], _SUMMARY_CHARS)
         raise NoticeError(f"not an Alertmanager notification (version 4): {message}") from None
 
 
@@ -80,7 +80,7 @@ def alert_line(alert: FiringAlert, at: datetime) -> str:
     runbook = f"  {printable(alert.runbook)}" if alert.runbook else ""
     return (
         f"{_moment(at)} {alert.status.upper():8} {_label(labels, 'severity'):6} {_label(labels, 'alertname')}{app}: "
-        f"{shortened(alert.summary, _SUMMARY_CHARS) or '–'}{runbook}"
+        f"{shorten(alert.summary, _SUMMARY_CHARS) or '–'}{runbook}"
     )
 
 
@@ -100,11 +100,11 @@ def alert_json(alert: FiringAlert, at: datetime) -> str:
         "starts_at": _moment(alert.starts_at),
         "ends_at": _moment(alert.ends_at) if alert.status == "resolved" else None,
     }
-    return escaped(json.dumps(entry, ensure_ascii=False), json_form=True)
+    return escape_text(json.dumps(entry, ensure_ascii=False), json_form=True)
 
 
 def _label(labels: Mapping[str, str], name: str) -> str:
-    return shortened(labels.get(name, ""), _LABEL_CHARS) or "–"
+    return shorten(labels.get(name, ""), _LABEL_CHARS) or "–"
 
 
 def _moment(at: datetime) -> str:

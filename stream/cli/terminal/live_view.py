@@ -19,7 +19,7 @@ from judges.criteria.criterion import RAG_DIMENSIONS
 from judges.values.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from sinks.text import printable, shortened
+from sinks.text import printable, shorten
 
 if TYPE_CHECKING:
     # The monitor brings Faust along; who only draws need not wait for it.
@@ -76,14 +76,14 @@ class Funnel:
         """The counts of this process so far."""
         sampler, worker = Stage.SAMPLER, Stage.WORKER
         return cls(
-            consumed=metrics.counted(sampler, Outcome.CONSUMED),
-            filtered=metrics.counted(sampler, Outcome.FILTERED),
-            sampled_out=metrics.counted(sampler, Outcome.SAMPLED_OUT),
-            sampled=metrics.counted(sampler, Outcome.SAMPLED),
-            scored=metrics.counted(worker, Outcome.SCORED),
-            unscored=metrics.counted(worker, Outcome.UNSCORED),
+            consumed=metrics.read_count(sampler, Outcome.CONSUMED),
+            filtered=metrics.read_count(sampler, Outcome.FILTERED),
+            sampled_out=metrics.read_count(sampler, Outcome.SAMPLED_OUT),
+            sampled=metrics.read_count(sampler, Outcome.SAMPLED),
+            scored=metrics.read_count(worker, Outcome.SCORED),
+            unscored=metrics.read_count(worker, Outcome.UNSCORED),
             parked=metrics.waiting_again,
-            deadletter=sum(metrics.counted(stage, Outcome.DEADLETTER) for stage in (sampler, worker)),
+            deadletter=sum(metrics.read_count(stage, Outcome.DEADLETTER) for stage in (sampler, worker)),
         )
 
 
@@ -181,7 +181,7 @@ def plain_line(moment: ViewState) -> str:
 
 def incident_line(incident: "NotableAnswer", elapsed: float) -> str:
     """A safety incident as one line."""
-    reason = json.dumps(shortened(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
+    reason = json.dumps(shorten(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
     return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
 
 
@@ -293,7 +293,7 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
     table.add_column("app", no_wrap=True, max_width=_APP_CHARS)
     for dimension in dimensions:
         title = title_of(dimension, wide=wide)
-        table.add_column(title if dimension in _TITLES else shortened(title, _TITLE_CHARS[wide]), no_wrap=True)
+        table.add_column(title if dimension in _TITLES else shorten(title, _TITLE_CHARS[wide]), no_wrap=True)
     if not wide:
         table.add_column("n", justify="right", no_wrap=True)
     for app in shown:
@@ -379,7 +379,7 @@ def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
         table.add_column(no_wrap=True, max_width=width, ratio=None if width else 1)
     for incident in reversed(snapshot.incidents[-limit:]):
         cells = (incident.app, incident.interaction_id, incident.reason)
-        table.add_row(Text(clock(incident.at), style="dim"), *(Text(shortened(cell, 300)) for cell in cells))
+        table.add_row(Text(clock(incident.at), style="dim"), *(Text(shorten(cell, 300)) for cell in cells))
     withheld = [CompositeStatus.SAFETY_UNKNOWN, CompositeStatus.INCOMPLETE]
     notes = [_withheld(snapshot, status) for status in withheld if snapshot.statuses[status]]
     return Panel(
@@ -412,7 +412,7 @@ def _worst(findings: Sequence["NotableAnswer"]) -> RenderableType:
         score = "–" if finding.score is None else f"{finding.score:.2f}"
         table.add_row(Text(score, style=f"bold {score_style(finding.score)}"), _cause(finding))
         for mark, text in (("Q", finding.question), ("A", finding.answer)):
-            table.add_row("", Text.assemble((f"{mark} ", "bold dim"), (shortened(text, 400) or "–", "dim")))
+            table.add_row("", Text.assemble((f"{mark} ", "bold dim"), (shorten(text, 400) or "–", "dim")))
     return Panel(
         table if findings else Text("none in the window", style="dim"),
         title="Worst recent answers",
@@ -424,10 +424,10 @@ def _worst(findings: Sequence["NotableAnswer"]) -> RenderableType:
 
 def _cause(finding: "NotableAnswer") -> Text:
     return Text.assemble(
-        (shortened(finding.app, _APP_CHARS), "bold"),
+        (shorten(finding.app, _APP_CHARS), "bold"),
         " ",
         (title_of(finding.dimension), score_style(finding.score)),
-        f" {shortened(finding.reason, 400)}",
+        f" {shorten(finding.reason, 400)}",
     )
 
 

@@ -96,8 +96,10 @@ class RunSummary(Sink):
 
     def left(self, metrics: PipelineMetrics) -> int:
         """Sampled here and not judged here: it waits on a topic, or another worker has it."""
-        others = sum(metrics.counted(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
-        return max(0, metrics.counted(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others)
+        others = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
+        return max(
+            0, metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others
+        )
 
     @property
     def coverage(self) -> dict[str, float | None]:
@@ -106,10 +108,10 @@ class RunSummary(Sink):
 
     def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
         """One JSON object, all of it as counted at commit."""
-        dead = {stage.value: metrics.counted(stage, Outcome.DEADLETTER) for stage in (Stage.SAMPLER, Stage.WORKER)}
+        dead = {stage.value: metrics.read_count(stage, Outcome.DEADLETTER) for stage in (Stage.SAMPLER, Stage.WORKER)}
         sampler = (Outcome.CONSUMED, Outcome.FILTERED, Outcome.SAMPLED_OUT, Outcome.SHED, Outcome.SAMPLED)
         return {
-            **{outcome.value: metrics.counted(Stage.SAMPLER, outcome) for outcome in sampler},
+            **{outcome.value: metrics.read_count(Stage.SAMPLER, outcome) for outcome in sampler},
             "scored": self._all.scored,
             "unscored": self._all.unscored,
             "left": self.left(metrics),

@@ -1,17 +1,17 @@
-"""The kinds of judges that a configuration can name, one module each: its section, its facts and its factory.
+"""The kinds of judges that a configuration can use, one module each: its section, its facts and its factory.
 
-- `base`: the contract, `JudgeSection`, and what a kind is given to build its judges with
+- `base`: the contract, `JudgeSection`, and the parts that a kind builds its judges from
 - `local`: `kind: local`, rules without a model
 - `openai`: `kind: openai`, any endpoint with OpenAI's chat completions
 - `anthropic`: `kind: anthropic`, Anthropic's Messages
 - `ollama`: `kind: ollama`, Ollama's own API
 - `model`: the base of the kinds that ask a model; it joins the keys of the next three
-- `endpoint`: keys that say which model is asked, and where
-- `method`: keys that say how it is asked
-- `limits`: keys that say how much it is asked, and at what price
+- `endpoint`: keys for the model and its address
+- `method`: keys for how the model is asked
+- `limits`: keys for rate limits and prices
 
-A new kind is a new module here and its class in `JUDGE_KINDS`. The rest of the program asks a `JudgeSection`, never
-which kind it is.
+A new kind is a new module here and its class in `JUDGE_KINDS`. The rest of the program uses the methods of a
+`JudgeSection`, and never checks its kind.
 """
 
 from stream.config.judge_kinds.anthropic import AnthropicJudgeConfig
@@ -31,7 +31,7 @@ JUDGE_KINDS: tuple[type[JudgeSection], ...] = (
 
 
 def default_name(kind: object) -> str | None:
-    """Returns the name of a judge of this kind that was given none; None when there is no such name or no such kind."""
+    """Return the default name of a judge of this kind, or None if the kind has none or does not exist."""
     for section in JUDGE_KINDS:
         name = section.model_fields["name"]
         if kind_of(section) == kind and not name.is_required():

@@ -1,7 +1,7 @@
 """The contract of a judge kind: one configuration section that answers every question about its judges.
 
-A kind is a subclass of `JudgeSection` with a `kind` of its own and a `build`. The other methods have defaults for a
-judge that only computes; a kind overrides those that are different for its judges.
+A kind is a subclass of `JudgeSection` with its own `kind` and a `build`. The other methods have defaults for a
+judge that only computes; a kind overrides those that differ.
 """
 
 from abc import abstractmethod
@@ -34,12 +34,12 @@ class AskedModel:
 
     name: str
     provider: str
-    """The service by its name in OpenTelemetry's conventions, where they have one."""
+    """The service's name in OpenTelemetry's conventions, if they have one."""
 
     address: str
     limits: EndpointLimitsConfig
     price: ModelPrice | None
-    """`None` where no price is known."""
+    """None if no price is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +48,11 @@ class ExpectedCalls:
 
     prompt: Sequence[ChatMessage]
     max_tokens: int
-    """Longest answer by one criterion."""
+    """Longest answer for one criterion."""
 
     number: int
     answers: int = 1
-    """Criteria that one call asks about."""
+    """Criteria per call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ class SharedParts:
 
     redactor: Redactor
     verdicts: VerdictStore | None
-    """Where verdicts are kept for reuse; `None` without a cache."""
+    """The cache of verdicts; None without a cache."""
 
     flows: dict[str, Flow] = field(default_factory=dict)
     """Flow control by the address of the endpoint."""
 
     def flow_of(self, model: AskedModel) -> Flow:
-        """Returns the flow control in front of the model's endpoint."""
+        """Return the flow control in front of the model's endpoint."""
         if model.address not in self.flows:
             limits = FlowLimits(**model.limits.model_dump())
             self.flows[model.address] = Flow(limits, name=urlsplit(model.address).netloc)
@@ -79,7 +79,7 @@ def _require_kind(schema: dict[str, Any]) -> None:
 
 
 class JudgeSection(Section):
-    """What all judges share: Python may leave out the kind, a file may not.
+    """The base of all judge sections. Python code may leave out the kind, a file may not.
 
     Three keys mean the same in every kind that has them. A secret is called `api_key`, so that it is refused in a file.
     `seed` and `temperature` can be overridden for one run of `streamjury evaluate`.
@@ -92,7 +92,7 @@ class JudgeSection(Section):
 
     @abstractmethod
     def build(self, shared: SharedParts) -> Judge:
-        """Builds the judge; raises InconsistentError, with places below this section, where that is not possible."""
+        """Build the judge; raises InconsistentError, with places below this section, if that is not possible."""
 
     @property
     def asked_model(self) -> AskedModel | None:
@@ -101,24 +101,24 @@ class JudgeSection(Section):
 
     @property
     def longest_call_seconds(self) -> float | None:
-        """The longest time for one call, which `timeout_seconds` sets; None for a judge that makes no calls."""
+        """The longest time for one call, from `timeout_seconds`; None for a judge without calls."""
         return None
 
     @property
     def runs_in_processes(self) -> bool:
         """Whether several processes may each have a copy of the judge.
 
-        A judge that asks a model must not be copied: every copy would use up the limits of the endpoint on its own.
+        A judge that asks a model must not be copied: every copy would use the whole limits of the endpoint.
         """
         return self.asked_model is None
 
-    def divided(self, parts: int, place: int) -> Self:
-        """Returns the judge of one of several processes, whose limits are a share of these; `place` counts from 0."""
+    def divide_limits(self, parts: int, place: int) -> Self:
+        """Return the judge for one of several processes, with a share of the limits; `place` counts from 0."""
         return self
 
     @property
     def only_criteria(self) -> tuple[str, ...] | None:
-        """The criteria that the judge is restricted to, as its key `criteria` has them; None: all it can judge."""
+        """The criteria of its key `criteria`, to which the judge is restricted; None: all that it can judge."""
         return None
 
     @property
@@ -127,5 +127,5 @@ class JudgeSection(Section):
         return 0.0
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
-        """Lists the calls of its model for one case if none has to be repeated."""
+        """List the calls of its model for one case, without retries."""
         return iter(())

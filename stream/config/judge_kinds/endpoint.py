@@ -1,4 +1,4 @@
-"""The keys of a judge that say which model it asks, where, with which key and with which sampling parameters."""
+"""The keys of a judge for its model: the address, the API key and the sampling parameters."""
 
 import re
 from abc import abstractmethod
@@ -13,9 +13,9 @@ from judges.models.endpoint import ModelOptions
 from judges.models.redaction import is_private
 from judges.models.wire.base import Wire
 from stream.config.judge_kinds.base import JudgeSection
-from stream.config.section import MASK, web_address
+from stream.config.section import MASK, check_web_address
 
-# Longer than any key; a file of that size is not one.
+# Longer than any key; a larger file is not a key file.
 _MAX_KEY_BYTES = 64 * 1024
 
 
@@ -23,10 +23,10 @@ class EndpointSection(JudgeSection):
     """A model behind an endpoint; the kind says which API the endpoint speaks and where it is by default."""
 
     wire: ClassVar[Wire]
-    """The API that its endpoint speaks."""
+    """The API of its endpoint."""
 
     example: ClassVar[str]
-    """An address as it should be."""
+    """An example of a valid address."""
 
     model: str = Field(min_length=1, max_length=256, description="Model name, as used by the endpoint.")
     base_url: str | None = Field(default=None, max_length=2048, description="Endpoint URL.")
@@ -64,14 +64,14 @@ class EndpointSection(JudgeSection):
 
     @field_validator("model")
     @classmethod
-    def _printable(cls, value: str) -> str:
+    def _check_printable(cls, value: str) -> str:
         if not value.isprintable():
             raise ValueError("must be a name in printable characters")
         return value
 
     @field_validator("temperature")
     @classmethod
-    def _cool_enough(cls, value: float | None) -> float | None:
+    def _check_temperature(cls, value: float | None) -> float | None:
         return cls._refuse_too_hot(value)
 
     @classmethod
@@ -82,46 +82,46 @@ class EndpointSection(JudgeSection):
 
     @field_validator("base_url")
     @classmethod
-    def _plain_address(cls, value: str | None) -> str | None:
+    def _check_address(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        web_address(value, example=cls.example, secrets="put the key in api_key")
+        check_web_address(value, example=cls.example, secrets="put the key in api_key")
         if value.rstrip("/").lower().endswith(cls.wire.no_endings):
             raise ValueError(f"must end before {cls.wire.path}, which is appended, as in {cls.example}")
         return value
 
     @field_validator("proxy")
     @classmethod
-    def _plain_proxy(cls, value: str | None) -> str | None:
+    def _check_proxy(cls, value: str | None) -> str | None:
         allowed = "proxies with a password are not supported"
-        return None if value is None else web_address(value, example="http://proxy:3128", secrets=allowed)
+        return None if value is None else check_web_address(value, example="http://proxy:3128", secrets=allowed)
 
     @field_validator("api_key")
     @classmethod
-    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+    def _check_key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
             raise ValueError("must be visible ASCII characters without spaces or line breaks")
         return value
 
     @field_validator("api_key_file")
     @classmethod
-    def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _check_single_key(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("api_key") is not None:
             raise ValueError("cannot be used together with api_key; remove one of them")
         return value
 
     @field_serializer("api_key", when_used="json-unless-none")
-    def _without_secrets(self, value: SecretStr) -> str:
+    def _hide_secrets(self, value: SecretStr) -> str:
         return MASK
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """The address of the endpoint, written or not."""
+        """The address of the endpoint, configured or by default."""
 
     @property
     def provider(self) -> str:
-        """The service by its name in OpenTelemetry's conventions, where they have one."""
+        """The service's name in OpenTelemetry's conventions, if they have one."""
         return self.kind
 
     @property
@@ -130,7 +130,7 @@ class EndpointSection(JudgeSection):
         return is_private(urlsplit(self.address).hostname or "")
 
     def endpoint_options(self) -> ModelOptions:
-        """Returns these keys as the models' constructors take them; reads the key file, if there is one."""
+        """Return these keys as arguments of the models' constructors; reads the key file, if there is one."""
         return {
             "api_key": self._read_key(),
             "timeout_seconds": self.timeout_seconds,
@@ -144,7 +144,7 @@ class EndpointSection(JudgeSection):
         }
 
     def _read_key(self) -> str | None:
-        """Returns the key, wherever it is; messages about a file repeat no word of what is in it."""
+        """Return the API key, from the configuration or its file; error messages never quote the file's content."""
         if self.api_key_file is None:
             return self.api_key.get_secret_value() if self.api_key else None
         try:

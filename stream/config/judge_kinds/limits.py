@@ -1,4 +1,4 @@
-"""The limits of an endpoint and the price of a model, as the sections of all kinds that ask one have them."""
+"""The limits of an endpoint and the price of a model, in the sections of all kinds that ask a model."""
 
 from typing import Literal, Self
 
@@ -44,8 +44,8 @@ class EndpointLimitsConfig(Section):
         description="Send a second request if there is no answer after this long; null: never.",
     )
 
-    def divided(self, parts: int, place: int) -> Self:
-        """Returns one of `parts` shares that add up to these limits; `place` counts from 0."""
+    def divide_limits(self, parts: int, place: int) -> Self:
+        """Return one of `parts` shares that add up to these limits; `place` counts from 0."""
         per_minute = {
             name: None if limit is None else limit / parts
             for name, limit in (
@@ -57,5 +57,5 @@ class EndpointLimitsConfig(Section):
 
 
 def divide(total: int, parts: int, place: int) -> int:
-    """Returns one of the parts, which differ by 1 at most and add up to the total."""
+    """Return one of the parts, which differ by at most 1 and add up to the total."""
     return total // parts + (place < total % parts)

@@ -1,6 +1,6 @@
-"""The keys of a judge that say how it asks its model: the method, the criteria, the samples and how they are combined.
+"""The keys of a judge for how it asks its model: the method, the criteria, the samples and how they are combined.
 
-Each method is a judge of `judges.llm` with prompts of its own: both are chosen here.
+Each method is a judge of `judges.llm` with its own prompts: both are chosen here.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from stream.config.section import CriterionName, Label, Section
 from stream.config.walk import shape_of
 
 _RUBRIC_LEVELS = 5
-# As long as an estimate takes what a model writes to be: 120 tokens.
+# The length that an estimate assumes for a model's text: 120 tokens.
 _EXPECTED_ASSESSMENT = "assessed" * 60
 
 
@@ -106,7 +106,7 @@ class MethodSection(JudgeSection):
 
     @field_validator("min_pass", "min_valid")
     @classmethod
-    def _within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _check_within_samples(cls, value: int | None, info: ValidationInfo) -> int | None:
         samples = info.data.get("samples")
         if value is not None and samples is not None and value > samples:
             raise ValueError(f"must be at most samples ({samples})")
@@ -114,7 +114,7 @@ class MethodSection(JudgeSection):
 
     @field_validator("min_pass", "check_position", "feedback", "persona")
     @classmethod
-    def _fits_method(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_method(cls, value: Any, info: ValidationInfo) -> Any:
         method = info.data.get("method")
         if value and method in {"rubric", "guardian"}:
             raise ValueError(f"requires method direct, two_step or aspect, not {method}")
@@ -122,35 +122,35 @@ class MethodSection(JudgeSection):
 
     @field_validator("min_pass")
     @classmethod
-    def _instead_of_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _refuse_with_combine(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("combine") is not None:
             raise ValueError("replaces combine; remove one of them")
         return value
 
     @field_validator("min_certainty")
     @classmethod
-    def _of_a_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _require_guardian(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is not None and info.data.get("method") not in {"guardian", None}:
             raise ValueError("requires 'method: guardian'")
         return value
 
     @field_validator("on_bias")
     @classmethod
-    def _of_a_check(cls, value: str, info: ValidationInfo) -> str:
+    def _require_position_check(cls, value: str, info: ValidationInfo) -> str:
         if value != "keep" and info.data.get("check_position") is False:
             raise ValueError("requires 'check_position: true'")
         return value
 
     @field_validator("persona")
     @classmethod
-    def _says_something(cls, value: str | None) -> str | None:
+    def _refuse_empty(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
             raise ValueError("must be a description, or `generate`")
         return value
 
     @field_validator("ask")
     @classmethod
-    def _fits_prompt(cls, value: AskConfig, info: ValidationInfo) -> AskConfig:
+    def _check_grouping(cls, value: AskConfig, info: ValidationInfo) -> AskConfig:
         if value == "single":
             return value
         if info.data.get("method") not in {"direct", None}:
@@ -164,7 +164,7 @@ class MethodSection(JudgeSection):
         return self.criteria
 
     def judge_with(self, model: ChatModel) -> Judge:
-        """Builds the judge that asks this model by the method."""
+        """Build the judge that asks this model with the configured method."""
         judge = self._judge_by_method(model)
         judge.only = None if self.criteria is None else frozenset(self.criteria)
         return judge
@@ -195,26 +195,26 @@ class MethodSection(JudgeSection):
             return AspectCritic(model, strictness=self.samples, **options)
         if self.method == "two_step":
             return TwoStepJudge(model, samples=self.samples, **options)
-        return DirectJudge(model, samples=self.samples, ask=self._asked, **options)
+        return DirectJudge(model, samples=self.samples, ask=self._ask_setting, **options)
 
     @property
-    def _asked(self) -> Ask:
+    def _ask_setting(self) -> Ask:
         return self.ask if isinstance(self.ask, str) else self.ask.model_dump()
 
     @property
     def calls_per_prompt(self) -> int:
-        """Calls with the same prompt for one verdict if none has to be repeated."""
+        """Calls with the same prompt for one verdict, without retries."""
         return self.samples * (2 if self.check_position else 1)
 
     @property
     def steps(self) -> int:
-        """Prompts that one sample takes, one after the other."""
+        """Consecutive prompts per sample."""
         return 2 if self.method == "two_step" else 1
 
     def prompts(
         self, case: Case, criteria: Collection[Criterion]
     ) -> Iterator[tuple[Sequence[ChatMessage], Sequence[Criterion]]]:
-        """Writes the prompts for every criterion that the judge can judge the case by, each with its criteria."""
+        """Write the prompts for every criterion that the judge supports for the case, each with its criteria."""
         for group in self._groups(case, criteria):
             if len(group) > 1:
                 yield together_messages(case, group, feedback=self.feedback, persona=self.persona), group
@@ -227,12 +227,12 @@ class MethodSection(JudgeSection):
                 yield [*prompt, *chosen], group
 
     def _groups(self, case: Case, criteria: Collection[Criterion]) -> Iterable[tuple[Criterion, ...]]:
-        """The criteria that the judge can judge the case by, as they are asked together."""
+        """Group the criteria that the judge supports for the case by the calls that they share."""
 
         def is_askable(criterion: Criterion) -> bool:
             return self._judges_by(criterion) and not criterion.unmet(case) and not criterion.missing(case)
 
-        grouping, sitting = grouping_of(self._asked), Sitting(tuple(criteria))
+        grouping, sitting = grouping_of(self._ask_setting), Sitting(tuple(criteria))
         askable = [criterion for criterion in criteria if is_askable(criterion)]
         if grouping is None:
             return [(criterion,) for criterion in askable]

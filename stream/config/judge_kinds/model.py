@@ -1,4 +1,4 @@
-"""The base of all judge kinds that ask a model. Such a kind adds its API, its address and its client."""
+"""The base of all judge kinds that ask a model. A kind adds its API, its address and its client."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
@@ -17,12 +17,12 @@ from stream.config.judge_kinds.endpoint import EndpointSection
 from stream.config.judge_kinds.limits import EndpointLimitsConfig, PriceConfig
 from stream.config.judge_kinds.method import MethodSection
 
-# Prompts are several times as long as what is written.
+# Prompts are several times as long as completions.
 _PROMPT_TO_COMPLETION = 10
 
 
 class ModelJudgeConfig(MethodSection, EndpointSection):
-    """What all judges that ask a model share; the keys of the base class that comes last stand first in the docs."""
+    """The base of all judges that ask a model; in the docs, the keys of the last base class come first."""
 
     price: PriceConfig | None = Field(
         default=None,
@@ -39,12 +39,12 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
 
     @field_validator("sampling_temperature")
     @classmethod
-    def _samples_cool_enough(cls, value: float) -> float | None:
+    def _check_sampling_temperature(cls, value: float) -> float | None:
         return cls._refuse_too_hot(value)
 
     @abstractmethod
     def build_model(self, options: ModelOptions) -> EndpointModel:
-        """Builds the client of its API."""
+        """Build the client of its API."""
 
     def build(self, shared: SharedParts) -> Judge:
         redacts = self.redact == "always" or (self.redact == "auto" and not self.is_private)
@@ -58,8 +58,8 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         judge = self.judge_with(self.build_model(options))
         return judge if shared.verdicts is None else CachedJudge(judge, shared.verdicts)
 
-    def divided(self, parts: int, place: int) -> Self:
-        return self.model_copy(update={"limits": self.limits.divided(parts, place)})
+    def divide_limits(self, parts: int, place: int) -> Self:
+        return self.model_copy(update={"limits": self.limits.divide_limits(parts, place)})
 
     @property
     def asked_model(self) -> AskedModel:
@@ -90,7 +90,7 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         return (_PROMPT_TO_COMPLETION * price.prompt + price.completion) * self.samples * self.steps
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
-        for prompt, asked in self.prompts(case, criteria):
+        for prompt, group in self.prompts(case, criteria):
             yield ExpectedCalls(
-                prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_prompt, answers=len(asked)
+                prompt=prompt, max_tokens=self.max_tokens, number=self.calls_per_prompt, answers=len(group)
             )

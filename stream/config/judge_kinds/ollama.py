@@ -1,4 +1,4 @@
-"""The judge kind `ollama`: a model of an Ollama server, asked by Ollama's own API."""
+"""The judge kind `ollama`: a model on an Ollama server, through Ollama's own API."""
 
 from typing import ClassVar, Literal
 

@@ -14,7 +14,7 @@ from stream.config.judge_kinds.model import ModelJudgeConfig
 
 
 class _PresetSection(JudgeSection):
-    """Apart, because what comes later among the bases is read first: the address may be left to the preset."""
+    """A separate base, because later bases are validated first: the preset may provide the address."""
 
     preset: PresetName | None = Field(
         default=None,
@@ -37,7 +37,7 @@ class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
 
     @field_validator("base_url")
     @classmethod
-    def _known_or_written(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_address(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
             raise ValueError("is required without a preset, and with the azure preset")
         return value

@@ -3,7 +3,7 @@
 - `kafka`: the cluster and the topics
 - `input`: the shape of logged records
 - `sampling`: which interactions are judged
-- `criteria`: what is judged, and the composite
+- `criteria`: the criteria and the composite
 - `judges`: the panel and its cache, redaction and cascade
 - `budgets`: limits on the cost of judging
 - `detection`: which series are watched for drops, and how often an alert may be false

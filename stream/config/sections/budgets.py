@@ -6,12 +6,12 @@ from typing import Literal, get_args
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 
 from judges.criteria.problems import InconsistentError, Loc
-from stream.config.section import Rate, Section, checked_by_loader
+from stream.config.section import Rate, Section, check_by_loader
 from stream.config.sections.observability import AppName
 
 MAX_APPS = 64
 MAX_USD = 1e9
-# Below this little would be learned from what is kept.
+# With less, the judged records would tell too little.
 MIN_KEEP = 1 / 16
 """The smallest share of the records that is still judged while money is short."""
 
@@ -30,8 +30,8 @@ class AppBudgetConfig(Section):
 
     @field_validator("per_day_usd")
     @classmethod
-    def _holds_an_hour(cls, value: float | None, info: ValidationInfo) -> float | None:
-        return _at_least_an_hour(value, info)
+    def _check_day_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
+        return _require_hour_limit(value, info)
 
 
 class MeasureConfig(Section):
@@ -76,44 +76,46 @@ class BudgetsConfig(Section):
 
     @field_validator("per_day_usd")
     @classmethod
-    def _holds_an_hour(cls, value: float | None, info: ValidationInfo) -> float | None:
-        return _at_least_an_hour(value, info)
+    def _check_day_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
+        return _require_hour_limit(value, info)
 
     @field_validator("apps")
     @classmethod
-    def _limited(cls, value: Mapping[str, AppBudgetConfig], info: ValidationInfo) -> Mapping[str, AppBudgetConfig]:
-        found: list[tuple[Loc, str]] = []
+    def _check_app_limits(
+        cls, value: Mapping[str, AppBudgetConfig], info: ValidationInfo
+    ) -> Mapping[str, AppBudgetConfig]:
+        problems: list[tuple[Loc, str]] = []
         for name, own in value.items():
             if own.per_hour_usd is None and own.per_day_usd is None:
-                found.append(((name,), "must set an hourly or a daily limit"))
+                problems.append(((name,), "must set an hourly or a daily limit"))
             for key, of_all in ((key, info.data.get(key)) for key in ("per_hour_usd", "per_day_usd")):
-                wanted = getattr(own, key)
-                if wanted is not None and of_all is not None and wanted > of_all:
-                    found.append(((name, key), f"must be at most budgets.{key} ({of_all:g}), the global limit"))
+                limit = getattr(own, key)
+                if limit is not None and of_all is not None and limit > of_all:
+                    problems.append(((name, key), f"must be at most budgets.{key} ({of_all:g}), the global limit"))
             day, hour = info.data.get("per_day_usd"), own.per_hour_usd
             if own.per_day_usd is None and day is not None and hour is not None and hour > day:
-                found.append(
+                problems.append(
                     ((name, "per_hour_usd"), f"must be at most budgets.per_day_usd ({day:g}), the global limit")
                 )
-        if found:
-            raise InconsistentError(found)
+        if problems:
+            raise InconsistentError(problems)
         return value
 
-    _fit_into_offsets = field_validator("apps")(checked_by_loader("budgets.apps"))
+    _fit_into_offsets = field_validator("apps")(check_by_loader("budgets.apps"))
 
     @field_validator("degrade")
     @classmethod
-    def _in_order(cls, value: tuple[MeasureConfig, ...]) -> tuple[MeasureConfig, ...]:
-        found: list[tuple[Loc, str]] = []
+    def _check_order(cls, value: tuple[MeasureConfig, ...]) -> tuple[MeasureConfig, ...]:
+        problems: list[tuple[Loc, str]] = []
         for place, measure in enumerate(value):
             if measure.step in {earlier.step for earlier in value[:place]}:
-                found.append(((place, "step"), "is listed twice"))
+                problems.append(((place, "step"), "is listed twice"))
             if place and measure.below > value[place - 1].below:
-                found.append(
+                problems.append(
                     ((place, "below"), f"must be at most that of the previous step ({value[place - 1].below:g})")
                 )
-        if found:
-            raise InconsistentError(found)
+        if problems:
+            raise InconsistentError(problems)
         return value
 
     @property
@@ -126,10 +128,10 @@ class BudgetsConfig(Section):
         """Whether records may be left out when the money runs low."""
         return self.has_limits and any(measure.step == "sampling" for measure in self.degrade)
 
-    def unpriced(self, judges: Iterable[tuple[Loc, bool]]) -> Iterator[tuple[Loc, str]]:
-        """What is wrong when there is a budget and a judge has no price: nobody could tell what its calls cost.
+    def find_unpriced(self, judges: Iterable[tuple[Loc, bool]]) -> Iterator[tuple[Loc, str]]:
+        """Find judges without a price if there is a budget: the cost of their calls would be unknown.
 
-        Of each judge that asks a model: where it is in the configuration, and whether its price is known.
+        `judges` has the place of each judge that asks a model, and whether its price is known.
         """
         for loc, priced in judges if self.has_limits else ():
             if not priced:
@@ -140,7 +142,7 @@ class BudgetsConfig(Section):
                 )
 
 
-def _at_least_an_hour(per_day_usd: float | None, info: ValidationInfo) -> float | None:
+def _require_hour_limit(per_day_usd: float | None, info: ValidationInfo) -> float | None:
     per_hour_usd = info.data.get("per_hour_usd")
     if per_day_usd is not None and per_hour_usd is not None and per_hour_usd > per_day_usd:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The sections `criteria` and `composite`: what is judged, and how the scores are combined."""
+"""The sections `criteria` and `composite`: the criteria, and how their scores are combined."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -13,19 +13,19 @@ from pydantic import (
 
 from judges.composite import MIN_COVERAGE
 from judges.criteria.criterion import SAFETY_DIMENSION
-from stream.config.section import CriterionName, Rate, Section, checked_by_loader, no_truth, refuse_repeats
+from stream.config.section import CriterionName, Rate, Section, check_by_loader, refuse_bool, refuse_repeats
 
 
-def _below_the_best(threshold: float) -> float:
+def _check_threshold(threshold: float) -> float:
     if threshold >= 1.0:
         raise ValueError("must be below 1, the highest possible score")
     return threshold
 
 
-Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_below_the_best)]
+Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_check_threshold)]
 
 
-Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(no_truth)]
+Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(refuse_bool)]
 
 
 class CriteriaConfig(Section):
@@ -45,8 +45,8 @@ class CriteriaConfig(Section):
         examples=[["rag.answer_relevance", "rag.groundedness", "rag.harmfulness"]],
     )
 
-    _have_criteria = field_validator("files")(checked_by_loader("criteria.files"))
-    _name_criteria = field_validator("use")(checked_by_loader("criteria.use"))
+    _have_criteria = field_validator("files")(check_by_loader("criteria.files"))
+    _name_criteria = field_validator("use")(check_by_loader("criteria.use"))
 
 
 class CompositeConfig(Section):
@@ -91,6 +91,6 @@ class CompositeConfig(Section):
 
     @field_validator("required")
     @classmethod
-    def _different_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_same_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         refuse_repeats("must name each criterion once", value)
         return value

@@ -8,10 +8,10 @@ from pydantic import Field, FiniteFloat, ValidationInfo, field_validator
 from judges.criteria.problems import Loc, unknown
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
-from stream.config.section import CriterionName, Label, Section, checked_by_loader, refuse_repeats
+from stream.config.section import CriterionName, Label, Section, check_by_loader, refuse_repeats
 from stream.config.sections.observability import AppName
 
-# A target is above the margin, and below the best there is.
+# A target is above the margin, and below the best mean.
 Mean = Annotated[FiniteFloat, Field(gt=0.0, le=0.9999)]
 Alpha = Annotated[FiniteFloat, Field(ge=1e-9, le=0.5)]
 Targets = Mapping[CriterionName, Mean]
@@ -30,7 +30,7 @@ class VersionsConfig(Section):
 
     @field_validator("b")
     @classmethod
-    def _another(cls, value: str, info: ValidationInfo) -> str:
+    def _refuse_same_model(cls, value: str, info: ValidationInfo) -> str:
         if value == info.data.get("a"):
             raise ValueError("must differ from a")
         return value
@@ -52,7 +52,7 @@ class CanariesConfig(Section):
         description="Share of verdicts that unchanged judges are expected to repeat.",
     )
 
-    _has_canaries = field_validator("file")(checked_by_loader("detection.canaries.file"))
+    _has_canaries = field_validator("file")(check_by_loader("detection.canaries.file"))
 
 
 class DetectionConfig(Section):
@@ -104,42 +104,42 @@ class DetectionConfig(Section):
 
     @field_validator("by")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         refuse_repeats("must list each label once", value)
         return value
 
     @field_validator("versions")
     @classmethod
-    def _different_names(cls, value: tuple[VersionsConfig, ...]) -> tuple[VersionsConfig, ...]:
-        refuse_repeats("comparisons must have different names", (each.name for each in value))
+    def _refuse_same_names(cls, value: tuple[VersionsConfig, ...]) -> tuple[VersionsConfig, ...]:
+        refuse_repeats("comparisons must have different names", (pair.name for pair in value))
         return value
 
     @field_validator("targets")
     @classmethod
-    def _above_the_margin(cls, value: Targets, info: ValidationInfo) -> Targets:
+    def _check_targets(cls, value: Targets, info: ValidationInfo) -> Targets:
         _refuse_low(value.values(), info.data.get("margin"))
         return value
 
     @field_validator("apps")
     @classmethod
-    def _all_above_the_margin(cls, value: Mapping[str, Targets], info: ValidationInfo) -> Mapping[str, Targets]:
+    def _check_app_targets(cls, value: Mapping[str, Targets], info: ValidationInfo) -> Mapping[str, Targets]:
         _refuse_low((target for targets in value.values() for target in targets.values()), info.data.get("margin"))
         return value
 
     def target(self, app: str, dimension: str) -> float | None:
-        """What a mean is to be at least; None where it is learnt."""
+        """Return the target of a mean, or None if it is learnt."""
         return self.apps.get(app, {}).get(dimension, self.targets.get(dimension))
 
-    def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
-        """Targets of what is not judged."""
-        known = [*criteria, COMPOSITE]
+    def find_unknown_criteria(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+        """Find targets for criteria that are not judged."""
+        valid = [*criteria, COMPOSITE]
         named: list[tuple[Loc, Any]] = [(("targets", name), name) for name in self.targets]
         named += [(("apps", app, name), name) for app, targets in self.apps.items() for name in targets]
         for place, name in named:
             if name == GOOD_SHARE:
                 yield place, "must not be set here: the target for the share of good answers comes from `objectives`"
-            elif name not in known:
-                yield place, unknown("criterion", name, known)
+            elif name not in valid:
+                yield place, unknown("criterion", name, valid)
 
 
 def _refuse_low(targets: Iterable[float], margin: float | None) -> None:

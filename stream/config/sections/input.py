@@ -16,23 +16,23 @@ from judges.values.interaction import Interaction
 from stream.config.section import Section
 
 
-def _known_field(name: str) -> str:
+def _check_field(name: str) -> str:
     if name not in Interaction.model_fields:
         raise ValueError(unknown("field of an interaction", name, Interaction.model_fields))
     return name
 
 
-def _dotted(path: str) -> str:
+def _check_path(path: str) -> str:
     if not all(path.split(".")):
         raise ValueError("must be a dotted path, such as request.text")
     return path
 
 
-FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_dotted)]
+FieldPath = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_check_path)]
 
 
 FieldName = Annotated[
-    str, AfterValidator(_known_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
+    str, AfterValidator(_check_field), WithJsonSchema({"type": "string", "enum": list(Interaction.model_fields)})
 ]
 
 
@@ -76,7 +76,7 @@ class InputConfig(Section):
 
     @field_validator("mapping")
     @classmethod
-    def _fits_adapter(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+    def _check_mapping(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
         adapter = info.data.get("adapter")
         if adapter not in {"mapping", None} and value:
             raise ValueError("requires 'adapter: mapping'")

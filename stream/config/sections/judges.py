@@ -10,7 +10,7 @@ from judges.models.redaction import HEAVY_SHARE, Redactor
 from stream.config.judge_kinds import JUDGE_KINDS
 from stream.config.judge_kinds.base import AskedModel, JudgeName, JudgeSection
 from stream.config.judge_kinds.local import LocalJudgeConfig
-from stream.config.section import Rate, Section, no_truth, refuse_repeats
+from stream.config.section import Rate, Section, refuse_bool, refuse_repeats
 from stream.config.walk import DISCRIMINATOR
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ RedactedKind = Literal[
 ]
 PatternName = Annotated[str, Field(min_length=1, max_length=64)]
 Pattern = Annotated[str, Field(min_length=1, max_length=1000)]
-JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(no_truth)]
+JudgeWeight = Annotated[FiniteFloat, Field(gt=0.0, le=1000.0), BeforeValidator(refuse_bool)]
 
 
 class CacheConfig(Section):
@@ -63,15 +63,15 @@ class RedactionConfig(Section):
 
     @field_validator("custom")
     @classmethod
-    def _usable(cls, value: Mapping[str, str]) -> Mapping[str, str]:
-        wrong: list[tuple[Loc, str]] = []
+    def _check_patterns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        problems: list[tuple[Loc, str]] = []
         for name, pattern in value.items():
             try:
                 Redactor((), {name: pattern})
             except ValueError as error:
-                wrong.append(((name,), str(error)))
-        if wrong:
-            raise InconsistentError(wrong)
+                problems.append(((name,), str(error)))
+        if problems:
+            raise InconsistentError(problems)
         return value
 
 
@@ -92,7 +92,7 @@ class CascadeConfig(Section):
 
     @field_validator("first")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         refuse_repeats("must name each judge once", value)
         return value
 
@@ -152,8 +152,8 @@ class JudgesConfig(Section):
         """The judges of the panel, then the reserves."""
         return (*self.panel, *self.reserves)
 
-    def asked_models(self) -> Iterator[tuple[Loc, AskedModel]]:
-        """Lists the models that judges ask, each with the place of its judge."""
+    def list_models(self) -> Iterator[tuple[Loc, AskedModel]]:
+        """List the models that judges ask, each with the place of its judge."""
         for place, judge in self._places():
             if judge.asked_model is not None:
                 yield place, judge.asked_model
@@ -165,13 +165,13 @@ class JudgesConfig(Section):
 
     @field_validator("panel")
     @classmethod
-    def _different_names(cls, value: tuple[JudgeConfig, ...]) -> tuple[JudgeConfig, ...]:
+    def _refuse_same_names(cls, value: tuple[JudgeConfig, ...]) -> tuple[JudgeConfig, ...]:
         refuse_repeats("judges must have different names", (judge.name for judge in value))
         return value
 
     @field_validator("reserves")
     @classmethod
-    def _other_names(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
+    def _check_reserve_names(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
         refuse_repeats("judges must have different names", (judge.name for judge in value))
         for judge in value:
             if judge.name in _names(info):
@@ -180,18 +180,18 @@ class JudgesConfig(Section):
 
     @field_validator("weights")
     @classmethod
-    def _of_the_panel(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
+    def _check_weights(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
         if value and info.data.get("combine") not in {"weighted", None}:
             raise ValueError("requires 'combine: weighted'")
-        known = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
-        strangers = [((name,), unknown("judge", name, known)) for name in value if name not in known]
-        if strangers and {"panel", "reserves"} <= info.data.keys():
-            raise InconsistentError(strangers)
+        names = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
+        problems = [((name,), unknown("judge", name, names)) for name in value if name not in names]
+        if problems and {"panel", "reserves"} <= info.data.keys():
+            raise InconsistentError(problems)
         return value
 
     @field_validator("quorum")
     @classmethod
-    def _within_panel(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _check_quorum(cls, value: int | None, info: ValidationInfo) -> int | None:
         panel = info.data.get("panel")
         if value is not None and panel is not None and value > len(panel):
             raise ValueError(f"must be at most {len(panel)}, the number of judges in the panel")
@@ -199,7 +199,7 @@ class JudgesConfig(Section):
 
     @field_validator("stop_early")
     @classmethod
-    def _can_be_decided_early(cls, value: bool, info: ValidationInfo) -> bool:
+    def _check_stop_early(cls, value: bool, info: ValidationInfo) -> bool:
         combine = info.data.get("combine")
         if value and combine in {"mean", "weighted"}:
             raise ValueError(
@@ -210,25 +210,25 @@ class JudgesConfig(Section):
 
     @field_validator("cascade")
     @classmethod
-    def _first_of_the_panel(cls, value: CascadeConfig | None, info: ValidationInfo) -> CascadeConfig | None:
+    def _check_cascade(cls, value: CascadeConfig | None, info: ValidationInfo) -> CascadeConfig | None:
         names = _names(info)
         if value is None or not names:
             return value
-        strangers: list[tuple[Loc, str]] = [
+        problems: list[tuple[Loc, str]] = [
             (("first", number), unknown("judge", name, names))
             for number, name in enumerate(value.first)
             if name not in names
         ]
-        if not strangers and len(value.first) == len(names):
-            strangers.append((("first",), "must leave at least one judge of the panel to ask when in doubt"))
-        if strangers:
-            raise InconsistentError(strangers)
+        if not problems and len(value.first) == len(names):
+            problems.append((("first",), "must leave at least one judge of the panel to ask when in doubt"))
+        if problems:
+            raise InconsistentError(problems)
         return value
 
     @field_validator("reserves")
     @classmethod
-    def _one_measure(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
-        """Judges of one endpoint share what it takes."""
+    def _check_shared_limits(cls, value: tuple[JudgeConfig, ...], info: ValidationInfo) -> tuple[JudgeConfig, ...]:
+        """Require equal limits for judges with the same endpoint."""
         first: dict[str, tuple[str, AskedModel]] = {}
         for judge in (*info.data.get("panel", ()), *value):
             model = judge.asked_model
@@ -238,8 +238,8 @@ class JudgesConfig(Section):
                     raise ValueError(f"{name} and {judge.name} use the same endpoint and must have the same limits")
         return value
 
-    def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
-        """Criteria that a judge is kept for and nobody asked for."""
+    def find_unknown_criteria(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+        """Find criteria that a judge is restricted to, but that are not judged."""
         names = list(criteria)
         for place, judge in self._places():
             for number, name in enumerate(judge.only_criteria or ()):
@@ -248,5 +248,5 @@ class JudgesConfig(Section):
 
 
 def _names(info: ValidationInfo) -> tuple[str, ...]:
-    """The panel's judges, none when the panel itself is wrong."""
+    """Return the names of the panel's judges; none if the panel itself is wrong."""
     return tuple(judge.name for judge in info.data.get("panel", ()))

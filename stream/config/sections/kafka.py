@@ -18,7 +18,7 @@ from stream.config.patterns import OPTION, TOPIC
 from stream.config.section import (
     MASK,
     Section,
-    checked_by_loader,
+    check_by_loader,
 )
 
 _SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
@@ -48,11 +48,11 @@ _PROGRAM_SETS: Mapping[str, str] = {
 
 
 def is_secret(option: str) -> bool:
-    """Whether the value of a librdkafka option must not be shown."""
+    """Return whether the value of a librdkafka option must not be shown."""
     return _SECRET_NAME.search(option) is not None
 
 
-def _not_the_programs(option: str) -> str:
+def _refuse_managed_option(option: str) -> str:
     if option in _PROGRAM_SETS:
         raise ValueError(f"is set by the program: {_PROGRAM_SETS[option]}")
     return option
@@ -61,14 +61,14 @@ def _not_the_programs(option: str) -> str:
 TopicName = Annotated[str, Field(pattern=TOPIC)]
 
 
-OptionName = Annotated[str, Field(pattern=OPTION), AfterValidator(_not_the_programs)]
+OptionName = Annotated[str, Field(pattern=OPTION), AfterValidator(_refuse_managed_option)]
 
 
 OptionValue = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | FiniteFloat | str
 
 
 class KafkaOptions(Mapping[str, OptionValue]):
-    """librdkafka options that keep their secrets out of logs: the values are the real ones, the repr is not."""
+    """librdkafka options whose repr masks secrets, to keep them out of logs; the values are in clear."""
 
     __slots__ = ("_values",)
 
@@ -85,9 +85,9 @@ class KafkaOptions(Mapping[str, OptionValue]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return repr(self.masked())
+        return repr(self.mask_secrets())
 
-    def masked(self) -> dict[str, OptionValue]:
+    def mask_secrets(self) -> dict[str, OptionValue]:
         return {name: MASK if is_secret(name) else value for name, value in self.items()}
 
 
@@ -121,15 +121,15 @@ class KafkaConfig(Section):
         ],
     )
 
-    _taken_by_client = field_validator("options")(checked_by_loader("kafka.options"))
+    _taken_by_client = field_validator("options")(check_by_loader("kafka.options"))
 
     def client_options(self) -> dict[str, OptionValue]:
-        """What every librdkafka client of ours is given, secrets in clear: never to be logged."""
+        """Return the options of every librdkafka client, with secrets in clear: never log them."""
         return {**self.options, "bootstrap.servers": self.bootstrap}
 
     @field_validator("bootstrap")
     @classmethod
-    def _brokers(cls, value: str) -> str:
+    def _check_brokers(cls, value: str) -> str:
         brokers = [broker.strip() for broker in value.split(",")]
         for broker in brokers:
             if "://" in broker:
@@ -140,9 +140,9 @@ class KafkaConfig(Section):
         return ",".join(brokers)
 
     @field_serializer("options")
-    def _without_secrets(self, value: Mapping[str, OptionValue], info: FieldSerializationInfo) -> Any:
+    def _hide_secrets(self, value: Mapping[str, OptionValue], info: FieldSerializationInfo) -> Any:
         options = KafkaOptions(value)
-        return options.masked() if info.mode_is_json() else options
+        return options.mask_secrets() if info.mode_is_json() else options
 
 
 class TopicsConfig(Section):
@@ -176,7 +176,7 @@ class TopicsConfig(Section):
     retention_hours: int = Field(default=168, ge=1, le=87_600, description="Retention in hours.")
 
     def retry_topics(self, count: int) -> tuple[str, ...]:
-        """The topics of `count` waiting times, the first first."""
+        """Return the topics for `count` delays, in their order."""
         return tuple(f"{self.retry}.{number}" for number in range(1, count + 1))
 
     @field_validator(
@@ -193,7 +193,7 @@ class TopicsConfig(Section):
         "labels",
     )
     @classmethod
-    def _own_name(cls, value: str, info: ValidationInfo) -> str:
+    def _check_topic_name(cls, value: str, info: ValidationInfo) -> str:
         if value in {".", ".."}:
             raise ValueError("must not be '.' or '..'")
         for other, name in info.data.items():

@@ -9,18 +9,18 @@ from pydantic import AfterValidator, Field, FiniteFloat, SecretStr, ValidationIn
 from judges.criteria.problems import InconsistentError, Loc, unknown
 from sinks.base import OTHER, UNKNOWN
 from sinks.telemetry.settings import TelemetryError, check_endpoint, check_header
-from stream.config.section import MASK, CriterionName, Rate, Section, web_address
+from stream.config.section import MASK, CriterionName, Rate, Section, check_web_address
 
 
-def _is_a_label(value: str) -> str:
-    """Metrics would publish another name than this one, and no rule would find it."""
+def _check_app_name(value: str) -> str:
+    """Refuse a name that metrics would escape: no rule would find it."""
     if not value.isprintable():
         raise ValueError("must be a name in printable characters")
     return value
 
 
-AppName = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_is_a_label)]
-# Shares that something can be below, and shares that something can be above.
+AppName = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_check_app_name)]
+# Shares above 0, and shares below 1.
 PositiveRate = Annotated[FiniteFloat, Field(gt=0.0, le=1.0)]
 PartialRate = Annotated[FiniteFloat, Field(ge=0.0, le=0.99)]
 Target = Annotated[FiniteFloat, Field(ge=0.5, le=0.9999)]
@@ -28,7 +28,7 @@ Address = Annotated[str, Field(max_length=2048)]
 HeaderName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
-# What metrics count under labels that are no app's.
+# Labels that metrics use for several apps.
 _COLLECTIVE_LABELS = {
     UNKNOWN: "interactions without an app",
     OTHER: "apps beyond metrics.max_apps",
@@ -36,7 +36,7 @@ _COLLECTIVE_LABELS = {
 
 
 def _refuse_collective_labels(names: Iterable[tuple[Loc, str]]) -> None:
-    """Raises for names of apps, each with its place, that stand for many."""
+    """Refuse app names, each with its place, that metrics use for several apps."""
     problems = [
         (place, f"cannot be an app: metrics use it for {_COLLECTIVE_LABELS[name]}")
         for place, name in names
@@ -79,22 +79,22 @@ class ObjectivesConfig(Section):
 
     @field_validator("apps")
     @classmethod
-    def _single_apps(cls, value: Mapping[str, ObjectiveConfig]) -> Mapping[str, ObjectiveConfig]:
+    def _check_apps(cls, value: Mapping[str, ObjectiveConfig]) -> Mapping[str, ObjectiveConfig]:
         _refuse_collective_labels(((name,), name) for name in value)
         return value
 
     def for_app(self, app: str | None) -> tuple[float, float]:
-        """The lowest good composite and the target of an app."""
+        """Return the lowest good composite and the target of an app."""
         own = self.apps.get(app or "", ObjectiveConfig())
         good_score = self.good_score if own.good_score is None else own.good_score
         return good_score, self.target if own.target is None else own.target
 
-    def strangers(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
-        """Floors of what is not judged; the default is for those who judge it."""
-        known = [*criteria, "composite"]
+    def find_unknown_criteria(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
+        """Find floors for criteria that are not judged; the default floors are exempt."""
+        valid = [*criteria, "composite"]
         for name in self.floors if "floors" in self.model_fields_set else ():
-            if name not in known:
-                yield ("floors", name), unknown("criterion", name, known)
+            if name not in valid:
+                yield ("floors", name), unknown("criterion", name, valid)
 
 
 class AlertsConfig(Section):
@@ -128,12 +128,12 @@ class AlertsConfig(Section):
 
     @field_validator("grafana_url", "runbook_url")
     @classmethod
-    def _plain_address(cls, value: str | None) -> str | None:
+    def _check_address(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        return web_address(value, example="http://localhost:3000", secrets="they would appear in every alert").rstrip(
-            "/"
-        )
+        return check_web_address(
+            value, example="http://localhost:3000", secrets="they would appear in every alert"
+        ).rstrip("/")
 
 
 class MetricsConfig(Section):
@@ -163,20 +163,20 @@ class MetricsConfig(Section):
 
     @field_validator("apps", mode="before")
     @classmethod
-    def _names_not_a_number(cls, value: Any) -> Any:
+    def _refuse_number(cls, value: Any) -> Any:
         if isinstance(value, int | float):
             raise ValueError("must be a list of names; max_apps sets the number of apps")
         return value
 
     @field_validator("apps")
     @classmethod
-    def _single_apps(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_apps(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         _refuse_collective_labels(((number,), name) for number, name in enumerate(value))
         return value
 
     @field_validator("labels")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(value)) < len(value):
             raise ValueError("must name each label once")
         return value
@@ -204,27 +204,27 @@ class TelemetryConfig(Section):
 
     @field_validator("endpoint")
     @classmethod
-    def _of_a_collector(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _check_endpoint(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and "protocol" in info.data:
-            with _said_of_a_key():
+            with _errors_at_key():
                 check_endpoint(value, info.data["protocol"])
         return value
 
     @field_validator("headers")
     @classmethod
-    def _can_be_sent(cls, value: Mapping[str, SecretStr], info: ValidationInfo) -> Mapping[str, SecretStr]:
+    def _check_headers(cls, value: Mapping[str, SecretStr], info: ValidationInfo) -> Mapping[str, SecretStr]:
         for name, secret in value.items() if "protocol" in info.data else ():
-            with _said_of_a_key(name):
+            with _errors_at_key(name):
                 check_header(name, secret.get_secret_value(), info.data["protocol"])
         return value
 
     @field_serializer("headers", when_used="json")
-    def _without_secrets(self, value: Mapping[str, SecretStr]) -> dict[str, Any]:
+    def _hide_secrets(self, value: Mapping[str, SecretStr]) -> dict[str, Any]:
         return dict.fromkeys(value, MASK)
 
 
 @contextmanager
-def _said_of_a_key(*key: str) -> Iterator[None]:
+def _errors_at_key(*key: str) -> Iterator[None]:
     try:
         yield
     except TelemetryError as error:

@@ -24,27 +24,27 @@ from stream.config.section import (
     Label,
     Rate,
     Section,
-    checked_by_loader,
+    check_by_loader,
     refuse_repeats,
 )
 from stream.config.sections.input import FieldPath
 from stream.config.walk import shape_of
 
 DEFAULT_SALT = "streamjury"
-"""Public, and kept: with another, other records would be chosen where no salt is configured."""
+"""Never change it: without a configured salt, other records would be chosen."""
 
 
-def _regex(pattern: str) -> str:
+def _check_regex(pattern: str) -> str:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what may be read differently one day is read as it is today
+            warnings.simplefilter("ignore")  # a pattern whose meaning may change one day has today's meaning
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is not a valid regular expression: {error}") from None
     return pattern
 
 
-def _a_word(word: str) -> str:
+def _check_word(word: str) -> str:
     if not re.match(r"[^\W_]", word):
         raise ValueError("must start with a letter or digit")
     return word
@@ -62,7 +62,7 @@ TagName = Annotated[str, Field(min_length=1, max_length=128)]
 HeaderName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-# What may stand in a rule beside a name: a value, a list of them, or a section that says more.
+# A condition of a rule: a value, a list of values, or a section.
 _Texts = Annotated[tuple[MatchText, ...], Field(min_length=1, max_length=10_000)]
 
 
@@ -72,7 +72,7 @@ _Values = Annotated[tuple[MatchValue, ...], Field(min_length=1, max_length=10_00
 class TextConditionConfig(Section):
     """Condition on a text: a pattern, or whether it exists; a list of texts is shorter for equality."""
 
-    regex: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_regex)] | None = Field(
+    regex: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_check_regex)] | None = Field(
         default=None,
         description="Regular expression to search for in the text; use `^` and `$` to anchor it.",
     )
@@ -81,7 +81,7 @@ class TextConditionConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _require_one_condition(self) -> Self:
         if (self.regex is None) == (self.exists is None):
             raise ValueError("must have either regex or exists")
         return self
@@ -95,16 +95,16 @@ class ConditionConfig(TextConditionConfig):
 
     @field_validator("max")
     @classmethod
-    def _not_below_min(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _check_range(cls, value: float | None, info: ValidationInfo) -> float | None:
         low = info.data.get("min")
         if value is not None and low is not None and value < low:
             raise ValueError(f"must be at least min ({low:g})")
         return value
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
-        said = [self.regex is not None, self.min is not None or self.max is not None, self.exists is not None]
-        if sum(said) != 1:
+    def _require_one_condition(self) -> Self:
+        present = [self.regex is not None, self.min is not None or self.max is not None, self.exists is not None]
+        if sum(present) != 1:
             raise ValueError("must have regex, exists, or min and/or max")
         return self
 
@@ -138,20 +138,20 @@ class RuleMatch(Section):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _refuse_empty(self) -> Self:
         if not any((self.app, self.tenant, self.model, self.tags, self.headers, self.body)):
             raise ValueError("must have a condition on app, tenant, model, tags, headers or body")
         return self
 
 
-def _target_stands_for_rate(data: Any) -> Any:
-    """A target takes the place of the rate that was left out."""
+def _drop_default_rate(data: Any) -> Any:
+    """Unset the default rate if there is a target and no rate."""
     if isinstance(data, Mapping) and data.get("target_per_minute") not in (None, "") and "rate" not in data:
         return {**data, "rate": None}
     return data
 
 
-def _one_of_rate_and_target(target: float | None, info: ValidationInfo) -> float | None:
+def _require_rate_or_target(target: float | None, info: ValidationInfo) -> float | None:
     if target is not None and info.data.get("rate") is not None:
         raise ValueError("cannot be used together with rate; remove one of them")
     if target is None and info.data.get("rate", 0.0) is None:
@@ -159,13 +159,13 @@ def _one_of_rate_and_target(target: float | None, info: ValidationInfo) -> float
     return target
 
 
-def _of_a_target(bound: float | None, info: ValidationInfo) -> float | None:
+def _require_target(bound: float | None, info: ValidationInfo) -> float | None:
     if bound is not None and info.data.get("target_per_minute", 1.0) is None:
         raise ValueError("requires target_per_minute")
     return bound
 
 
-def _leaves_a_step(high: float | None, info: ValidationInfo) -> float | None:
+def _check_steps(high: float | None, info: ValidationInfo) -> float | None:
     low = info.data.get("min_rate")
     low, top = DEFAULT_MIN_RATE if low is None else low, 1.0 if high is None else high
     if top < low:
@@ -191,24 +191,24 @@ _NOT_LIVE: Mapping[str, str] = {
 }
 
 
-def _live(lane: str) -> str:
-    """What the monitor leaves out must not be taken by live traffic."""
+def _refuse_offline_lane(lane: str) -> str:
+    """Refuse a lane that the monitor ignores: live traffic must not use it."""
     if lane in _NOT_LIVE:
         raise ValueError(f"must not be {lane!r}, {_NOT_LIVE[lane]}")
     return lane
 
 
-Lane = Annotated[Label, AfterValidator(_live)]
+Lane = Annotated[Label, AfterValidator(_refuse_offline_lane)]
 
 
-def _without_rate_required(schema: dict[str, Any]) -> None:
+def _make_rate_optional(schema: dict[str, Any]) -> None:
     schema["required"] = [name for name in schema["required"] if name != "rate"]
 
 
 class SamplingRule(Section):
     """A separate sampling rate for some of the interactions."""
 
-    model_config = ConfigDict(json_schema_extra=_without_rate_required)
+    model_config = ConfigDict(json_schema_extra=_make_rate_optional)
 
     name: Label = Field(description="Rule name, published with every evaluation.")
     match: RuleMatch = Field(description="Interactions to which the rule applies.")
@@ -232,14 +232,14 @@ class SamplingRule(Section):
     )
     lane: Lane = Field(default="main", description="Lane under which evaluations of this rule are counted.")
 
-    _target_before = model_validator(mode="before")(_target_stands_for_rate)
-    _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
-    _with_target = field_validator("min_rate", "max_rate")(_of_a_target)
-    _with_steps = field_validator("max_rate")(_leaves_a_step)
+    _target_before = model_validator(mode="before")(_drop_default_rate)
+    _one_of_both = field_validator("target_per_minute")(_require_rate_or_target)
+    _with_target = field_validator("min_rate", "max_rate")(_require_target)
+    _with_steps = field_validator("max_rate")(_check_steps)
 
     @field_validator("name")
     @classmethod
-    def _not_reserved(cls, value: str) -> str:
+    def _refuse_reserved(cls, value: str) -> str:
         if value in _RESERVED:
             raise ValueError(f"must not be {value!r}, {_RESERVED[value]}")
         return value
@@ -257,7 +257,7 @@ class SafetyConfig(Section):
         description="Triggers: words in question or answer, negative user feedback, a refusal, an empty list of "
         "contexts.",
     )
-    words: tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_a_word)], ...] = Field(
+    words: tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_word)], ...] = Field(
         default=(),
         max_length=10_000,
         description="Additional words and phrases for the lexicon, in any case; `word*` matches every word that "
@@ -273,13 +273,13 @@ class SafetyConfig(Section):
 
     @field_validator("triggers")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         refuse_repeats("must name each trigger once", value)
         return value
 
     @field_validator("words", "thumbs_down")
     @classmethod
-    def _of_a_trigger(cls, value: Any, info: ValidationInfo) -> Any:
+    def _require_trigger(cls, value: Any, info: ValidationInfo) -> Any:
         trigger = {"words": "lexicon"}.get(str(info.field_name), str(info.field_name))
         if value and trigger not in info.data.get("triggers", (trigger,)):
             raise ValueError(f"requires {trigger} among the triggers")
@@ -355,10 +355,10 @@ class SamplingConfig(Section):
         ],
     )
 
-    _target_before = model_validator(mode="before")(_target_stands_for_rate)
-    _one_of_both = field_validator("target_per_minute")(_one_of_rate_and_target)
-    _with_target = field_validator("min_rate", "max_rate")(_of_a_target)
-    _with_steps = field_validator("max_rate")(_leaves_a_step)
+    _target_before = model_validator(mode="before")(_drop_default_rate)
+    _one_of_both = field_validator("target_per_minute")(_require_rate_or_target)
+    _with_target = field_validator("min_rate", "max_rate")(_require_target)
+    _with_steps = field_validator("max_rate")(_check_steps)
 
     @property
     def lowest_rate(self) -> float:
@@ -366,9 +366,9 @@ class SamplingConfig(Section):
 
     @property
     def least_probability(self) -> float:
-        """A record that claims to have been chosen with less was not chosen by a sampler of this configuration.
+        """The lowest probability of a record that a sampler of this configuration can choose.
 
-        Usual rates are all above it: records that were chosen before one of them was raised are still accepted.
+        Usual rates are above it, so records that were chosen before a rate was raised are still accepted.
         """
         if self.min_probability is not None:
             return self.min_probability
@@ -376,21 +376,21 @@ class SamplingConfig(Section):
 
     @field_validator("rules")
     @classmethod
-    def _different_names(cls, value: tuple[SamplingRule, ...]) -> tuple[SamplingRule, ...]:
+    def _refuse_same_names(cls, value: tuple[SamplingRule, ...]) -> tuple[SamplingRule, ...]:
         refuse_repeats("rules must have different names", (rule.name for rule in value))
         return value
 
     @field_validator("replay_steps")
     @classmethod
-    def _instead_of_a_log(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _refuse_with_log(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("step_log") is not None:
             raise ValueError("cannot be used together with step_log; remove one of them")
         return value
 
-    _can_be_replayed = field_validator("replay_steps")(checked_by_loader("sampling.replay_steps"))
+    _can_be_replayed = field_validator("replay_steps")(check_by_loader("sampling.replay_steps"))
 
 
 def lowest_rate(parts: Iterable[SamplingConfig | SamplingRule]) -> float:
-    """The lowest share of interactions chosen anywhere but where none is meant to be; 0 where that is so."""
-    rates = [(each.min_rate or DEFAULT_MIN_RATE) if each.rate is None else each.rate for each in parts]
+    """Return the lowest rate above 0; 0 if there is none."""
+    rates = [(part.min_rate or DEFAULT_MIN_RATE) if part.rate is None else part.rate for part in parts]
     return min(filter(None, rates), default=0.0)

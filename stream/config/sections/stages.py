@@ -16,7 +16,7 @@ from judges.criteria.problems import InconsistentError
 from stream.config.patterns import HOST, IDENTIFIER
 from stream.config.section import Section
 
-# The group coordinator takes a partition away from a worker that needs longer than this to let go of it.
+# The group coordinator takes a partition away from a worker that needs longer than this to release it.
 REBALANCE_TIMEOUT_SECONDS = 60
 
 
@@ -97,7 +97,7 @@ class WorkerConfig(Section):
 
     @field_validator("stall_seconds")
     @classmethod
-    def _above_the_deadline(cls, value: float, info: ValidationInfo) -> float:
+    def _check_stall_seconds(cls, value: float, info: ValidationInfo) -> float:
         deadline = info.data.get("deadline_seconds", 0.0)
         if 0 < value <= deadline:
             raise ValueError(f"must be above worker.deadline_seconds ({deadline:g}), or 0")
@@ -105,7 +105,7 @@ class WorkerConfig(Section):
 
     @field_validator("run_ahead")
     @classmethod
-    def _not_below_concurrency(cls, value: int, info: ValidationInfo) -> int:
+    def _check_run_ahead(cls, value: int, info: ValidationInfo) -> int:
         concurrency = info.data.get("concurrency", 0)
         if value < concurrency:
             raise ValueError(f"must be at least worker.concurrency ({concurrency})")
@@ -113,7 +113,7 @@ class WorkerConfig(Section):
 
     @field_validator("deadline_seconds")
     @classmethod
-    def _below_rebalance(cls, value: float) -> float:
+    def _check_deadline(cls, value: float) -> float:
         if value >= REBALANCE_TIMEOUT_SECONDS:
             raise ValueError(
                 f"must be below the rebalance timeout of {REBALANCE_TIMEOUT_SECONDS} seconds (a worker that spends "
@@ -160,15 +160,15 @@ class HttpConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_token_or_none(cls, data: Any) -> Any:
-        """An empty one is a variable that was not set, and would open what it was to close."""
+    def _refuse_empty_token(cls, data: Any) -> Any:
+        """Refuse an empty token: it comes from an unset variable, and would disable the protection."""
         if isinstance(data, Mapping) and data.get("token") == "":
             raise InconsistentError([(("token",), "must not be empty; remove the key to require no token")])
         return data
 
     @field_validator("key")
     @classmethod
-    def _both_or_neither(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_both(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "certificate" in info.data and (value is None) != (info.data["certificate"] is None):
             raise ValueError("http.certificate and http.key must be set together")
         return value

@@ -1,6 +1,6 @@
-"""The kinds of sinks that a configuration can name, one module each: its section and its factory.
+"""The kinds of sinks that a configuration can use, one module each: its section and its factory.
 
-- `base`: the keys that all kinds share, and the facts that a sink is made from besides its own section
+- `base`: the keys that all kinds share, and the other facts that a sink is made from
 - `telemetry`: `kind: telemetry`, spans and events for an OpenTelemetry collector
 - `jsonl`: `kind: jsonl`, evaluations as JSON Lines in a file
 

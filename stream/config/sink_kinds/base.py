@@ -1,4 +1,4 @@
-"""The keys that all kinds of sinks share, and the facts that a sink is made from besides its own section."""
+"""The keys that all kinds of sinks share, and the other facts that a sink is made from."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ class SinkContext:
     """Facts about the whole configuration that a sink may report."""
 
     version: str
-    """Of Streamjury."""
+    """The version of Streamjury."""
 
     judges: Mapping[str, JudgeModel]
-    """Judges that ask a model, by the names of their verdicts."""
+    """Judges that ask a model, by their names in verdicts."""
 
 
 def _require_kind(schema: dict[str, Any]) -> None:
@@ -42,16 +42,16 @@ class SinkSection(Section):
 
     @property
     def overflow(self) -> WhenFull:
-        """What happens when the queue is full."""
+        """The reaction to a full queue."""
         return "drop"
 
     def missing_extra(self) -> str | None:
-        """How to install a package that the sink needs and that is not there; None where nothing is missing."""
+        """Return how to install a missing package that the sink needs, or None."""
         return None
 
     @abstractmethod
     def make(self, context: SinkContext) -> Sink:
-        """The sink, not opened yet; raises SinkError for what can never work."""
+        """Make the sink without opening it; raises SinkError if it can never work."""
 
 
 class PatientSinkSection(SinkSection):

@@ -23,7 +23,7 @@ class TelemetrySinkConfig(TelemetryConfig, SinkSection):
 
     @classmethod
     def of_section(cls, telemetry: TelemetryConfig) -> "TelemetrySinkConfig | None":
-        """The sink that the section `telemetry` asks for; None without an endpoint."""
+        """Return the sink of the section `telemetry`, or None without an endpoint."""
         if telemetry.endpoint is None:
             return None
         return cls.model_validate(dict(telemetry))

@@ -1,12 +1,12 @@
 """The audit: reads the topics into an account, from the last to the first.
 
-The order is what makes it right beside a running pipeline:
-1. ask how far the sampler and the workers have come,
+The order makes the result right even while the pipeline runs:
+1. read the committed offsets of the sampler and the workers,
 2. read where records end: dead letters and evaluations,
 3. read where they wait in between: retry and overflow topics, then the work queue,
 4. read where they begin.
-Whatever was behind a committed offset in 1 had its result visible then, so it is found in 2 and 3. Whatever is beyond
-one waits, and is found to be further only if it moved on meanwhile.
+Every record before a committed offset in 1 had a visible result then, so the result is found in 2 and 3. Every record
+after it waits, and is found further on only if it moved meanwhile.
 """
 
 import re
@@ -30,7 +30,7 @@ from stream.errors import RecordError
 from stream.jobs.audit.account import MISSING, AuditAccount, Balance, Fate, FateKind
 from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
-from stream.kafka.topic_scan import TopicScan, committed_offsets
+from stream.kafka.topic_scan import TopicScan, read_committed_offsets
 from stream.records.decision import SamplingOutcome
 from stream.records.envelope import is_backfilled, is_canary, logged_id_in, read_sampling
 from stream.records.facts import LazyMessage, LazyRecord
@@ -39,9 +39,9 @@ from stream.sampler.policy import DecisionExplanation, SamplingPolicy
 from stream.worker.budget.savings import Thinning
 
 Progress = Callable[[int, int], None]
-"""Called now and then with how many records were read, of about how many."""
+"""Called from time to time with the number of records read, and about how many there are."""
 
-# Clocks of producers differ: what a record became is looked for from so long before it.
+# Clocks of producers differ: search for the results of a record from this long before it.
 _SKEW_MS = 5 * 60_000
 _PROGRESS_RECORDS = 500
 _LEFT_OUT = {SamplingOutcome.FILTERED: Fate(FateKind.FILTERED), SamplingOutcome.SAMPLED_OUT: Fate(FateKind.SAMPLED_OUT)}
@@ -50,50 +50,50 @@ _LEFT_OUT = {SamplingOutcome.FILTERED: Fate(FateKind.FILTERED), SamplingOutcome.
 def audit(
     config: Config, partitions: Mapping[str, int], *, since_ms: int | None = None, progress: Progress | None = None
 ) -> Balance:
-    """The balance of what the topics hold, of interactions from a time on.
+    """Return the balance of the topics, for interactions from a time on.
 
-    `partitions` says how many each topic of the cluster has; a topic that is not among them is empty.
+    `partitions` has the partition count of each topic of the cluster; a topic that is not in it is empty.
     """
-    return _Audit(config, partitions, since_ms, progress or _nothing).run()
+    return _Audit(config, partitions, since_ms, progress or _ignore_progress).run()
 
 
 class Recalled:
-    """What the sampler must have decided about a record, as far as the record and the configuration tell."""
+    """Derives the sampler's decision about a record from the record and the configuration."""
 
     def __init__(self, config: Config) -> None:
-        # Steps of adaptive rates are the sampler's to write.
+        # Only the sampler writes the steps of adaptive rates.
         sampling = config.sampling.model_copy(update={"step_log": None, "replay_steps": None})
         self._config = sampling
         self._policy = SamplingPolicy(sampling, config.input)
         self._plans: dict[str, SamplingRule | SamplingConfig] = {rule.name: rule for rule in sampling.rules}
 
     def record_id(self, facts: LazyRecord) -> bytes | None:
-        """What a record is drawn by; None where it cannot be read."""
+        """Return the id by which a record is drawn, or None if it cannot be read."""
         try:
             return self._policy.record_id(facts)
         except RecordError:
             return None
 
     def body_id(self, value: bytes | None) -> bytes | None:
-        """The id in a record's body; None where it cannot be read."""
+        """Return the id in a record's body, or None if it cannot be read."""
         return self.record_id(LazyRecord(None, value, 0))
 
     def fate(self, facts: LazyRecord) -> Fate:
-        """What became of a record that left no trace."""
+        """Return the fate of a record that left no trace."""
         fixed = self._policy.fixed
         if fixed is not None and facts.key:
             return MISSING if fixed.chooses(facts.key) else _LEFT_OUT[fixed.left_out.outcome]
         try:
-            return self._judged(self._policy.explain(facts))
+            return self._fate_of(self._policy.explain(facts))
         except RecordError:
             return MISSING  # it should have been a dead letter
 
-    def _judged(self, explanation: DecisionExplanation) -> Fate:
-        """A decision that followed the traffic is known where its draw is outside of all that the rate can have been.
+    def _fate_of(self, explanation: DecisionExplanation) -> Fate:
+        """Derive the fate from a decision. An adaptive rate decides for certain only if the draw is outside its bounds.
 
-        Between, it counts as left out, and what a cap may have shed as shed.
+        Between the bounds the record counts as left out; a record that a cap may have shed counts as shed.
         """
-        plan = next((self._plans[each.rule] for each in explanation.tried if each.matched), self._config)
+        plan = next((self._plans[tried.rule] for tried in explanation.tried if tried.matched), self._config)
         if plan.rate == 0.0:
             return _LEFT_OUT[SamplingOutcome.FILTERED]
         low, high = _bounds(plan)
@@ -104,14 +104,14 @@ class Recalled:
             return _LEFT_OUT[SamplingOutcome.SAMPLED_OUT]
         if explanation.draw >= max(low, least):
             return Fate(FateKind.SAMPLED_OUT, estimated=True)
-        # A cap is of the rule, and what a trigger takes over is not under it.
+        # The cap of a rule does not apply to records that a trigger takes over.
         if plan.max_per_minute is not None and high > least:
             return Fate(FateKind.SHED, estimated=True)
         return MISSING
 
 
 class _Step(NamedTuple):
-    """A topic, from when on it is read, and who takes its records."""
+    """A topic, its start time, and the function for its records."""
 
     topic: str
     since_ms: int | None
@@ -130,10 +130,10 @@ class _Audit:
 
     def run(self) -> Balance:
         topics, aside = self._config.topics, self._aside()
-        self._reached |= self._committed(self._config.sampler.group, [topics.interactions])  # 1
-        self._reached |= self._committed(self._config.worker.group, [topics.sampled, *aside])
+        self._reached |= self._read_committed(self._config.sampler.group, [topics.interactions])  # 1
+        self._reached |= self._read_committed(self._config.worker.group, [topics.sampled, *aside])
         later = self._before(_SKEW_MS)
-        # What was judged lately is not judged again: the evaluation of a record may be older than the record.
+        # A recently judged interaction is not judged again: the evaluation of a record may be older than the record.
         judged = self._before(_SKEW_MS + int(self._config.worker.repeat_seconds * 1000))
         steps = [
             _Step(topics.deadletter, later, self._take_letter),  # 2
@@ -149,7 +149,7 @@ class _Audit:
         return self._account.balance()
 
     def _aside(self) -> dict[str, FateKind]:
-        """Where records wait beside the work queue; also on topics that are no longer configured."""
+        """Return the topics where records wait apart from the work queue, even if they are no longer configured."""
         name = re.compile(re.escape(self._config.topics.retry) + r"\.[0-9]+")
         retries = sorted(topic for topic in self._partitions if name.fullmatch(topic))
         return {**dict.fromkeys(retries, FateKind.PARKED), self._config.topics.overflow: FateKind.DEFERRED}
@@ -157,9 +157,9 @@ class _Audit:
     def _before(self, ms: int) -> int | None:
         return None if self._since_ms is None else self._since_ms - ms
 
-    def _committed(self, group: str, topics: Collection[str]) -> dict[Partition, int]:
-        asked = [Partition(topic, number) for topic in topics for number in range(self._partitions.get(topic, 0))]
-        return committed_offsets(self._config.kafka, group, asked)
+    def _read_committed(self, group: str, topics: Collection[str]) -> dict[Partition, int]:
+        partitions = [Partition(topic, number) for topic in topics for number in range(self._partitions.get(topic, 0))]
+        return read_committed_offsets(self._config.kafka, group, partitions)
 
     def _extent(self, step: "_Step") -> int:
         with TopicScan(self._config.kafka, step.topic) as scan:
@@ -184,47 +184,49 @@ class _Audit:
         if source is None or not reason:
             self._account.unreadable += 1
             return
-        at = message.partition() or 0, message.offset() or 0
-        self._account.letter(at, source, reason.decode("utf-8", "replace"))
+        position = message.partition() or 0, message.offset() or 0
+        self._account.letter(position, source, reason.decode("utf-8", "replace"))
 
     def _take_evaluation(self, message: KafkaMessage) -> None:
         headers = read_record(message).headers
         if is_backfilled(headers):
-            return  # it says nothing of what the pipeline did
+            return  # it does not come from the pipeline
         value = message.value() or b""
         try:
-            found = _EVALUATIONS.decode(value)
-            if found.sampling.lane == CANARY:
-                return  # as of a record that comes from no interaction
-            unscored = None if found.composite.score is not None else _reason(value)
+            evaluation = _EVALUATIONS.decode(value)
+            if evaluation.sampling.lane == CANARY:
+                return  # a canary comes from no interaction
+            unscored = None if evaluation.composite.score is not None else _reason(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError, RecursionError):
             self._account.unreadable += 1
             return
-        interaction_id = logged_id_in(headers) or found.interaction_id.encode("utf-8", "surrogatepass")
-        self._account.evaluation(found.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored)
+        interaction_id = logged_id_in(headers) or evaluation.interaction_id.encode("utf-8", "surrogatepass")
+        self._account.evaluation(
+            evaluation.evaluation_id, interaction_id, at_ms=message.timestamp()[1], unscored=unscored
+        )
 
     def _take_aside(self, kind: FateKind, message: KafkaMessage) -> None:
-        record, at = read_record(message), _place(message)
+        record, place = read_record(message), _place(message)
         source = source_of(dict(record.headers))
-        waiting = kind if self._waits(at) else None
+        waiting = kind if self._waits(place) else None
         if source is not None:
-            self._account.aside(at, source, waiting)
-        else:  # somebody else put it there
-            self._take_as_queued(record, at, waiting)
+            self._account.aside(place, source, waiting)
+        else:  # another program put it there
+            self._take_as_queued(record, place, waiting)
 
     def _take_queued(self, message: KafkaMessage) -> None:
-        at = _place(message)
-        self._take_as_queued(read_record(message), at, FateKind.WAITING_WORKER if self._waits(at) else None)
+        place = _place(message)
+        self._take_as_queued(read_record(message), place, FateKind.WAITING_WORKER if self._waits(place) else None)
 
-    def _take_as_queued(self, record: Record, at: Place, waiting: FateKind | None) -> None:
+    def _take_as_queued(self, record: Record, place: Place, waiting: FateKind | None) -> None:
         if is_canary(record.headers):
-            return  # it comes from no interaction
+            return  # a canary comes from no interaction
         body_id = self._recalled.body_id(record.value)
         spared = body_id is not None and self._may_be_spared(record, body_id)
-        self._account.queued(at, record.key or body_id or at, body_id, waiting, spared=spared)
+        self._account.queued(place, record.key or body_id or place, body_id, waiting, spared=spared)
 
     def _may_be_spared(self, record: Record, body_id: bytes) -> bool:
-        """Whether a worker may have left the record out because money was short; how short it was is not recorded."""
+        """Return whether a worker may have left the record out to save money; the saving level is not recorded."""
         if not self._config.budgets.thins or self._thinning.keeps(body_id, MIN_KEEP):
             return False
         safety = self._config.sampling.safety
@@ -234,13 +236,13 @@ class _Audit:
             return False  # it should have been a dead letter
 
     def _take_interaction(self, message: KafkaMessage) -> None:
-        at, facts = _place(message), LazyMessage(message)
+        place, facts = _place(message), LazyMessage(message)
         self._account.interaction(
-            at, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(at)
+            place, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(place)
         )
 
-    def _waits(self, at: Place) -> bool:
-        return at.offset >= self._reached.get(Partition(at.topic, at.partition), 0)
+    def _waits(self, place: Place) -> bool:
+        return place.offset >= self._reached.get(Partition(place.topic, place.partition), 0)
 
 
 class _AuditedComposite(msgspec.Struct):
@@ -278,5 +280,5 @@ def _place(message: KafkaMessage) -> Place:
     return Place(message.topic() or "", message.partition() or 0, message.offset() or 0)
 
 
-def _nothing(_done: int, _total: int) -> None:
+def _ignore_progress(_done: int, _total: int) -> None:
     pass

@@ -1,7 +1,7 @@
-"""The backfill: judges a part of the topic of interactions again, with another configuration, beside the pipeline.
+"""The backfill: judges a part of the interactions topic again, with another configuration, beside the pipeline.
 
 - `backfill`: surveys, judges and publishes
-- `selection`: which records are judged, and how many of the others there are, by reason
+- `selection`: which records are judged, and counts of the others by reason
 - `cost_estimate`: the approximate cost, before any money is spent
 """
 

@@ -1,10 +1,10 @@
 """The backfill: surveys, judges and publishes, each evaluation once, however often it is interrupted.
 
-What is on the output topic under the same fingerprint is finished; nothing else is kept anywhere:
-1. take the place of any other backfill with this fingerprint, whose transaction under way is undone by that,
-2. read which evaluations there are,
+Evaluations with the same fingerprint on the output topic are finished; no other state is kept:
+1. fence any other backfill with this fingerprint, which aborts its open transaction,
+2. read the existing evaluations,
 3. judge the records without one, at a steady rate, and publish in transactions.
-The topic of interactions is read beside its group: nothing is committed.
+The interactions topic is read without joining a group: no offset is committed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from stream.worker.pool import JudgePool
 
 log = logging.getLogger(__name__)
 
-# Clocks of producers differ: the evaluation of a record is looked for from so long before it.
+# Clocks of producers differ: search for the evaluation of a record from this long before it.
 _SKEW_MS = 5 * 60_000
 # Between attempts on a record whose judges cannot be reached.
 _RETRY_SECONDS = (2.0, 8.0, 30.0)
@@ -52,11 +52,11 @@ _PUBLISH_SECONDS = 1.0
 _TICK_SECONDS = 0.1
 _LOOK_RECORDS = 500
 
-# Beside the lane in the value: for those who look at keys alone.
+# The lane is also in the value; the header is for readers of keys and headers alone.
 _LANE = (LANE, BACKFILL.encode())
 
 Looking = Callable[[int, int], None]
-"""Called now and then with how many records were looked at, of about how many."""
+"""Called from time to time with the number of records read, and about how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,43 +66,43 @@ class BackfillRequest:
     since: datetime | None = None
     until: datetime | None = None
     offsets: Mapping[int, range] | None = None
-    """By partition, instead of times; a partition that is not named is left out."""
+    """By partition, instead of times; other partitions are left out."""
     share: float = 1.0
     limit: int | None = None
-    """Judge no more than so many."""
+    """The most records to judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillSurvey:
-    """What there is to be judged."""
+    """The records to judge."""
 
     ranges: Mapping[int, range]
-    """The offsets that are looked at, by partition."""
+    """The offsets to read, by partition."""
     gone: int
-    """Offsets that were asked for and are no longer on the topic."""
+    """Requested offsets that are no longer on the topic."""
     counts: Counts
     apps: Counter[str]
-    """What is to be judged, by app."""
+    """Records to judge, by app."""
     todo: int
-    """What is to be judged, within the limit."""
+    """Records to judge, within the limit."""
     estimate: CostEstimate
 
 
 @dataclass(slots=True, kw_only=True)
 class BackfillResult:
-    """What was judged, and what became of it."""
+    """The outcome of a backfill."""
 
     scored: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
     """Published without a composite, by reason."""
     put_off: Counter[str] = field(default_factory=Counter)
-    """Not published, because judges could not be reached, by reason: another run judges them."""
+    """Not published because judges could not be reached, by reason: another run will judge them."""
     failed: Counter[str] = field(default_factory=Counter)
     """Not published, and another run would not help, by reason."""
     cost_usd: float = 0.0
-    """Of all that was asked, published or not, as far as it is known."""
+    """Known cost of all calls, published or not."""
     problem: str | None = None
-    """Why it ended before all was judged."""
+    """Why it ended early."""
 
     @property
     def published(self) -> int:
@@ -119,23 +119,23 @@ Progress = Callable[[BackfillResult], None]
 class Backfill:
     """One backfill of the configured topics."""
 
-    def __init__(self, config: Config, evaluator: Evaluator, wanted: BackfillRequest) -> None:
-        self._config, self._evaluator, self._wanted = config, evaluator, wanted
+    def __init__(self, config: Config, evaluator: Evaluator, request: BackfillRequest) -> None:
+        self._config, self._evaluator, self._request = config, evaluator, request
         self.fingerprint = evaluator.info.fingerprint
         self._writer: ExclusiveProducer | None = None
-        self._known: dict[bytes, str] = {}
+        self._existing: dict[bytes, str] = {}
         self._ranges: Mapping[int, range] | None = None
         self._gone = 0
 
     def survey(self, looking: Looking = lambda _done, _total: None) -> BackfillSurvey:
-        """What would be judged now; nothing is changed, and nobody is asked."""
-        ranges, paid = self._found_ranges(), self._read_known()
+        """Find out which records would be judged now, without changes and without asking a judge."""
+        ranges, paid = self._find_ranges(), self._read_existing()
         selection, sample, apps = self._selection(), SystematicSample(), Counter[str]()
         total = sum(map(len, ranges.values()))
         with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
             for number, message in enumerate(scan.read_within(ranges), 1):
                 selected = selection.take(message)
-                if selected is not None and (self._wanted.limit is None or sample.seen < self._wanted.limit):
+                if selected is not None and (self._request.limit is None or sample.seen < self._request.limit):
                     interaction = selected.submission.interaction
                     sample.add(interaction)
                     apps[interaction.app or UNKNOWN] += 1
@@ -151,68 +151,68 @@ class Backfill:
         )
 
     def take_over(self) -> None:
-        """Shuts out every other backfill with this fingerprint; what is found to be judged then is this one's."""
+        """Fence every other backfill with this fingerprint, then read the existing evaluations."""
         name = f"streamjury-backfill-{self._config.topics.evaluations}-{self.fingerprint}"
         work = "backfill with this configuration"
         self._writer = ExclusiveProducer(self._config.kafka, name, work=work, done="published")  # 1
-        self._read_known()  # 2
+        self._read_existing()  # 2
 
     def run(
         self, rate: float, stop: threading.Event, progress: Progress = lambda _done: None
     ) -> tuple[BackfillResult, Counts]:
-        """Judges what has no evaluation, so many records a second, until all are or it is told to stop.
+        """Judge the records without an evaluation, `rate` a second, until all are done or `stop` is set.
 
-        Then it finishes what is in flight, for as long as a worker would, and publishes that.
+        Then finish the records in flight, for as long as a worker would, and publish them.
         """
         assert self._writer is not None, "take over first"
-        ranges, selection = self._found_ranges(), self._selection()
+        ranges, selection = self._find_ranges(), self._selection()
         judging = _Judging(
             self._config, self._evaluator, self._writer, pace=RateLimiter(rate), stop=stop, progress=progress
         )
         with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
-            judging.run(scan.read_within(ranges), selection, self._wanted.limit)  # 3
+            judging.run(scan.read_within(ranges), selection, self._request.limit)  # 3
         return judging.done, selection.counts
 
     def _selection(self) -> Selection:
-        return Selection(self._config, self.fingerprint, share=self._wanted.share, known=self._known)
+        return Selection(self._config, self.fingerprint, share=self._request.share, known=self._existing)
 
-    def _found_ranges(self) -> Mapping[int, range]:
-        """As they are when first asked for: what comes later is not history."""
+    def _find_ranges(self) -> Mapping[int, range]:
+        """Return the ranges, fixed at the first call: later records are not history."""
         if self._ranges is None:
-            since, until = self._wanted.since, self._wanted.until
+            since, until = self._request.since, self._request.until
             with TopicScan(self._config.kafka, self._config.topics.interactions) as scan:
                 held = scan.ranges(_milliseconds(since), _milliseconds(until))
-            self._ranges = held if self._wanted.offsets is None else self._within(held, self._wanted.offsets)
+            self._ranges = held if self._request.offsets is None else self._restrict(held, self._request.offsets)
         return self._ranges
 
-    def _within(self, held: Mapping[int, range], asked: Mapping[int, range]) -> Mapping[int, range]:
-        strangers = sorted(asked.keys() - held.keys())
-        if strangers:
+    def _restrict(self, held: Mapping[int, range], requested: Mapping[int, range]) -> Mapping[int, range]:
+        missing = sorted(requested.keys() - held.keys())
+        if missing:
             topic = self._config.topics.interactions
-            raise StageError(f"{topic} has no partition {strangers[0]}; it has {len(held)}, from 0 to {len(held) - 1}")
+            raise StageError(f"{topic} has no partition {missing[0]}; it has {len(held)}, from 0 to {len(held) - 1}")
         self._gone = sum(
-            max(0, min(held[number].start, wanted.stop) - wanted.start) for number, wanted in asked.items()
+            max(0, min(held[number].start, offsets.stop) - offsets.start) for number, offsets in requested.items()
         )
         return {
-            number: range(max(wanted.start, held[number].start), min(wanted.stop, held[number].stop))
-            for number, wanted in asked.items()
+            number: range(max(offsets.start, held[number].start), min(offsets.stop, held[number].stop))
+            for number, offsets in requested.items()
         }
 
-    def _read_known(self) -> Paid:
-        """Finds out which evaluations there are, and what they cost."""
-        since_ms, paid = _milliseconds(self._wanted.since), Paid()
-        self._known = {}
+    def _read_existing(self) -> Paid:
+        """Read the existing evaluations and their cost."""
+        since_ms, paid = _milliseconds(self._request.since), Paid()
+        self._existing = {}
         with TopicScan(self._config.kafka, self._config.topics.evaluations, whole=True) as scan:
             for message in scan.read(None if since_ms is None else since_ms - _SKEW_MS):
-                found = _published(message)
-                if found is not None and found.evaluator.fingerprint == self.fingerprint:
-                    self._known[UUID(found.evaluation_id).bytes] = content_in(read_record(message).headers)
-                    paid.add(found.cost_usd)
+                published = _read_published(message)
+                if published is not None and published.evaluator.fingerprint == self.fingerprint:
+                    self._existing[UUID(published.evaluation_id).bytes] = content_in(read_record(message).headers)
+                    paid.add(published.cost_usd)
         return paid
 
 
 class RateLimiter:
-    """So many a second; what was missed is not made up for in a rush."""
+    """Allows `rate` starts a second, without a burst after a pause."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._gap, self._clock = 1.0 / rate, clock
@@ -220,7 +220,7 @@ class RateLimiter:
 
     @property
     def seconds(self) -> float:
-        """Until the next may start."""
+        """Time until the next start."""
         return max(0.0, self._due - self._clock())
 
     def start(self) -> None:
@@ -229,15 +229,15 @@ class RateLimiter:
 
 class _JudgedRecord(NamedTuple):
     evaluation: Evaluation | None
-    """None for a defect of ours."""
+    """None after an internal error."""
     reason: Unscored | None
     spent_usd: float
     headers: Headers
-    """Headers of its evaluation beside those that all have."""
+    """Additional headers of its evaluation."""
 
 
 class _Judging:
-    """One run: records in, evaluations out, in the order in which they are finished."""
+    """One run: records in, evaluations out, in the order of completion."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class _Judging:
         self._topic = EvaluationTopic(config.topics.evaluations)
         self._finished: list[_JudgedRecord] = []
         self._published_at = time.monotonic()
-        self._in_vain = 0
+        self._unreached = 0
         self.done = BackfillResult()
 
     def run(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
@@ -269,7 +269,7 @@ class _Judging:
 
     @property
     def _ends(self) -> bool:
-        """Whether nothing more is started, for whatever reason."""
+        """Whether no further record is started, for whatever reason."""
         return self._stop.is_set() or self.done.problem is not None
 
     def _start_all(self, messages: Iterable[KafkaMessage], selection: Selection, limit: int | None) -> None:
@@ -286,7 +286,7 @@ class _Judging:
                 return
 
     def _may_start(self) -> bool:
-        """Waits for a place and for the time; False when there will be none."""
+        """Wait for a slot and for the rate limit; return False if the run ends first."""
         while not self._ends:
             wait = self._pace.seconds
             if self._pool.free and not wait:
@@ -295,7 +295,7 @@ class _Judging:
         return False
 
     def _drain(self) -> None:
-        """Waits for what is in flight; where the run ends early, only for so long."""
+        """Wait for records in flight, with a limit if the run ends early."""
         deadline = None
         while self._pool.in_flight and (deadline is None or time.monotonic() < deadline):
             if self._ends and deadline is None:
@@ -303,7 +303,7 @@ class _Judging:
             self._collect(_TICK_SECONDS)
 
     async def _judge(self, selected: Selected) -> _JudgedRecord:
-        """An exception that left this would end the run for one record."""
+        """Judge a record; never raises, because an exception would end the run for one record."""
         submission, headers = selected
         bill = Bill()
         try:
@@ -316,7 +316,7 @@ class _Judging:
             )
             return _JudgedRecord(evaluation, unscored_reason(evaluation), bill.usd or 0.0, headers)
         except (Exception, asyncio.CancelledError) as error:
-            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            # Re-raise our own cancellation only: one that escaped from a client must not cancel this task.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("cannot judge interaction %s", submission.interaction.id)
@@ -336,19 +336,19 @@ class _Judging:
             self.done.failed["internal_error"] += 1
             return
         unreached = retry_reason(judged.evaluation)
-        self._in_vain = 0 if unreached is None else self._in_vain + 1
+        self._unreached = 0 if unreached is None else self._unreached + 1
         if unreached is not None and judged.reason is not None:
             self.done.put_off[unreached.value] += 1
         else:
             self._finished.append(judged)
-        if self._in_vain >= GIVE_UP_AFTER:
+        if self._unreached >= GIVE_UP_AFTER:
             self._give_up(judged.evaluation)
 
     def _give_up(self, evaluation: Evaluation) -> None:
         shortfall = shortfall_of(evaluation, self._safety)
         detail = f" ({shortfall.detail})" if shortfall is not None and shortfall.detail else ""
         self.done.problem = (
-            f"the judges could not be reached for {self._in_vain} consecutive records{detail}; finished evaluations "
+            f"the judges could not be reached for {self._unreached} consecutive records{detail}; finished evaluations "
             "are published; run the command again when the judges respond"
         )
 
@@ -364,7 +364,7 @@ class _Judging:
         self._published_at = time.monotonic()
 
     def _commit(self, batch: Sequence[_JudgedRecord]) -> None:
-        """Publishes a batch; of one that is refused for the size of a record, all but that record."""
+        """Publish a batch; if it is refused for the size of a record, publish all but that record."""
         try:
             self._writer.commit(message for judged in batch for message in self._messages(judged))
         except RefusedError as error:
@@ -398,15 +398,15 @@ class _Published(msgspec.Struct):
 _PUBLISHED = msgspec.json.Decoder(_Published)
 
 
-def _published(message: KafkaMessage) -> _Published | None:
-    """The little that counts of an evaluation; None for somebody else's record."""
+def _read_published(message: KafkaMessage) -> _Published | None:
+    """Read the needed fields of an evaluation; return None for another program's record."""
     try:
-        found = _PUBLISHED.decode(message.value() or b"")
-        UUID(found.evaluation_id)
+        published = _PUBLISHED.decode(message.value() or b"")
+        UUID(published.evaluation_id)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return found
+    return published
 
 
-def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * 1000)
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)

@@ -9,30 +9,30 @@ from judges.values.interaction import Interaction, case_of
 from stream.config.judge_kinds.base import ExpectedCalls
 from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 
-# What English has on average; a Cyrillic letter has two bytes, and about as many tokens to a word as that makes.
+# The average of English; a Cyrillic letter has two bytes, and its words have about twice as many tokens.
 _BYTES_PER_TOKEN = 4
-# An explanation of some sentences and the verdict.
+# An explanation of a few sentences and the verdict.
 _WRITTEN_TOKENS = 120
 _SAMPLE = 200
-# Of fewer evaluations, the mean says less than the texts do.
+# With fewer evaluations, the texts give a better estimate than the mean.
 _ENOUGH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """About what something costs in US dollars; `None` where no price is known."""
+    """An approximate cost in US dollars; None if no price is known."""
 
     usd: float | None
     basis: str
     unpriced: tuple[str, ...] = ()
-    """Judges whose price is not known: what they cost comes on top."""
+    """Judges without a known price: their cost comes on top."""
 
 
 @dataclass(slots=True)
 class Paid:
-    """What evaluations of one fingerprint cost that are there already, as far as they say."""
+    """The known cost of existing evaluations with one fingerprint."""
 
     evaluations: int = 0
     usd: float = 0.0
@@ -45,7 +45,7 @@ class Paid:
 
 @dataclass(slots=True)
 class SystematicSample:
-    """Every n-th of a row of unknown length, with n doubled whenever there are too many."""
+    """Every n-th item of a sequence of unknown length; n doubles whenever there are too many."""
 
     kept: list[Interaction] = field(default_factory=list)
     seen: int = 0
@@ -61,7 +61,7 @@ class SystematicSample:
 
 
 def estimate(config: Config, sample: SystematicSample, paid: Paid) -> CostEstimate:
-    """What judging all that the sample was taken of will cost."""
+    """Estimate the cost of judging everything that the sample represents."""
     asking = [(judge, judge.asked_model) for judge in config.judges.panel if judge.asked_model is not None]
     if not asking:
         return CostEstimate(usd=0.0, basis="no judge uses a model")
@@ -73,12 +73,16 @@ def estimate(config: Config, sample: SystematicSample, paid: Paid) -> CostEstima
     if not priced:
         return CostEstimate(usd=None, basis="no judge has a price", unpriced=unpriced)
     return CostEstimate(
-        usd=_from_texts(config, sample, priced), basis=_words(len(sample.kept), priced), unpriced=unpriced
+        usd=_estimate_from_texts(config, sample, priced),
+        basis=_describe_basis(len(sample.kept), priced),
+        unpriced=unpriced,
     )
 
 
-def _from_texts(config: Config, sample: SystematicSample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> float:
-    criteria = chosen_criteria(config.criteria).values()
+def _estimate_from_texts(
+    config: Config, sample: SystematicSample, priced: Sequence[tuple[JudgeConfig, ModelPrice]]
+) -> float:
+    criteria = load_chosen_criteria(config.criteria).values()
     language = None if config.judges.language == "auto" else config.judges.language
     cases = [case_of(interaction, language) for interaction in sample.kept]
     nano = sum(
@@ -91,19 +95,19 @@ def _from_texts(config: Config, sample: SystematicSample, priced: Sequence[tuple
 
 
 def _prompt_tokens(calls: ExpectedCalls) -> int:
-    """The tokens of one prompt, rounded up."""
+    """Estimate the tokens of one prompt, rounded up."""
     size = sum(len(message.content.encode("utf-8", "replace")) for message in calls.prompt)
     return -(-size // _BYTES_PER_TOKEN)
 
 
-def _words(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
-    prices = ", ".join(f"{judge.name} {_price_words(price)}" for judge, price in priced)
+def _describe_basis(texts: int, priced: Sequence[tuple[JudgeConfig, ModelPrice]]) -> str:
+    prices = ", ".join(f"{judge.name} {_describe_price(price)}" for judge, price in priced)
     return (
         f"the prompts for {texts:,} of the records at {_BYTES_PER_TOKEN} bytes per token, and {_WRITTEN_TOKENS} "
         f"completion tokens each; without repairs, retries or reserves; USD per million tokens: {prices}"
     )
 
 
-def _price_words(price: ModelPrice) -> str:
+def _describe_price(price: ModelPrice) -> str:
     dated = f" as of {price.as_of}" if price.as_of is not None else ""
     return f"{price.prompt:g} prompt and {price.completion:g} completion ({price.source}{dated})"

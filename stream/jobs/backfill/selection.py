@@ -1,4 +1,4 @@
-"""The selection: which records of a part of the topic are judged, and how many of the others there are, by reason."""
+"""The selection: which records of a part of the topic are judged, and counts of the others by reason."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
-from stream.kafka.record import Record, readable
+from stream.kafka.record import Record, whole_value
 from stream.records.canaries import refuse_canary_id
 from stream.records.decision import Cohort
 from stream.records.envelope import evaluation_headers
@@ -24,43 +24,43 @@ from stream.records.facts import LazyMessage
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
 from stream.records.reading import InteractionReader, Reading
 
-# Enough to see what kind of records they are.
+# Enough examples to recognise the kind of records.
 _NAMED = 5
 
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What was found on the topic."""
+    """Counts of the records on the topic."""
 
     records: int = 0
     chosen: int = 0
-    """To be judged."""
+    """Records to judge."""
     sampled_out: int = 0
     judged_before: int = 0
-    """With an evaluation of the same content and fingerprint on the output topic."""
+    """Records with an evaluation of the same content and fingerprint on the output topic."""
     repeats: int = 0
-    """Further records of an interaction that is judged."""
+    """Further records of a chosen interaction."""
     bad: Counter[str] = field(default_factory=Counter)
     """Records that cannot be read, by the kind of error."""
     named: list[str] = field(default_factory=list)
-    """The first of them, each with its place and what is wrong."""
+    """The first of them, each with its place and problem."""
 
 
 class Selected(NamedTuple):
-    """A record that is judged, and the headers that its evaluation gets."""
+    """A record to judge, and the headers of its evaluation."""
 
     submission: Submission
     headers: Headers
 
 
 class Selection:
-    """Goes through records once, in any order."""
+    """Selects from records, each seen once, in any order."""
 
     def __init__(self, config: Config, fingerprint: str, *, share: float, known: Mapping[bytes, str]) -> None:
-        """`known` are the evaluations that are there: the digest of each one's content by its id, in 16 bytes.
+        """Take `known`, the existing evaluations: the content digest of each by its id, in 16 bytes.
 
-        The draw is the sampler's: of two shares, the larger has all records of the smaller, and what the sampler chose
-        at a rate is what is chosen here at the same share.
+        The draw is the sampler's: a larger share includes all records of a smaller one, and a share chooses the same
+        records as the sampler at that rate.
         """
         self._fingerprint = fingerprint
         self._known = known
@@ -72,16 +72,16 @@ class Selection:
         self.counts = Counts()
 
     def take(self, message: KafkaMessage) -> Selected | None:
-        """The record as it is judged, or None and a count of why not."""
+        """Return the record to judge, or count the reason and return None."""
         counts, facts = self.counts, LazyMessage(message)
         counts.records += 1
         drawn_by = self._drawn_by(facts)
-        # What has no id that can be read is read on, to be told what is wrong with it.
+        # A record without a readable id is read further, to report its problem.
         if drawn_by is not None and not self._chooses(drawn_by):
             counts.sampled_out += 1
             return None
         try:
-            reading = self._reader.read(readable(facts.record))
+            reading = self._reader.read(whole_value(facts.record))
             refuse_canary_id(reading.interaction.id)
             refuse_distinct_id(reading.interaction.id)
         except RecordError as error:
@@ -90,7 +90,7 @@ class Selection:
         return self._select_if_new(reading)
 
     def _select_if_new(self, reading: Reading) -> Selected | None:
-        """Leaves out a content that has an evaluation; another content of the same id gets an id of its own."""
+        """Leave out a content that has an evaluation; another content of the same id gets its own id."""
         interaction, logged_id = reading.interaction, None
         content = content_digest(interaction)
         own_id = distinct_id(interaction.id, content)

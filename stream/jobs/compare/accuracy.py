@@ -1,6 +1,6 @@
 """Accuracy of findings against human labels: accuracy, balanced accuracy, F1, and calibration of scores.
 
-Every pair is what people said, then what was found.
+Every pair is the human label, then the finding.
 """
 
 from bisect import bisect_left
@@ -17,59 +17,58 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """The rows with a score above `low` and up to `high`; the first bin has 0 in it too."""
+    """The rows with a score above `low` and up to `high`; the first bin includes 0."""
 
     low: float
     high: float
     count: int
     found: float
-    """The mean of the scores that were found."""
+    """The mean score of the findings."""
 
     said: float
-    """The mean of what people said of the same rows."""
+    """The mean human label of the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     bins: tuple[Bin, ...] = ()
-    """Those that have rows."""
+    """Bins that have rows."""
 
     error: Measure = NO_ROWS
-    """The expected calibration error: how far a bin's two means are apart, on average over the rows."""
+    """The expected calibration error: the distance between a bin's two means, averaged over the rows."""
 
 
 def accuracy(pairs: Pairs) -> Measure:
-    return known(sum(said == found for said, found in pairs) / len(pairs)) if pairs else NO_ROWS
+    return known(sum(label == finding for label, finding in pairs) / len(pairs)) if pairs else NO_ROWS
 
 
 def balanced_accuracy(pairs: Pairs) -> Measure:
-    """The mean, over the classes that people gave, of the share of each that was found."""
+    """Return the mean over the labelled classes of the share of each that was found."""
     if not pairs:
         return NO_ROWS
-    said = Counter(said for said, _ in pairs)
-    hits = Counter(said for said, found in pairs if said == found)
-    return known(fmean(hits[each] / count for each, count in said.items()))
+    labels = Counter(label for label, _ in pairs)
+    hits = Counter(label for label, finding in pairs if label == finding)
+    return known(fmean(hits[label] / count for label, count in labels.items()))
 
 
 def f1(pairs: Pairs, positive: frozenset[int]) -> Measure:
-    """Of one side of a cut: 2·hits / (said + found), where both counts are of what is on that side."""
+    """Return the F1 of the positive classes: 2·hits / (labelled + found)."""
     if not pairs:
         return NO_ROWS
-    said = sum(said in positive for said, _ in pairs)
-    found = sum(found in positive for _, found in pairs)
-    hits = sum(said in positive and found in positive for said, found in pairs)
-    return known(2.0 * hits / (said + found)) if said + found else unknown("neither labelled nor found on any row")
+    total = sum((label in positive) + (finding in positive) for label, finding in pairs)
+    hits = sum(label in positive and finding in positive for label, finding in pairs)
+    return known(2.0 * hits / total) if total else unknown("neither labelled nor found on any row")
 
 
 def macro_f1(pairs: Pairs) -> Measure:
-    """The mean of the F1 of every class that was said or found; the rare ones weigh as much as the others."""
-    classes = sorted({each for pair in pairs for each in pair})
-    values = [f1(pairs, frozenset({each})).value for each in classes]
+    """Return the mean F1 of every class that was labelled or found; rare classes weigh as much as others."""
+    classes = sorted({name for pair in pairs for name in pair})
+    values = [f1(pairs, frozenset({name})).value for name in classes]
     return known(fmean(value for value in values if value is not None)) if values else NO_ROWS
 
 
 def calibration(pairs: Sequence[tuple[float, float]]) -> Calibration:
-    """Of scores on 0 to 1: what is scored 0.8 should be 0.8 to people, on average."""
+    """Compare scores on 0 to 1 with labels: rows scored 0.8 should be labelled 0.8 on average."""
     if not pairs:
         return Calibration()
     edges = [step / BINS for step in range(1, BINS)]
@@ -77,8 +76,8 @@ def calibration(pairs: Sequence[tuple[float, float]]) -> Calibration:
     for pair in pairs:
         binned[bisect_left(edges, pair[1])].append(pair)
     bins = tuple(_bin(index, binned[index]) for index in sorted(binned))
-    apart = sum(each.count * abs(each.found - each.said) for each in bins)
-    return Calibration(bins=bins, error=known(apart / len(pairs)))
+    distance = sum(part.count * abs(part.found - part.said) for part in bins)
+    return Calibration(bins=bins, error=known(distance / len(pairs)))
 
 
 def _bin(index: int, pairs: Sequence[tuple[float, float]]) -> Bin:
@@ -86,6 +85,6 @@ def _bin(index: int, pairs: Sequence[tuple[float, float]]) -> Bin:
         low=index / BINS,
         high=(index + 1) / BINS,
         count=len(pairs),
-        found=fmean(found for _, found in pairs),
-        said=fmean(said for said, _ in pairs),
+        found=fmean(finding for _, finding in pairs),
+        said=fmean(label for label, _ in pairs),
     )

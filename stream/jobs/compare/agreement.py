@@ -1,8 +1,8 @@
 """Agreement of two sides that judged the same rows: shares, Cohen's kappa plain and weighted, Spearman's correlation.
 
 Classes are numbers from 0, and for the weighted kappas also places on an ordered scale: confusing neighbours weighs
-less than confusing the ends. What cannot be told is unknown, with the reason: there is no agreement beyond chance to
-speak of where both only ever chose one and the same class, and no correlation with what never varies.
+less than confusing the ends. A measure can be unknown, with a reason: there is no agreement beyond chance if both
+always chose the same class, and no correlation with a constant.
 """
 
 from collections import Counter
@@ -25,20 +25,20 @@ _DISTANCES: Mapping[Weights, Callable[[int, int], int]] = {
 
 
 def share_equal(pairs: Pairs) -> Measure:
-    """The share of rows on which both chose the same class."""
+    """Return the share of rows on which both chose the same class."""
     return known(sum(one == other for one, other in pairs) / len(pairs)) if pairs else NO_ROWS
 
 
 def cohen_kappa(pairs: Pairs, weights: Weights = "plain") -> Measure:
-    """1 is full agreement, 0 what chance would give, below 0 less than that."""
+    """Return Cohen's kappa: 1 is full agreement, 0 the agreement of chance, below 0 less than that."""
     if not pairs:
         return NO_ROWS
-    found = kappa(Counter(pairs), _DISTANCES[weights])
-    return unknown("both chose the same class on every row") if found is None else known(found)
+    value = kappa(Counter(pairs), _DISTANCES[weights])
+    return unknown("both chose the same class on every row") if value is None else known(value)
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> Measure:
-    """The correlation of the ranks; equal numbers share the mean of their ranks."""
+    """Return the correlation of the ranks; equal numbers share the mean of their ranks."""
     if len(pairs) < 2:
         return unknown("fewer than two rows to rank") if pairs else NO_ROWS
     one, other = (_centred_ranks([pair[side] for pair in pairs]) for side in (0, 1))
@@ -50,7 +50,7 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> Measure:
 
 
 def _centred_ranks(numbers: Sequence[float]) -> list[int]:
-    """Twice the distance of each rank from the mean rank: a whole number, also where ranks are shared."""
+    """Return twice the distance of each rank from the mean rank: an integer even if ranks are shared."""
     ranks = [0] * len(numbers)
     before = 0
     for _number, group in groupby(sorted(range(len(numbers)), key=numbers.__getitem__), key=numbers.__getitem__):

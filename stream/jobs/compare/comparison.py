@@ -23,17 +23,17 @@ Met = Sequence[tuple[CriterionResult, CriterionResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideAgreement:
-    """On one criterion or on the composite, over the rows that both have."""
+    """Agreement on one criterion or on the composite, over the rows that both sides have."""
 
     name: str
     rows: int
-    """On which both have a verdict; the scores of these are compared."""
+    """Rows on which both have a verdict; their scores are compared."""
 
     only_first: int
     only_second: int
     neither: int
     classed: int
-    """On which both chose a class; their classes are compared. Those of the composite are its statuses."""
+    """Rows on which both chose a class; the classes are compared. The classes of the composite are its statuses."""
 
     same: Measure
     kappa: Measure
@@ -53,25 +53,25 @@ class RowChange:
     number: int
     question: str
     size: float
-    """How far the composites are apart, or where there are not two of them, the scores on average."""
+    """The distance of the composites or, without two composites, the mean distance of the scores."""
 
     composite: tuple[float | None, float | None]
     status: tuple[str | None, str | None]
     scores: Mapping[str, tuple[float | None, float | None]]
-    """Of the criteria on which they differ, the widest apart first."""
+    """Scores of the criteria on which they differ, the largest difference first."""
 
     options: Mapping[str, tuple[str | None, str | None]]
-    """What was chosen on the criteria whose options have no scores, where that differs."""
+    """Different choices on the criteria whose options have no scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expense:
-    """What the rows that both have cost one side, and how long they took it."""
+    """Cost and latency of one side, over the rows that both have."""
 
     cost_usd: Spread
     latency_ms: Spread
     unpriced: int
-    """Rows whose cost is not known."""
+    """Rows with unknown cost."""
 
     cached: int
     """Rows with a verdict from a cache."""
@@ -79,7 +79,7 @@ class Expense:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideComparison:
-    """Of two sides."""
+    """The comparison of two sides."""
 
     rows: int
     only_first: tuple[str, ...]
@@ -89,7 +89,7 @@ class SideComparison:
     criteria: tuple[SideAgreement, ...]
     composite: SideAgreement | None
     comparable: bool
-    """Both composites are made of the same criteria."""
+    """Whether both composites are made of the same criteria."""
 
     statuses: Mapping[tuple[str, str], int]
     """Rows by the status on both sides."""
@@ -98,14 +98,14 @@ class SideComparison:
     """Rows on which they differ."""
 
     most: tuple[RowChange, ...]
-    """Those that differ most, the most first."""
+    """Rows that differ most, the largest difference first."""
 
     expenses: tuple[Expense, Expense]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelAgreement:
-    """How one side meets the labels on one criterion or on the composite. In `agreement` people are the first."""
+    """Agreement of one side with the labels on one criterion or on the composite. In `agreement`, people come first."""
 
     name: str
     labelled: int
@@ -113,10 +113,10 @@ class LabelAgreement:
     """Labelled rows without a verdict."""
 
     not_applicable: int
-    """Rows on which people say that the criterion does not apply."""
+    """Rows labelled as not applicable."""
 
     bad: int
-    """Rows that people call bad."""
+    """Rows labelled as bad."""
 
     agreement: SideAgreement
     accuracy: Measure
@@ -128,7 +128,7 @@ class LabelAgreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """How one side meets the labels."""
+    """Agreement of one side with the labels."""
 
     rows: int
     """Labelled rows that were judged."""
@@ -138,18 +138,20 @@ class Meeting:
 
 
 def compare(first: Side, second: Side, *, most: int = 10) -> SideComparison:
-    """Everything is about the rows that both have, but for those that only one has."""
+    """Compare the rows that both sides have, and list those that only one has."""
     common = [(key, judged, second.judged[key]) for key, judged in first.judged.items() if key in second.judged]
     rows = [(one, other) for _, one, other in common]
     scales = {name: (scale, second.scales[name]) for name, scale in first.scales.items() if name in second.scales}
-    changes = [change for each in common if (change := _change(*each, scales)) is not None]
+    changes = [change for row in common if (change := _change(*row, scales)) is not None]
     with_composite = first.composite and second.composite
     return SideComparison(
         rows=len(rows),
         only_first=_only(first, second),
         only_second=_only(second, first),
-        criteria=tuple(_agreement(name, _met(rows, name), *both) for name, both in scales.items()),
-        composite=_agreement(COMPOSITE, _met(rows, COMPOSITE), STATUSES, STATUSES) if with_composite else None,
+        criteria=tuple(_agreement(name, _pair_findings(rows, name), *both) for name, both in scales.items()),
+        composite=_agreement(COMPOSITE, _pair_findings(rows, COMPOSITE), STATUSES, STATUSES)
+        if with_composite
+        else None,
         comparable=_parts(first) == _parts(second),
         statuses=Counter((one.status or "", other.status or "") for one, other in rows) if with_composite else {},
         changed=len(changes),
@@ -158,18 +160,19 @@ def compare(first: Side, second: Side, *, most: int = 10) -> SideComparison:
     )
 
 
-def meet(side: Side, said: Said) -> Meeting:
-    """How a side meets the labels of its rows."""
+def meet(side: Side, labels: Said) -> Meeting:
+    """Compare a side with the labels of its rows."""
     return Meeting(
-        rows=len(said.rows),
-        unmatched=said.unmatched,
-        hits=tuple(_hit(name, side, said) for name in said.scales),
+        rows=len(labels.rows),
+        unmatched=labels.unmatched,
+        hits=tuple(_hit(name, side, labels) for name in labels.scales),
     )
 
 
 def _parts(side: Side) -> set[str]:
-    """The criteria that the composite is made of."""
-    return {each.name for each in side.run.criteria if each.safety or (each.weight and each.bounds is not None)}
+    """Return the criteria that the composite is made of."""
+    criteria = side.run.criteria
+    return {part.name for part in criteria if part.safety or (part.weight and part.bounds is not None)}
 
 
 def _only(side: Side, other: Side) -> tuple[str, ...]:
@@ -177,7 +180,7 @@ def _only(side: Side, other: Side) -> tuple[str, ...]:
 
 
 def finding_of(judged: RowVerdicts, name: str) -> CriterionResult:
-    """A withheld composite has a status and no score."""
+    """Return the finding on a criterion or the composite; a withheld composite has a status and no score."""
     if name != COMPOSITE:
         return judged.findings.get(name, _NOTHING)
     place = STATUSES.place(option=judged.status)
@@ -185,7 +188,7 @@ def finding_of(judged: RowVerdicts, name: str) -> CriterionResult:
     return CriterionResult(status, judged.composite, place)
 
 
-def _met(rows: Sequence[tuple[RowVerdicts, RowVerdicts]], name: str) -> Met:
+def _pair_findings(rows: Sequence[tuple[RowVerdicts, RowVerdicts]], name: str) -> Met:
     return [(finding_of(one, name), finding_of(other, name)) for one, other in rows]
 
 
@@ -226,14 +229,14 @@ def _classes(met: Met) -> Pairs:
 
 
 def _classless(first: Scale, second: Scale) -> Measure | None:
-    """Why classes cannot be compared."""
+    """Return why classes cannot be compared, or None."""
     if not first.labels or not second.labels:
         return unknown("a range has no classes")
     return None if first.same_classes(second) else unknown("the two scales have different classes")
 
 
 def _orderless(first: Scale, second: Scale) -> Measure | None:
-    """Why distances between classes cannot be compared."""
+    """Return why distances between classes cannot be compared, or None."""
     if first is STATUSES:
         return unknown("statuses have no order")
     reason = first.unordered or second.unordered
@@ -258,7 +261,7 @@ def _change(
         size=_size(one, other, _scores(list(pairs.values()))),
         composite=(one.composite, other.composite),
         status=(one.status, other.status),
-        scores=dict(sorted(scores.items(), key=lambda item: -_apart(*item[1]))),
+        scores=dict(sorted(scores.items(), key=lambda item: -_distance(*item[1]))),
         options={
             name: (_label(scales[name][0], a), _label(scales[name][1], b))
             for name, (a, b) in differing.items()
@@ -277,48 +280,48 @@ def _size(one: RowVerdicts, other: RowVerdicts, scores: Sequence[tuple[float, fl
     return fmean(abs(b - a) for a, b in scores) if scores else 0.0
 
 
-def _apart(one: float | None, other: float | None) -> float:
-    """A verdict against none is as far apart as can be."""
+def _distance(one: float | None, other: float | None) -> float:
+    """Return the distance of two scores; a missing verdict counts as the largest distance."""
     if one is None and other is None:
         return 0.0
     return 1.0 if one is None or other is None else abs(other - one)
 
 
 def _weight(change: RowChange) -> tuple[float, bool, float, int]:
-    """Where composites are equally far apart, a changed status and then the criteria decide, and then the order."""
-    apart = sum(_apart(*pair) for pair in change.scores.values())
-    return change.size, change.status[0] != change.status[1], apart, -change.number
+    """Sort by the distance of composites, then changed statuses, then the criteria, then the order of rows."""
+    distance = sum(_distance(*pair) for pair in change.scores.values())
+    return change.size, change.status[0] != change.status[1], distance, -change.number
 
 
 # Cost and latency
 
 
 def _expense(rows: Sequence[RowVerdicts]) -> Expense:
-    costs = [each.cost_usd for each in rows if each.cost_usd is not None]
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Expense(
         cost_usd=spread_of(costs),
-        latency_ms=spread_of([each.latency_ms for each in rows if each.latency_ms is not None]),
+        latency_ms=spread_of([row.latency_ms for row in rows if row.latency_ms is not None]),
         unpriced=len(rows) - len(costs),
-        cached=sum(each.cached for each in rows),
+        cached=sum(row.cached for row in rows),
     )
 
 
 # Labels
 
 
-def _hit(name: str, side: Side, said: Said) -> LabelAgreement:
-    scale = said.scales[name]
-    rows = [(labels[name], finding_of(side.judged[key], name)) for key, labels in said.rows.items() if name in labels]
-    applying = [(label, found) for label, found in rows if label.status is Status.SCORED]
-    # Labels that are scores have no statuses to compare with, and the other way round.
-    met = [(label, _as_labelled(found, scale, name)) for label, found in applying]
-    classes, cut = _classes(met), list(_cut(met, scale, name))
+def _hit(name: str, side: Side, labels: Said) -> LabelAgreement:
+    scale = labels.scales[name]
+    rows = [(row[name], finding_of(side.judged[key], name)) for key, row in labels.rows.items() if name in row]
+    applying = [(label, finding) for label, finding in rows if label.status is Status.SCORED]
+    # Labels that are scores have no statuses to compare with, and vice versa.
+    met = [(label, _match_label_kind(finding, scale, name)) for label, finding in applying]
+    classes, cut = _classes(met), list(_classify_bad(met, scale, name))
     classless = None if scale.labels else unknown("a range has no classes")
     undirected = scale.bounds is None and name != COMPOSITE
     return LabelAgreement(
         name=name,
         labelled=len(rows),
-        unscored=sum(found.score is None and found.place is None for _, found in met),
+        unscored=sum(finding.score is None and finding.place is None for _, finding in met),
         not_applicable=len(rows) - len(applying),
         bad=sum(label for label, _ in cut),
         agreement=_agreement(name, met, scale, scale),
@@ -330,19 +333,19 @@ def _hit(name: str, side: Side, said: Said) -> LabelAgreement:
     )
 
 
-def _as_labelled(found: CriterionResult, scale: Scale, name: str) -> CriterionResult:
+def _match_label_kind(finding: CriterionResult, scale: Scale, name: str) -> CriterionResult:
     if name != COMPOSITE:
-        return found
+        return finding
     if scale is STATUSES:
-        return CriterionResult(Status.SCORED, None, found.place)
-    return CriterionResult(found.status, found.score)
+        return CriterionResult(Status.SCORED, None, finding.place)
+    return CriterionResult(finding.status, finding.score)
 
 
-def _cut(met: Met, scale: Scale, name: str) -> Iterator[tuple[int, int]]:
-    """Every pair as 1 for bad and 0 for not, where both can be told."""
+def _classify_bad(met: Met, scale: Scale, name: str) -> Iterator[tuple[int, int]]:
+    """Yield every pair as 1 for bad and 0 for not bad, if both are known."""
     bad = _BAD_STATUSES if name == COMPOSITE and scale is STATUSES else scale.bad
-    for label, found in met:
-        if label.place is not None and found.place is not None:
-            yield int(label.place in bad), int(found.place in bad)
-        elif label.score is not None and found.score is not None:
-            yield int(label.score < BAD_BELOW), int(found.score < BAD_BELOW)
+    for label, finding in met:
+        if label.place is not None and finding.place is not None:
+            yield int(label.place in bad), int(finding.place in bad)
+        elif label.score is not None and finding.score is not None:
+            yield int(label.score < BAD_BELOW), int(finding.score < BAD_BELOW)

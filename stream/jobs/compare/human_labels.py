@@ -22,28 +22,28 @@ SCORES = Scale(bounds=(0.0, 1.0))
 _MAX_BYTES = 256 * 2**20
 _LINES = (".jsonl", ".ndjson", ".json")
 _DELIMITERS = ",;\t"
-# As alike as a word with one letter wrong is to the right one.
+# The similarity of a word with one wrong letter.
 _ALIKE = 0.8
-_TOLD = 20
-# The columns that `streamjury evaluate` writes beside the original ones end so.
+_MOST_PROBLEMS = 20
+# Suffixes of the columns that `streamjury evaluate` adds.
 _RESULTS = ("_score", "_level", "_option", "_label", "_status")
 
 
 class LabelsError(ValueError):
-    """A file of labels that cannot be used; says which file, which lines, and why."""
+    """A file of labels that cannot be used, with the file, the lines and the reasons."""
 
     def __init__(self, path: Path, problems: Sequence[str]) -> None:
         self.path = path
         self.problems = tuple(problems)
-        more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
-        super().__init__("\n".join([*(f"{path}: {each}" for each in problems[:_TOLD]), *more]))
+        more = [f"and {len(problems) - _MOST_PROBLEMS} more"] if len(problems) > _MOST_PROBLEMS else []
+        super().__init__("\n".join([*(f"{path}: {problem}" for problem in problems[:_MOST_PROBLEMS]), *more]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     line: int
     column: str
-    """As the file spells it."""
+    """As spelled in the file."""
 
     said: str | float
 
@@ -54,7 +54,7 @@ _Cells = Mapping[str, Cell]
 
 @dataclass(slots=True, kw_only=True)
 class Labels:
-    """As they stand in the file."""
+    """Labels as in the file."""
 
     path: Path
     by: Literal["id", "row"]
@@ -66,7 +66,7 @@ class Labels:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is labelled, in the order in which it comes up."""
+        """The labelled criteria, in the order of appearance."""
         return tuple(dict.fromkeys(name for cells in self.rows.values() for name in cells))
 
 
@@ -75,7 +75,7 @@ class Said:
     """The labels of one side's rows, on that side's scales."""
 
     scales: Mapping[str, Scale]
-    """Of all that is labelled; the composite is labelled by its scores or by its statuses."""
+    """Scales of the labelled criteria; the composite is labelled by its scores or by its statuses."""
 
     rows: Mapping[Key, Mapping[str, CriterionResult]]
     unmatched: tuple[str, ...]
@@ -83,9 +83,9 @@ class Said:
 
 
 def read_labels(path: Path, criteria: Collection[str], sides: Sequence[Side] = ()) -> Labels:
-    """The labels of these criteria, and of the composite; raises LabelsError with all that is wrong with them.
+    """Read the labels of these criteria and of the composite; raises LabelsError with all problems.
 
-    Labels that are off the scale of one of the sides are among that, and labels of none of its rows.
+    These include labels off the scale of one of the sides, and labels that match none of its rows.
     """
     text = _text(path)
     problems = _Problems(path)
@@ -94,10 +94,10 @@ def read_labels(path: Path, criteria: Collection[str], sides: Sequence[Side] = (
 
 
 def on_scales(labels: Labels, side: Side) -> Said:
-    """What the labels say of the rows of this side; raises LabelsError with every label that is off its scale."""
+    """Convert the labels to this side's scales; raises LabelsError with every label that is off its scale."""
     problems = _Problems(labels.path)
-    scales = _hold_against(side, labels.rows.values(), problems)
-    problems.tell()
+    scales = _check_scales(side, labels.rows.values(), problems)
+    problems.raise_if_any()
     findings = {row: _findings(cells, scales) for row, cells in labels.rows.items()}
     rows = {}
     met = set()
@@ -116,15 +116,15 @@ def _rows_of(side: Side, by: Literal["id", "row"]) -> Iterator[str | int]:
 
 
 def _no_match(labels: Labels, side: Side) -> str:
-    known = next(iter(_rows_of(side, labels.by)), None)
-    example = "" if known is None else f"; it has {labels.by} {str(known)!r}, for example"
+    first = next(iter(_rows_of(side, labels.by)), None)
+    example = "" if first is None else f"; it has {labels.by} {str(first)!r}, for example"
     return f"no {labels.by} in it matches a row of {side.name}{example}"
 
 
 def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
-    """Those of this side for what is labelled.
+    """Return this side's scales of the labelled criteria.
 
-    The composite is labelled by numbers or by statuses; the first label decides, and the others are held against it.
+    The composite is labelled by numbers or by statuses; the first label decides, and the others must match.
     """
     names = dict.fromkeys(name for cells in rows for name in cells)
     scales = {name: side.scales[name] for name in names if name in side.scales}
@@ -134,8 +134,8 @@ def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
     return scales
 
 
-def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -> Mapping[str, Scale]:
-    """The side's scales; a label that is off its scale is a problem."""
+def _check_scales(side: Side, rows: Collection[_Cells], problems: "_Problems") -> Mapping[str, Scale]:
+    """Return the side's scales; report a label that is off its scale."""
     scales = _scales(rows, side)
     for cells in rows:
         for name, cell in cells.items():
@@ -146,19 +146,19 @@ def _hold_against(side: Side, rows: Collection[_Cells], problems: "_Problems") -
 
 
 def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, CriterionResult]:
-    found = {name: _finding(cell.said, scales[name]) for name, cell in cells.items() if name in scales}
-    return {name: each for name, each in found.items() if each is not None}
+    findings = {name: _finding(cell.said, scales[name]) for name, cell in cells.items() if name in scales}
+    return {name: finding for name, finding in findings.items() if finding is not None}
 
 
-def _finding(said: str | float, scale: Scale) -> CriterionResult | None:
-    """None for what is not on the scale."""
-    if isinstance(said, str) and said.casefold() in NOT_APPLICABLE_WORDS:
+def _finding(label: str | float, scale: Scale) -> CriterionResult | None:
+    """Convert a label to the scale, or return None if it is not on it."""
+    if isinstance(label, str) and label.casefold() in NOT_APPLICABLE_WORDS:
         return CriterionResult(Status.NOT_APPLICABLE)
-    number = _number(said)
+    number = _number(label)
     if not scale.labels:
         score = None if number is None else scale.score(number)
         return None if score is None else CriterionResult(Status.SCORED, score)
-    named = scale.place(option=str(said))
+    named = scale.place(option=str(label))
     place = scale.place(value=number) if named is None and number is not None else named
     if place is None:
         return None
@@ -166,9 +166,9 @@ def _finding(said: str | float, scale: Scale) -> CriterionResult | None:
     return CriterionResult(Status.SCORED, None if value is None else scale.score(value), place)
 
 
-def _number(said: str | float) -> float | None:
+def _number(label: str | float) -> float | None:
     try:
-        number = float(said)
+        number = float(label)
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
@@ -180,27 +180,27 @@ _Record = tuple[int, Mapping[str, str | float | None]]
 
 
 class _Problems:
-    """What is wrong with a file, gathered to be told at once, in the order of its lines."""
+    """The problems of a file, collected to be raised together in the order of its lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._found: list[tuple[int, str]] = []
+        self._problems_by_line: list[tuple[int, str]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._problems_by_line)
 
     def about_file(self, problem: str) -> None:
-        self._found.append((0, problem))
+        self._problems_by_line.append((0, problem))
 
     def at(self, line: int, problem: str, column: str | None = None) -> None:
         place = f"line {line}" if column is None else f"line {line}, {column}"
-        self._found.append((line, f"{place}: {problem}"))
+        self._problems_by_line.append((line, f"{place}: {problem}"))
 
-    def tell(self) -> None:
-        """Raises LabelsError if there are any; what is wrong for two reasons, or for both sides alike, is told once."""
-        if self._found:
-            told = sorted(self._found, key=lambda found: found[0])
-            raise LabelsError(self._path, list(dict.fromkeys(problem for _line, problem in told)))
+    def raise_if_any(self) -> None:
+        """Raise LabelsError if there are problems, each listed once, even if both sides have it."""
+        if self._problems_by_line:
+            ordered = sorted(self._problems_by_line, key=lambda item: item[0])
+            raise LabelsError(self._path, list(dict.fromkeys(problem for _line, problem in ordered)))
 
 
 def _text(path: Path) -> str:
@@ -254,11 +254,11 @@ def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
 
 
 class _Gatherer:
-    """Makes labels of records, and adds what is wrong with them to the problems."""
+    """Turns records into labels, and reports their problems."""
 
-    def __init__(self, path: Path, known: Collection[str], problems: _Problems) -> None:
+    def __init__(self, path: Path, criteria: Collection[str], problems: _Problems) -> None:
         self._path = path
-        self._known = {name.casefold(): name for name in known}
+        self._criteria = {name.casefold(): name for name in criteria}
         self._problems = problems
         self._lines: dict[str | int, int] = {}
 
@@ -267,28 +267,28 @@ class _Gatherer:
             self._problems.about_file("contains no labels")
         columns = tuple(dict.fromkeys(column for _, record in records for column in record))
         by = self._key_of(columns) if records else None
-        labels = Labels(path=self._path, by=by or "id", ignored=self._ignored(columns))
+        labels = Labels(path=self._path, by=by or "id", ignored=self._find_ignored(columns))
         cells = [self._cells(line, record) for line, record in records]
         if by is not None:
-            for (line, record), found in zip(records, cells, strict=True):
-                self._add(labels, line, record, found)
+            for (line, record), row_cells in zip(records, cells, strict=True):
+                self._add(labels, line, record, row_cells)
         for side in sides:
-            _hold_against(side, cells, self._problems)
+            _check_scales(side, cells, self._problems)
         if labels.rows:
-            self._look_for_rows(labels, sides)
+            self._check_rows(labels, sides)
         if not self._problems and not labels.names:
-            known = ", ".join(self._known.values())
-            self._problems.about_file(f"has no labels; labels go in a column named {known}")
-        self._problems.tell()
+            names = ", ".join(self._criteria.values())
+            self._problems.about_file(f"has no labels; labels go in a column named {names}")
+        self._problems.raise_if_any()
         return labels
 
-    def _look_for_rows(self, labels: Labels, sides: Iterable[Side]) -> None:
+    def _check_rows(self, labels: Labels, sides: Iterable[Side]) -> None:
         for side in sides:
             if not any(row in labels.rows for row in _rows_of(side, labels.by)):
                 self._problems.about_file(_no_match(labels, side))
 
     def _key_of(self, columns: Collection[str]) -> Literal["id", "row"] | None:
-        folded = {_folded(column) for column in columns}
+        folded = {_fold(column) for column in columns}
         if "id" in folded:
             return "id"
         if "row" in folded:
@@ -296,18 +296,18 @@ class _Gatherer:
         self._problems.about_file("needs a column `id` or `row` to identify the labelled row")
         return None
 
-    def _ignored(self, columns: Collection[str]) -> tuple[str, ...]:
-        """Other columns may stand beside labels, but not those that were meant to be labels."""
-        others = [column for column in columns if _folded(column) not in (*self._known, "id", "row")]
+    def _find_ignored(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Return the columns that are no labels; report those that were probably meant to be."""
+        others = [column for column in columns if _fold(column) not in (*self._criteria, "id", "row")]
         for column in others:
-            if _folded(column).endswith(_RESULTS):
+            if _fold(column).endswith(_RESULTS):
                 continue
-            near = get_close_matches(_folded(column), self._known, n=1, cutoff=_ALIKE)
+            near = get_close_matches(_fold(column), self._criteria, n=1, cutoff=_ALIKE)
             if near:
-                meant = self._known[near[0]]
+                meant = self._criteria[near[0]]
                 self._problems.about_file(f"the column {column!r} names no criterion; did you mean {meant!r}?")
-        results = [column for column in others if _folded(column).endswith(_RESULTS) and self._is_result(column)]
-        if results and COMPOSITE in map(_folded, columns):
+        results = [column for column in others if _fold(column).endswith(_RESULTS) and self._is_result(column)]
+        if results and COMPOSITE in map(_fold, columns):
             self._problems.about_file(
                 f"contains the judges' results ({results[0]!r}), so its `composite` is theirs, not a human label: "
                 "remove that column, or keep the labels in a file without results"
@@ -315,15 +315,15 @@ class _Gatherer:
         return tuple(column for column in others if column)
 
     def _is_result(self, column: str) -> bool:
-        return _folded(column).rpartition("_")[0] in self._known
+        return _fold(column).rpartition("_")[0] in self._criteria
 
     def _cells(self, line: int, record: Mapping[str, object]) -> dict[str, Cell]:
         cells = {}
         for column, value in record.items():
-            name = self._known.get(_folded(column))
-            said = None if name is None else self._said(value, line, column)
-            if name is not None and said is not None:
-                cells[name] = Cell(line=line, column=column, said=said)
+            name = self._criteria.get(_fold(column))
+            label = None if name is None else self._read_label(value, line, column)
+            if name is not None and label is not None:
+                cells[name] = Cell(line=line, column=column, said=label)
         return cells
 
     def _add(self, labels: Labels, line: int, record: Mapping[str, object], cells: dict[str, Cell]) -> None:
@@ -335,8 +335,8 @@ class _Gatherer:
             labels.rows[key] = cells
 
     def _key(self, record: Mapping[str, object], line: int, by: str) -> str | int | None:
-        said = next((value for column, value in record.items() if _folded(column) == by), None)
-        text = "" if said is None else str(said).strip()
+        cell = next((value for column, value in record.items() if _fold(column) == by), None)
+        text = "" if cell is None else str(cell).strip()
         if not text:
             self._problems.at(line, f"has no {by}")
             return None
@@ -348,8 +348,8 @@ class _Gatherer:
             self._problems.at(line, f"the row {text!r} is not a whole number")
             return None
 
-    def _said(self, value: object, line: int, column: str) -> str | float | None:
-        """None where there is no label."""
+    def _read_label(self, value: object, line: int, column: str) -> str | float | None:
+        """Read a label, or return None if the cell has none."""
         if isinstance(value, str) or value is None:
             return (value or "").strip() or None
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -358,5 +358,5 @@ class _Gatherer:
         return None
 
 
-def _folded(column: str) -> str:
+def _fold(column: str) -> str:
     return column.strip().casefold()

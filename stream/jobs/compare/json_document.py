@@ -13,14 +13,14 @@ SCHEMA = "streamjury.comparison/1"
 def as_object(
     sides: Sequence[Side], comparison: SideComparison | None, meetings: Sequence[Meeting], names: Sequence[str]
 ) -> dict[str, Any]:
-    """`names` are those of the sides; what is about one of them stands under its name."""
+    """Return the comparison as a JSON object; results of one side are under its name in `names`."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA,
         "sides": {name: _side(side) for name, side in zip(names, sides, strict=True)},
         "comparison": None if comparison is None else _comparison(comparison, names),
     }
     if meetings:
-        document["labels"] = {name: _meeting(each) for name, each in zip(names, meetings, strict=True)}
+        document["labels"] = {name: _meeting(meeting) for name, meeting in zip(names, meetings, strict=True)}
     return document
 
 
@@ -37,38 +37,38 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _comparison(found: SideComparison, names: Sequence[str]) -> dict[str, Any]:
+def _comparison(comparison: SideComparison, names: Sequence[str]) -> dict[str, Any]:
     first, second = names
     return {
-        "rows": found.rows,
-        "only": {first: list(found.only_first), second: list(found.only_second)},
-        "criteria": {each.name: _agreement(each, names) for each in found.criteria},
+        "rows": comparison.rows,
+        "only": {first: list(comparison.only_first), second: list(comparison.only_second)},
+        "criteria": {agreement.name: _agreement(agreement, names) for agreement in comparison.criteria},
         "composite": None
-        if found.composite is None
-        else {"comparable": found.comparable, **_agreement(found.composite, names)},
+        if comparison.composite is None
+        else {"comparable": comparison.comparable, **_agreement(comparison.composite, names)},
         "statuses": [
-            {first: pair[0], second: pair[1], "rows": count} for pair, count in sorted(found.statuses.items())
+            {first: pair[0], second: pair[1], "rows": count} for pair, count in sorted(comparison.statuses.items())
         ],
-        "changed": found.changed,
-        "changed_most": [_change(each, names) for each in found.most],
-        "expenses": {name: asdict(each) for name, each in zip(names, found.expenses, strict=True)},
+        "changed": comparison.changed,
+        "changed_most": [_change(change, names) for change in comparison.most],
+        "expenses": {name: asdict(expense) for name, expense in zip(names, comparison.expenses, strict=True)},
     }
 
 
-def _agreement(found: SideAgreement, names: Sequence[str]) -> dict[str, Any]:
+def _agreement(agreement: SideAgreement, names: Sequence[str]) -> dict[str, Any]:
     first, second = names
     return {
-        "rows": found.rows,
-        "only": {first: found.only_first, second: found.only_second},
-        "neither": found.neither,
-        "classed": found.classed,
-        "same": asdict(found.same),
-        "kappa": asdict(found.kappa),
-        "kappa_linear": asdict(found.linear),
-        "kappa_quadratic": asdict(found.quadratic),
-        "spearman": asdict(found.spearman),
-        "mean": {first: found.first_mean, second: found.second_mean},
-        "difference": asdict(found.difference),
+        "rows": agreement.rows,
+        "only": {first: agreement.only_first, second: agreement.only_second},
+        "neither": agreement.neither,
+        "classed": agreement.classed,
+        "same": asdict(agreement.same),
+        "kappa": asdict(agreement.kappa),
+        "kappa_linear": asdict(agreement.linear),
+        "kappa_quadratic": asdict(agreement.quadratic),
+        "spearman": asdict(agreement.spearman),
+        "mean": {first: agreement.first_mean, second: agreement.second_mean},
+        "difference": asdict(agreement.difference),
     }
 
 
@@ -90,11 +90,11 @@ def _both(pair: tuple[object, object], names: Sequence[str]) -> dict[str, object
     return dict(zip(names, pair, strict=True))
 
 
-def _meeting(found: Meeting) -> dict[str, Any]:
+def _meeting(meeting: Meeting) -> dict[str, Any]:
     return {
-        "rows": found.rows,
-        "unmatched": list(found.unmatched),
-        "criteria": {hit.name: _hit(hit) for hit in found.hits},
+        "rows": meeting.rows,
+        "unmatched": list(meeting.unmatched),
+        "criteria": {hit.name: _hit(hit) for hit in meeting.hits},
     }
 
 
@@ -111,6 +111,6 @@ def _hit(hit: LabelAgreement) -> dict[str, Any]:
         "agreement": _agreement(hit.agreement, ("people", "judged")),
         "calibration": {
             "error": asdict(hit.calibration.error),
-            "bins": [asdict(each) for each in hit.calibration.bins],
+            "bins": [asdict(part) for part in hit.calibration.bins],
         },
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Measure:
     value: float | None = None
     reason: str | None = None
-    """Why there is no number."""
+    """The reason if there is no number."""
 
 
 def known(value: float) -> Measure:

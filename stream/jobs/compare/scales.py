@@ -7,25 +7,25 @@ from typing import Self
 
 from sinks.reports.results_schema import CriterionInfo
 
-# Below the middle of its scale something is bad: the cut for the F1 of what is bad.
+# A finding below the middle of its scale is bad: the threshold for the F1 of bad findings.
 BAD_BELOW = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
     labels: tuple[str, ...] = ()
-    """Of its classes, worst first; none for a range."""
+    """Labels of its classes, worst first; none for a range."""
 
     values: tuple[float | None, ...] = ()
     bounds: tuple[float, float] | None = None
     """None for options without scores."""
 
     rising: bool = True
-    """A larger value is better."""
+    """Whether a larger value is better."""
 
     @classmethod
     def of(cls, criterion: CriterionInfo, *, rising: bool = True) -> Self:
-        """`rising` counts for a range only: classes stand worst first, which tells it."""
+        """Make the scale of a criterion; `rising` is for ranges only, because classes are listed worst first."""
         labels = tuple(label for label, _ in criterion.choices)
         values = tuple(value for _, value in criterion.choices)
         if values and values[0] is not None and values[-1] is not None:
@@ -34,7 +34,7 @@ class Scale:
 
     @cached_property
     def unordered(self) -> str | None:
-        """Why no class is nearer to another one than to a third."""
+        """The reason why the classes have no order, if they have none."""
         if not self.labels:
             return "a range has no classes"
         return "its options have no scores, and so no order" if None in self.values else None
@@ -52,7 +52,7 @@ class Scale:
         return frozenset(place for place, score in enumerate(scores) if score is not None and score < BAD_BELOW)
 
     def score(self, value: float) -> float | None:
-        """A value of the scale on 0 (worst) to 1 (best); None where options have no scores, or off the scale."""
+        """Convert a value to 0 (worst) to 1 (best); None if options have no scores, or off the scale."""
         if self.bounds is None or not self.bounds[0] <= value <= self.bounds[1]:
             return None
         low, high = self.bounds
@@ -60,20 +60,20 @@ class Scale:
         return share if self.rising else 1.0 - share
 
     def place(self, *, level: float | None = None, option: str | None = None, value: float | None = None) -> int | None:
-        """The class that is named by its level, or else by its label, or else by a value that only it has."""
+        """Return the class with this level, else this label, else this value if it is unique."""
         if level is not None:
             return self._only(self.values, level)
-        named = None if option is None else self._only(self._folded, _folded(option))
+        named = None if option is None else self._only(self._folded_labels, _fold(option))
         return self._only(self.values, value) if named is None and value is not None else named
 
     def same_classes(self, other: Self) -> bool:
-        """Levels of the same values are the same classes, however they are worded."""
+        """Return whether the classes are the same: levels with the same values are, however they are worded."""
         if self.unordered or other.unordered:
-            return self._folded == other._folded
+            return self._folded_labels == other._folded_labels
         return self.values == other.values
 
     def words(self) -> str:
-        """What may be said on it, for people."""
+        """Describe the valid values for people."""
         if not self.labels:
             low, high = self.bounds or (0.0, 1.0)
             return f"a number from {low:g} to {high:g}"
@@ -81,13 +81,13 @@ class Scale:
         return ", ".join(label if value is None else f"{value:g} ({label})" for label, value in pairs)
 
     @cached_property
-    def _folded(self) -> tuple[str, ...]:
-        return tuple(_folded(label) for label in self.labels)
+    def _folded_labels(self) -> tuple[str, ...]:
+        return tuple(_fold(label) for label in self.labels)
 
     @staticmethod
-    def _only(known: Sequence[object], wanted: object) -> int | None:
-        return known.index(wanted) if known.count(wanted) == 1 else None
+    def _only(values: Sequence[object], value: object) -> int | None:
+        return values.index(value) if values.count(value) == 1 else None
 
 
-def _folded(label: str) -> str:
+def _fold(label: str) -> str:
     return label.strip().casefold()

@@ -1,4 +1,4 @@
-"""The comparison as tables of texts, alike for the terminal and for Markdown."""
+"""The comparison as tables of text, the same for the terminal and for Markdown."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ UNLIKE_NOTE = "composite: the two are computed from different criteria and are n
 def sheets_of(
     sides: Sequence[Side], comparison: SideComparison | None, meetings: Sequence[Meeting], names: Sequence[str]
 ) -> Iterator[Sheet]:
-    """Everything that was found; `names` are short ones for the columns."""
+    """Yield all tables of a comparison; `names` are short names of the sides for the columns."""
     yield _sides(sides, comparison, names)
     if comparison is not None:
         agreements = [*comparison.criteria, *([comparison.composite] if comparison.composite else [])]
@@ -119,40 +119,45 @@ def _agreements(agreements: Sequence[SideAgreement], names: Sequence[str], more:
     headings = ("", "rows", *(f"only\n{name}" for name in names), "same", "kappa", "linear", "quadratic", "Spearman")
     rows = tuple(
         (
-            each.name,
-            f"{each.rows:,}",
-            f"{each.only_first:,}",
-            f"{each.only_second:,}",
-            percent(each.same.value),
-            *(_number(measure) for measure in (each.kappa, each.linear, each.quadratic, each.spearman)),
+            agreement.name,
+            f"{agreement.rows:,}",
+            f"{agreement.only_first:,}",
+            f"{agreement.only_second:,}",
+            percent(agreement.same.value),
+            *(
+                _number(measure)
+                for measure in (agreement.kappa, agreement.linear, agreement.quadratic, agreement.spearman)
+            ),
         )
-        for each in agreements
+        for agreement in agreements
     )
-    notes = (*more, AGREEMENT_NOTE, *_reasons((each.name, _measures(each)) for each in agreements))
+    notes = (*more, AGREEMENT_NOTE, *_reasons((agreement.name, _measures(agreement)) for agreement in agreements))
     return Sheet(title="Agreement", headings=headings, rows=rows, notes=notes)
 
 
-def _measures(each: SideAgreement) -> Mapping[str, Measure]:
+def _measures(agreement: SideAgreement) -> Mapping[str, Measure]:
     return {
-        "same": each.same,
-        "kappa": each.kappa,
-        "linear": each.linear,
-        "quadratic": each.quadratic,
-        "Spearman": each.spearman,
+        "same": agreement.same,
+        "kappa": agreement.kappa,
+        "linear": agreement.linear,
+        "quadratic": agreement.quadratic,
+        "Spearman": agreement.spearman,
     }
 
 
 def _means(title: str, agreements: Sequence[SideAgreement], names: Sequence[str], more: Sequence[str] = ()) -> Sheet:
     headings = ("", "rows", *names, f"{names[1]} − {names[0]}", "95 % interval")
-    rows = tuple(_mean_row(each) for each in agreements)
-    reasons = _reasons((each.name, {"interval": Measure(reason=each.difference.reason)}) for each in agreements)
+    rows = tuple(_mean_row(agreement) for agreement in agreements)
+    reasons = _reasons(
+        (agreement.name, {"interval": Measure(reason=agreement.difference.reason)}) for agreement in agreements
+    )
     return Sheet(title=title, headings=headings, rows=rows, notes=(*more, DIFFERENCE_NOTE, *reasons))
 
 
-def _mean_row(each: SideAgreement) -> tuple[str, ...]:
-    difference = each.difference
-    means = (number(each.first_mean, _DIGITS), number(each.second_mean, _DIGITS))
-    return each.name, f"{difference.rows:,}", *means, _signed(difference.mean), _interval(difference)
+def _mean_row(agreement: SideAgreement) -> tuple[str, ...]:
+    difference = agreement.difference
+    means = (number(agreement.first_mean, _DIGITS), number(agreement.second_mean, _DIGITS))
+    return agreement.name, f"{difference.rows:,}", *means, _signed(difference.mean), _interval(difference)
 
 
 def _statuses(statuses: Mapping[tuple[str, str], int], names: Sequence[str]) -> Sheet:
@@ -200,20 +205,20 @@ def _arrow(one: str, other: str) -> str:
 
 
 def _expenses(expenses: Sequence[Expense], names: Sequence[str]) -> Sheet:
-    costs = [each.cost_usd for each in expenses]
-    times = [each.latency_ms for each in expenses]
+    costs = [expense.cost_usd for expense in expenses]
+    times = [expense.latency_ms for expense in expenses]
     rows = [
-        ("total cost", *(money(each.total) for each in costs)),
-        ("cost per row, mean", *(money(each.mean) for each in costs)),
-        ("cost per row, p50", *(money(each.p50) for each in costs)),
-        ("cost per row, p95", *(money(each.p95) for each in costs)),
-        ("rows with unknown cost", *(f"{each.unpriced:,}" for each in expenses)),
-        ("latency, mean", *(_duration(each.mean) for each in times)),
-        ("latency, p50", *(_duration(each.p50) for each in times)),
-        ("latency, p95", *(_duration(each.p95) for each in times)),
-        ("rows with a cached verdict", *(f"{each.cached:,}" for each in expenses)),
+        ("total cost", *(money(cost.total) for cost in costs)),
+        ("cost per row, mean", *(money(cost.mean) for cost in costs)),
+        ("cost per row, p50", *(money(cost.p50) for cost in costs)),
+        ("cost per row, p95", *(money(cost.p95) for cost in costs)),
+        ("rows with unknown cost", *(f"{expense.unpriced:,}" for expense in expenses)),
+        ("latency, mean", *(_duration(latency.mean) for latency in times)),
+        ("latency, p50", *(_duration(latency.p50) for latency in times)),
+        ("latency, p95", *(_duration(latency.p95) for latency in times)),
+        ("rows with a cached verdict", *(f"{expense.cached:,}" for expense in expenses)),
     ]
-    notes = ("Cached verdicts cost nothing and took no time.",) if any(each.cached for each in expenses) else ()
+    notes = ("Cached verdicts cost nothing and took no time.",) if any(expense.cached for expense in expenses) else ()
     return Sheet(title="Cost and latency", headings=("", *names), rows=tuple(rows), notes=notes)
 
 
@@ -221,22 +226,22 @@ def _hits(name: str, meeting: Meeting) -> Sheet:
     headings = ("", "labels", "unscored", "accuracy", "balanced", "macro F1", "bad", "F1 of bad")
     rows = tuple(
         (
-            each.name,
-            f"{each.labelled:,}",
-            f"{each.unscored:,}",
-            percent(each.accuracy.value),
-            percent(each.balanced_accuracy.value),
-            _number(each.macro_f1),
-            f"{each.bad:,}",
-            _number(each.bad_f1),
+            hit.name,
+            f"{hit.labelled:,}",
+            f"{hit.unscored:,}",
+            percent(hit.accuracy.value),
+            percent(hit.balanced_accuracy.value),
+            _number(hit.macro_f1),
+            f"{hit.bad:,}",
+            _number(hit.bad_f1),
         )
-        for each in meeting.hits
+        for hit in meeting.hits
     )
-    notes = [LABEL_NOTE, *_reasons((each.name, _label_measures(each)) for each in meeting.hits)]
+    notes = [LABEL_NOTE, *_reasons((hit.name, _label_measures(hit)) for hit in meeting.hits)]
     notes += [
-        f"{each.name}: labelled not applicable on {many(each.not_applicable, 'row')}"
-        for each in meeting.hits
-        if each.not_applicable
+        f"{hit.name}: labelled not applicable on {many(hit.not_applicable, 'row')}"
+        for hit in meeting.hits
+        if hit.not_applicable
     ]
     if meeting.unmatched:
         notes.append(f"labelled but not judged: {_some(meeting.unmatched)}")
@@ -244,35 +249,35 @@ def _hits(name: str, meeting: Meeting) -> Sheet:
     return Sheet(title=title, headings=headings, rows=rows, notes=tuple(notes))
 
 
-def _label_measures(each: LabelAgreement) -> Mapping[str, Measure]:
+def _label_measures(hit: LabelAgreement) -> Mapping[str, Measure]:
     return {
-        "accuracy": each.accuracy,
-        "balanced accuracy": each.balanced_accuracy,
-        "macro F1": each.macro_f1,
-        "F1 of bad": each.bad_f1,
+        "accuracy": hit.accuracy,
+        "balanced accuracy": hit.balanced_accuracy,
+        "macro F1": hit.macro_f1,
+        "F1 of bad": hit.bad_f1,
     }
 
 
 def _hit_agreements(name: str, agreements: Sequence[SideAgreement]) -> Sheet:
     wanted = ("kappa", "linear", "quadratic", "Spearman")
-    measures = [(each.name, {what: _measures(each)[what] for what in wanted}) for each in agreements]
-    counts = {each.name: f"{each.rows:,}" for each in agreements}
+    measures = [(part.name, {what: _measures(part)[what] for what in wanted}) for part in agreements]
+    counts = {part.name: f"{part.rows:,}" for part in agreements}
     return Sheet(
         title=f"{name} and the labels: agreement",
         headings=("", "rows", *wanted),
-        rows=tuple((each, counts[each], *map(_number, found.values())) for each, found in measures),
+        rows=tuple((criterion, counts[criterion], *map(_number, numbers.values())) for criterion, numbers in measures),
         notes=(AGREEMENT_NOTE, *_reasons(measures)),
     )
 
 
 def _curves(name: str, hits: Sequence[LabelAgreement]) -> Sheet:
     rows: list[tuple[str, ...]] = []
-    for each in hits:
-        for place, part in enumerate(each.calibration.bins):
-            error = number(each.calibration.error.value, _DIGITS) if place == 0 else ""
+    for hit in hits:
+        for place, part in enumerate(hit.calibration.bins):
+            error = number(hit.calibration.error.value, _DIGITS) if place == 0 else ""
             scores = f"{part.low:g} to {part.high:g}"
             means = (number(part.found, _DIGITS), number(part.said, _DIGITS))
-            rows.append((each.name if place == 0 else "", error, scores, f"{part.count:,}", *means))
+            rows.append((hit.name if place == 0 else "", error, scores, f"{part.count:,}", *means))
     return Sheet(
         title=f"{name} and the labels: calibration",
         headings=("", "error", "scores", "rows", name, "people"),
@@ -300,10 +305,10 @@ def _duration(milliseconds: float | None) -> str:
     return NOTHING if milliseconds is None else duration(milliseconds)
 
 
-def _reasons(found: Iterable[tuple[str, Mapping[str, Measure]]]) -> Iterator[str]:
-    """Why numbers are missing, each reason once: `kappa, linear of clarity: …`."""
+def _reasons(measured: Iterable[tuple[str, Mapping[str, Measure]]]) -> Iterator[str]:
+    """Yield why numbers are missing, each reason once: `kappa, linear of clarity: …`."""
     by_reason: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for name, measures in found:
+    for name, measures in measured:
         for what, measure in measures.items():
             if measure.reason is not None and measure.value is None:
                 by_reason[measure.reason].setdefault(name, []).append(what)

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: the findings of each on every row, kept small enough for very many rows."""
+"""The two sides of a comparison: the findings of each on every row, compact enough for very many rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,29 +9,29 @@ from typing import NamedTuple
 from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict, Status
 from sinks.reports.results_reader import Results, read_results
 from sinks.reports.results_schema import CriterionInfo, Row, Run
-from sinks.text import shortened
+from sinks.text import shorten
 from stream.jobs.compare.scales import Scale
 
 _QUESTION_CHARS = 80
-# Of a long question, so much is made fit to be shown.
+# At most this much of a long question is cleaned for display.
 _LOOKED_AT_CHARS = 400
-# Where the question stands in a row, if the evaluation has no excerpt of it.
+# Names of the question in a row, if the evaluation has no excerpt of it.
 _QUESTIONS = ("question", "current user question")
 
 
 Watch = Callable[[int, int], None]
-"""Is told after every row how many of how many are read."""
+"""Called after every row with the number of rows read, and their total."""
 
 
 class Key(NamedTuple):
-    """Names a row on both sides: its id, and which of the rows of that id it is."""
+    """Identifies a row on both sides: its id, and its number among the rows with that id."""
 
     id: str
     time: int = 1
 
 
 class CriterionResult(NamedTuple):
-    """What was found, or said by people, on one criterion."""
+    """A finding or a human label on one criterion."""
 
     status: Status
     score: float | None = None
@@ -41,21 +41,21 @@ class CriterionResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVerdicts:
-    """What one side found on one row."""
+    """The findings of one side on one row."""
 
     number: int
     question: str
     findings: Mapping[str, CriterionResult]
     composite: float | None = None
     status: str | None = None
-    """Of the composite; None of a single judge, which has none."""
+    """Status of the composite; None for a single judge, which has none."""
 
     cost_usd: float | None = None
     latency_ms: float | None = None
-    """None of a judge that was not asked."""
+    """None for a judge that was not asked."""
 
     cached: bool = False
-    """Some verdict came from a cache, which costs nothing and takes no time."""
+    """Whether a verdict came from a cache, which costs nothing and takes no time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Side:
     """Rows without an evaluation."""
 
     unplaced: Counter[str] = field(default_factory=Counter)
-    """By criterion, findings whose option is not among its choices, such as one in another language."""
+    """Findings per criterion whose option is not among its choices, such as one in another language."""
 
     composite: bool = True
 
@@ -83,33 +83,33 @@ class UnknownJudgeError(ValueError):
     """A judge that gave no verdict in the results."""
 
 
-def _unwatched(_done: int, _total: int) -> None:
+def _ignore_progress(_done: int, _total: int) -> None:
     pass
 
 
-def load_side(path: Path, *, watch: Watch = _unwatched) -> Side:
-    """What a file or folder of results holds; raises ResultsError."""
+def load_side(path: Path, *, watch: Watch = _ignore_progress) -> Side:
+    """Load a file or folder of results; raises ResultsError."""
     results = read_results(path)
     side = Side(name=str(path), path=results.path, run=results.run, finished=results.end is not None)
     _fill(results, [(side, None)], watch)
     return side
 
 
-def load_judges(path: Path, names: Sequence[str], *, watch: Watch = _unwatched) -> list[Side]:
-    """What each of these judges found, in one file or folder of results."""
+def load_judges(path: Path, names: Sequence[str], *, watch: Watch = _ignore_progress) -> list[Side]:
+    """Load the findings of each of these judges from one file or folder of results."""
     results = read_results(path)
     finished = results.end is not None
     sides = [Side(name=name, path=results.path, run=results.run, finished=finished, composite=False) for name in names]
     heard = _fill(results, [(side, side.name) for side in sides], watch)
     for name in names:
         if name not in heard:
-            known = ", ".join(sorted(heard)) or "none"
-            raise UnknownJudgeError(f"{results.path}: no verdicts by a judge named {name!r}; its judges are: {known}")
+            judges = ", ".join(sorted(heard)) or "none"
+            raise UnknownJudgeError(f"{results.path}: no verdicts by a judge named {name!r}; its judges are: {judges}")
     return sides
 
 
 def _fill(results: Results, wanted: Sequence[tuple[Side, str | None]], watch: Watch) -> set[str]:
-    """Reads the rows once for all sides; the judges that were heard are told."""
+    """Read the rows once for all sides; return the names of all judges in them."""
     readers = [(_Reader(side), judge) for side, judge in wanted]
     times: Counter[str] = Counter()
     heard: set[str] = set()
@@ -121,7 +121,8 @@ def _fill(results: Results, wanted: Sequence[tuple[Side, str | None]], watch: Wa
             continue
         name = row.evaluation.interaction_id
         times[name] += 1
-        heard.update(verdict.judge for each in row.evaluation.dimensions.values() for verdict in each.judges)
+        dimensions = row.evaluation.dimensions.values()
+        heard.update(verdict.judge for dimension in dimensions for verdict in dimension.judges)
         for reader, judge in readers:
             reader.add(Key(name, times[name]), row, row.evaluation, judge)
     for reader, _ in readers:
@@ -130,13 +131,13 @@ def _fill(results: Results, wanted: Sequence[tuple[Side, str | None]], watch: Wa
 
 
 class _Reader:
-    """Fills a side with rows; equal findings are kept once."""
+    """Fills a side with rows; equal findings share one object."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self.scales = {criterion.name: Scale.of(criterion) for criterion in side.run.criteria}
-        self._ranges = {each.name: each for each in side.run.criteria if not each.choices and each.bounds}
-        self._known: dict[CriterionResult, CriterionResult] = {}
+        self._ranges = {part.name: part for part in side.run.criteria if not part.choices and part.bounds}
+        self._interned: dict[CriterionResult, CriterionResult] = {}
 
     def add(self, key: Key, row: Row, evaluation: Evaluation, judge: str | None) -> None:
         question = _question(row, evaluation)
@@ -147,11 +148,11 @@ class _Reader:
         self.side.judged[key] = judged
 
     def _of_panel(self, number: int, question: str, evaluation: Evaluation) -> RowVerdicts:
-        verdicts = (verdict for each in evaluation.dimensions.values() for verdict in each.judges)
+        verdicts = (verdict for dimension in evaluation.dimensions.values() for verdict in dimension.judges)
         return RowVerdicts(
             number=number,
             question=question,
-            findings={name: self._finding(name, each) for name, each in evaluation.dimensions.items()},
+            findings={name: self._finding(name, dimension) for name, dimension in evaluation.dimensions.items()},
             composite=evaluation.composite.score,
             status=evaluation.composite.status.value,
             cost_usd=evaluation.cost_usd,
@@ -160,7 +161,7 @@ class _Reader:
         )
 
     def _of_judge(self, number: int, question: str, evaluation: Evaluation, judge: str) -> RowVerdicts:
-        """Its criteria are asked at the same time: the slowest one is how long the judge took."""
+        """Return a judge's findings. Its criteria are judged at the same time, so the slowest one is its latency."""
         verdicts = dict(_verdicts(evaluation, judge))
         costs = [verdict.cost_usd for verdict in verdicts.values() if verdict.cost_usd is not None]
         return RowVerdicts(
@@ -172,24 +173,24 @@ class _Reader:
             cached=any(verdict.cached for verdict in verdicts.values()),
         )
 
-    def _finding(self, name: str, found: Dimension | JudgeVerdict) -> CriterionResult:
-        if found.status is not Status.SCORED:
-            return CriterionResult(found.status)
-        if name in self._ranges and found.value is not None and found.score is not None:
-            self._learn(self._ranges[name], found.value, found.score)
-        finding = CriterionResult(found.status, found.score, self._place(name, found))
-        return self._known.setdefault(finding, finding)
+    def _finding(self, name: str, verdict: Dimension | JudgeVerdict) -> CriterionResult:
+        if verdict.status is not Status.SCORED:
+            return CriterionResult(verdict.status)
+        if name in self._ranges and verdict.value is not None and verdict.score is not None:
+            self._learn(self._ranges[name], verdict.value, verdict.score)
+        finding = CriterionResult(verdict.status, verdict.score, self._place(name, verdict))
+        return self._interned.setdefault(finding, finding)
 
-    def _place(self, name: str, found: Dimension | JudgeVerdict) -> int | None:
+    def _place(self, name: str, verdict: Dimension | JudgeVerdict) -> int | None:
         scale = self.scales.get(name)
         if scale is None or not scale.labels:
             return None
-        place = scale.place(level=found.level, option=found.option, value=found.value)
+        place = scale.place(level=verdict.level, option=verdict.option, value=verdict.value)
         self.side.unplaced[name] += place is None
         return place
 
     def _learn(self, criterion: CriterionInfo, value: float, score: float) -> None:
-        """Which way a range runs shows wherever a value is not in its middle; the results do not say it otherwise."""
+        """Learn the direction of a range from a value outside its middle; the results do not state it."""
         rising = self.scales[criterion.name].score(value) if self.scales[criterion.name].rising else None
         if rising is not None and abs(rising - score) > abs(1.0 - rising - score):
             self.scales[criterion.name] = Scale.of(criterion, rising=False)
@@ -204,7 +205,7 @@ def _verdicts(evaluation: Evaluation, judge: str) -> Iterator[tuple[str, JudgeVe
 
 def _question(row: Row, evaluation: Evaluation) -> str:
     if evaluation.excerpt is not None:
-        return shortened(evaluation.excerpt.question[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
+        return shorten(evaluation.excerpt.question[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
     texts = {name.strip().casefold(): value for name, value in row.source.items()}
-    found = next((texts[name] for name in _QUESTIONS if isinstance(texts.get(name), str)), "")
-    return shortened(str(found)[:_LOOKED_AT_CHARS], _QUESTION_CHARS)
+    question = next((texts[name] for name in _QUESTIONS if isinstance(texts.get(name), str)), "")
+    return shorten(str(question)[:_LOOKED_AT_CHARS], _QUESTION_CHARS)

@@ -13,7 +13,7 @@ from stream.jobs.evaluate.formats import FORMATS, Format
 from stream.jobs.evaluate.journal import JournalError
 from stream.jobs.evaluate.rows import FileError
 from stream.jobs.evaluate.run import EvaluateRequest, EvaluateResult, Progress, evaluate
-from stream.service.setup.narrowing import narrowed
+from stream.service.setup.narrowing import narrow_config
 
 __all__ = [
     "FORMATS",
@@ -24,5 +24,5 @@ __all__ = [
     "JournalError",
     "Progress",
     "evaluate",
-    "narrowed",
+    "narrow_config",
 ]

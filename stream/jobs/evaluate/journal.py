@@ -1,10 +1,10 @@
 """The journal of a run: its file of results, written row by row, from which an interrupted run resumes.
 
 1. The folder is locked: two runs that write one file would tear each other's lines.
-2. What there is of the file is read. A last line without an end is one that a crash tore, and is cut off.
-3. The run that wrote it must have judged the same rows in the same way; else nothing is touched.
-4. Lines are added, each flushed to the system before the next row counts as finished: killing the process loses no more
-   than what was in flight.
+2. The existing file is read. A last line without a line end was torn by a crash, and is cut off.
+3. The run that wrote it must have judged the same rows in the same way; otherwise the file is not changed.
+4. Lines are added, each flushed to the system before the next row counts as finished: killing the process loses only
+   the rows in flight.
 """
 
 import fcntl
@@ -25,13 +25,13 @@ from stream.errors import StreamjuryError
 
 _BEGINNING = b'{"kind":"run"'
 AWAY = "use another --output, or --restart to discard those results"
-"""What to do about results that cannot be added to, for people; who has no such options says something else."""
+"""Advice about results that cannot be extended; callers without these options pass other advice."""
 
 _GO_ON = "finished results are kept; run the same command to judge the rest"
 
 
 class JournalError(StreamjuryError):
-    """Results that cannot be added to; the message says why, and what to do."""
+    """Results that cannot be extended; the message says why, and what to do."""
 
 
 class _JournalComposite(msgspec.Struct):
@@ -55,7 +55,7 @@ class _Error(msgspec.Struct):
 
 
 class JournalEntry(msgspec.Struct):
-    """The little of a line that a run is continued and summed up by; the rest is skipped."""
+    """The part of a line that is needed to resume and summarise a run; the rest is skipped."""
 
     kind: str
     row: int = 0
@@ -67,7 +67,7 @@ class JournalEntry(msgspec.Struct):
 
 
 class Past:
-    """What a run finds done: rows with their digests, eight bytes for each, and the time that it took."""
+    """Finished work of earlier runs: rows with their digests, eight bytes each, and the time that it took."""
 
     def __init__(self) -> None:
         self._digests = array("Q")
@@ -75,11 +75,11 @@ class Past:
         self.seconds = 0.0
         self.ended = False
         self.size = 0
-        """Bytes of the file that are whole."""
+        """Bytes of the file in complete lines."""
         self._last: datetime | None = None
 
     def digest(self, number: int) -> int | None:
-        """Of a row that is finished; None where it is not."""
+        """Return the digest of a finished row, or None."""
         return (self._digests[number] or None) if number < len(self._digests) else None
 
     def add(self, entry: JournalEntry) -> None:
@@ -87,29 +87,31 @@ class Past:
         if entry.kind != "row":
             return
         self._add_time(entry)
-        known = self.digest(entry.row)
+        earlier = self.digest(entry.row)
         finished = 0 if entry.again else int(entry.digest, 16) or 1
         if entry.row >= len(self._digests):
             self._digests.extend([0] * (entry.row + 1 - len(self._digests)))
         self._digests[entry.row] = finished
-        self.rows += bool(finished) - bool(known)
+        self.rows += bool(finished) - bool(earlier)
 
     def _add_time(self, entry: JournalEntry) -> None:
-        """Rows are judged side by side: what counts is the time in which any was, up to when each was finished."""
+        """Add the time of a row. Rows are judged concurrently, so only time since the last finished row counts."""
         if entry.evaluation is None:
             return
-        at, last = entry.evaluation.evaluated_at, self._last
-        self.seconds += entry.seconds if last is None else max(0.0, min(entry.seconds, (at - last).total_seconds()))
-        self._last = at if last is None else max(at, last)
+        finished_at, last = entry.evaluation.evaluated_at, self._last
+        self.seconds += (
+            entry.seconds if last is None else max(0.0, min(entry.seconds, (finished_at - last).total_seconds()))
+        )
+        self._last = finished_at if last is None else max(finished_at, last)
 
 
 def digest_number(digest: bytes) -> int:
-    """A row's digest as `Past` has it; 0 is that of no row."""
+    """Convert a row's digest to the form in `Past`; 0 means no row."""
     return int.from_bytes(digest, "big") or 1
 
 
 def entries(path: Path, away: str = AWAY) -> Iterator[tuple[JournalEntry, int]]:
-    """The lines below the first that are whole, each with where in the file it ends; raises JournalError."""
+    """Yield the complete lines below the first, each with its end offset; raises JournalError."""
     decoder = msgspec.json.Decoder(JournalEntry)
     with path.open("rb") as file:
         offset = len(file.readline())
@@ -124,10 +126,10 @@ def entries(path: Path, away: str = AWAY) -> Iterator[tuple[JournalEntry, int]]:
 
 
 class Journal:
-    """The open file of a run's results, from `with` to the end of the block."""
+    """The results file of a run, open until the end of the `with` block."""
 
     def __init__(self, folder: Path, run: Run, *, restart: bool = False, away: str = AWAY) -> None:
-        """Raises JournalError where the folder has results of another run, or cannot be written."""
+        """Prepare the journal; `with` raises JournalError if the folder is not writable or has other results."""
         self.path = folder / RESULTS_NAME
         self._run, self._restart, self._away = run, restart, away
         self._lock = self._file = -1
@@ -148,7 +150,7 @@ class Journal:
         self._close()
 
     def add(self, lines: bytes) -> None:
-        """Adds whole lines; they are the system's when this returns."""
+        """Add complete lines; they are handed to the system when this returns."""
         rest = memoryview(lines)
         try:
             while rest:
@@ -167,18 +169,18 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalError(f"another run is writing to {folder}") from None
-        known = None if self._restart else self._read()  # 2
-        if known is None:
+        earlier = None if self._restart else self._read()  # 2
+        if earlier is None:
             self._begin()
         else:
-            self._continue(known)  # 3
+            self._continue(earlier)  # 3
         self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)  # 4
 
     def _begin(self) -> None:
         self.path.write_bytes(_header(self._run))
 
     def _read(self) -> Run | None:
-        """The run that wrote the file; None where there is none, or none that came as far as its first line."""
+        """Read the run that wrote the file; None if there is no file, or its first line is incomplete."""
         if not self.path.exists():
             return None
         with self.path.open("rb") as file:
@@ -196,18 +198,18 @@ class Journal:
             self.past.size = end
         return run
 
-    def _continue(self, known: Run) -> None:
-        differences = list(_differences(known, self._run))
+    def _continue(self, earlier: Run) -> None:
+        differences = list(_differences(earlier, self._run))
         if differences:
             raise JournalError(
                 f"{self.path.parent} has results of another run: {'; '.join(differences)}. To continue, {self._away}"
             )
         os.truncate(self.path, self.past.size)
-        if known.parameters != self._run.parameters:
-            self._begin_anew(self._run.model_copy(update={"started_at": known.started_at}))
+        if earlier.parameters != self._run.parameters:
+            self._replace_header(self._run.model_copy(update={"started_at": earlier.started_at}))
 
-    def _begin_anew(self, run: Run) -> None:
-        """Puts another first line before the rows, all at once: options that change no result may be others now."""
+    def _replace_header(self, run: Run) -> None:
+        """Replace the first line atomically: options that do not affect results may have changed."""
         draft = self.path.with_suffix(".jsonl.new")
         with self.path.open("rb") as old, draft.open("wb") as new:
             old.readline()
@@ -227,22 +229,22 @@ def _header(run: Run) -> bytes:
 
 
 def _differences(then: Run, now: Run) -> Iterator[str]:
-    """What keeps the rows of one run from standing beside those of another."""
+    """Yield the reasons why the rows of two runs cannot be in one file."""
     if then.schema_version != SCHEMA:
         yield f"it was written as {then.schema_version}, but this program writes {SCHEMA}"
     if then.input_digest != now.input_digest:
-        yield f"the rows have changed ({_shown(then)} then, {_shown(now)} now)"
+        yield f"the rows have changed ({_describe_input(then)} then, {_describe_input(now)} now)"
     if then.evaluator.fingerprint != now.evaluator.fingerprint:
         before, after = then.evaluator.fingerprint[:12], now.evaluator.fingerprint[:12]
         yield f"the criteria or judges have changed (fingerprint {before} then, {after} now)"
     for key in ("input", "sample"):
         if then.parameters.get(key) != now.parameters.get(key):
-            yield f"the {key} has changed ({_words(then, key)} then, {_words(now, key)} now)"
+            yield f"the {key} has changed ({_parameter_text(then, key)} then, {_parameter_text(now, key)} now)"
 
 
-def _shown(run: Run) -> str:
+def _describe_input(run: Run) -> str:
     return f"{run.name}, {(run.input_digest or 'not a file')[:19]}"
 
 
-def _words(run: Run, key: str) -> str:
+def _parameter_text(run: Run, key: str) -> str:
     return msgspec.json.encode(run.parameters.get(key)).decode()

@@ -19,16 +19,16 @@ from stream.jobs.evaluate.row_judge import RowJudge, RowResult, RowSample
 from stream.jobs.evaluate.rows import FileRow
 from stream.service.setup.evaluator import build_evaluator
 
-# A batch that waits while another is judged: nobody is idle while results are written.
+# One batch waits while another is judged, so that no process is idle while results are written.
 _AT_ONCE = 2
 _END_SECONDS = 5.0
-# Python looks for cycles after every 700 new objects; there are thousands for every row, and none in a cycle.
+# Python looks for cycles after every 700 new objects; a row makes thousands, without cycles.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What a process needs to know to judge rows."""
+    """Everything that a process needs to judge rows."""
 
     config: Config
     records: InputConfig
@@ -36,7 +36,7 @@ class Brief:
 
 
 class BatchResult(NamedTuple):
-    """A batch that was judged: what became of its rows, and of how many nothing did, for they are not in the sample."""
+    """A judged batch: the results of its rows, and the number of rows that are not in the sample."""
 
     judged: Sequence[RowResult]
     left_out: int
@@ -50,14 +50,14 @@ class _Member:
 
 
 class Crew:
-    """From `with` to the end of the block, so many processes. Used from one thread."""
+    """Runs `size` processes until the end of the `with` block. Used from one thread."""
 
     def __init__(self, size: int, brief: Brief) -> None:
-        # Spawned, not forked: a fork would hold the others' pipes, and outlive whoever reads from them.
+        # Spawned, not forked: a fork would hold the others' pipes, and outlive the process that reads them.
         context = get_context("spawn")
         self._members: list[_Member] = []
-        # A terminal's Ctrl-C goes to all processes, and those that are just beginning must not hear it either. The
-        # module's own helper, when it is started, lets signals through again: hence it comes first.
+        # A terminal sends Ctrl-C to all processes, and must not end those that are just starting. The resource
+        # tracker of multiprocessing unblocks signals when it starts, so start it first.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -84,7 +84,7 @@ class Crew:
 
     @property
     def free(self) -> int:
-        """Batches that can be given out now."""
+        """Batches that can be handed out now."""
         return sum(_AT_ONCE - member.batches for member in self._members)
 
     @property
@@ -92,29 +92,29 @@ class Crew:
         return any(member.batches for member in self._members)
 
     def give(self, batch: Sequence[FileRow]) -> None:
-        member = min(self._members, key=lambda each: each.batches)
+        member = min(self._members, key=lambda candidate: candidate.batches)
         member.batches += 1
         try:
             member.pipe.send(list(batch))
         except OSError:
-            raise _lost(member) from None
+            raise _crash_error(member) from None
 
     def collect(self, seconds: float) -> list[BatchResult]:
-        """What is finished, waiting up to `seconds` for the first."""
+        """Return finished batches, waiting up to `seconds` for the first."""
         ready = connection.wait([member.pipe for member in self._members], seconds)
-        found: list[BatchResult] = []
+        results: list[BatchResult] = []
         for member in self._members:
             if member.pipe not in ready:
                 continue
             try:
-                found.append(member.pipe.recv())
+                results.append(member.pipe.recv())
             except (EOFError, OSError):
-                raise _lost(member) from None
+                raise _crash_error(member) from None
             member.batches -= 1
-        return found
+        return results
 
 
-def _lost(member: _Member) -> StageError:
+def _crash_error(member: _Member) -> StageError:
     member.process.join(_END_SECONDS)
     return StageError(f"a judging process exited with status {member.process.exitcode}; run the same command to resume")
 
@@ -127,7 +127,7 @@ def _serve(pipe: Connection, brief: Brief) -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     judge = RowJudge(brief.config, brief.records, build_evaluator(brief.config), brief.sample)
     batches: queue.SimpleQueue[Sequence[FileRow] | None] = queue.SimpleQueue()
-    # Reads while results are being written: with both ends writing, nobody would go on.
+    # Reads while results are written: if both ends only wrote, they would deadlock.
     threading.Thread(target=_receive, args=(pipe, batches), daemon=True).start()
     with asyncio.Runner() as runner:
         while (batch := batches.get()) is not None:
@@ -146,7 +146,7 @@ def _receive(pipe: Connection, batches: "queue.SimpleQueue[Sequence[FileRow] | N
 
 
 async def _judge_all(judge: RowJudge, batch: Sequence[FileRow]) -> BatchResult:
-    """One after the other: judges that never wait gain nothing by being asked side by side."""
-    found = [await judge.judge(row) for row in batch]
-    judged = [each for each in found if each is not None]
-    return BatchResult(judged, len(found) - len(judged))
+    """Judge one row after the other: judges that never wait do not profit from concurrency."""
+    results = [await judge.judge(row) for row in batch]
+    judged = [result for result in results if result is not None]
+    return BatchResult(judged, len(results) - len(judged))

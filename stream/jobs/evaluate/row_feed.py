@@ -1,4 +1,4 @@
-"""The row feed: rows still to be judged, read ahead by a thread, so that a slow file holds up no judge."""
+"""The row feed: rows to judge, read ahead by a thread, so that a slow file does not hold up the judges."""
 
 import queue
 import threading
@@ -10,67 +10,67 @@ from stream.jobs.evaluate.journal import AWAY, Past, digest_number
 from stream.jobs.evaluate.row_judge import digest_of
 from stream.jobs.evaluate.rows import FileError, FileRow, Rows
 
-# Rows may be of a megabyte each: few enough to hold, and enough for a moment.
+# Rows may have a megabyte each: few enough to hold in memory, and enough for a moment.
 _AHEAD = 128
 _LOOK_SECONDS = 0.1
 
 
 class FedRow(NamedTuple):
-    """A row, and how much of the file is read with it."""
+    """A row, and the position in the file after it."""
 
     row: FileRow
     position: float
 
 
-def begun(rows: Rows, name: str) -> Iterator[FileRow]:
-    """The rows, the first of which is read at once; raises FileError where there is none."""
-    each = iter(rows)
-    first = next(each, None)
+def start_rows(rows: Rows, name: str) -> Iterator[FileRow]:
+    """Read the first row at once and return an iterator over all; raises FileError if there is no row."""
+    iterator = iter(rows)
+    first = next(iterator, None)
     if first is None:
         raise FileError(f"{name}: no rows to judge")
-    return chain((first,), each)
+    return chain((first,), iterator)
 
 
 class Feed:
-    """From `with` to the end of the block, the rows of a file up to a limit, without those that are finished."""
+    """Reads the rows of a file up to a limit, without finished ones, until the end of the `with` block."""
 
     def __init__(
         self,
         rows: Rows,
-        each: Iterator[FileRow],
+        iterator: Iterator[FileRow],
         past: Past,
         limit: int | None,
-        gone: threading.Event,
+        unwanted: threading.Event,
         *,
         away: str = AWAY,
     ) -> None:
-        """`each` are the rows as `begun` has them.
+        """Take the rows from `iterator`, made by `start_rows`.
 
-        `gone` is set when nobody wants what comes any more, which also ends a wait for it. `away` is what to do where
-        a row is not the one that was judged.
+        `unwanted` is set when no further rows are needed, which also ends a wait for them. `away` is advice for a row
+        that differs from the judged one.
         """
-        self._rows, self._each, self._past, self._limit, self._gone = rows, each, past, limit, gone
+        self._rows, self._iterator, self._past, self._limit, self._unwanted = rows, iterator, past, limit, unwanted
         self._away = away
         self._ahead: queue.Queue[FedRow | Exception | None] = queue.Queue(_AHEAD)
         self._thread = threading.Thread(target=self._read, name="rows", daemon=True)
         self.ended = False
-        """Nothing comes any more."""
+        """Whether there are no further rows."""
         self.failure: Exception | None = None
-        """What ended it before the end of the file."""
+        """The error that ended it before the end of the file."""
         self.taken = 0
         self.position = 0.0
-        """How much of the file was read before anything was to be judged."""
+        """The position in the file up to which all rows were finished before."""
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._gone.set()
+        self._unwanted.set()
         self._thread.join()
 
     def take(self, most: int = 1) -> list[FedRow]:
-        """Rows that are there, at most so many."""
+        """Return rows that are ready, at most `most`."""
         items: list[FedRow] = []
         while len(items) < most and not self.ended:
             try:
@@ -86,7 +86,7 @@ class Feed:
 
     def _read(self) -> None:
         try:
-            for row in self._each:
+            for row in self._iterator:
                 if self._limit is not None and row.number > self._limit:
                     break
                 if self._is_finished(row):
@@ -106,8 +106,8 @@ class Feed:
         return True
 
     def _put(self, item: FedRow | Exception | None) -> bool:
-        """False where nobody wants it."""
-        while not self._gone.is_set():
+        """Queue an item; return False if it is not wanted any more."""
+        while not self._unwanted.is_set():
             try:
                 self._ahead.put(item, timeout=_LOOK_SECONDS)
             except queue.Full:

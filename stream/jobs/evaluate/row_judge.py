@@ -32,38 +32,38 @@ SAMPLE_RULE = "sample"
 
 _IF_TOO_SLOW = "raise the judge's timeout_seconds, or lower its limits.concurrency"
 
-# Between attempts at a row whose judges cannot be reached.
+# Delays between attempts at a row whose judges cannot be reached.
 PAUSES = (1.0, 5.0, 20.0)
 
-# Faults of what is no JSON object, so that there is nothing to keep but the text.
+# Faults of rows that are not JSON objects, of which only the text can be kept.
 _UNREADABLE = {"empty", "bad_json", "bad_encoding", "too_deep", "too_large"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSample:
-    """Which rows are judged: those that a share of all would be chosen by, as the stream chooses."""
+    """Which rows are judged: a share of all, chosen like in the stream."""
 
     share: float = 1.0
     salt: str = ""
 
 
 class RowResult(NamedTuple):
-    """What became of one row."""
+    """The result of one row."""
 
     number: int
     line: bytes
     cost_usd: float | None
     problem: str | None
-    """What kept it from being judged, in words."""
+    """The reason why it was not judged, in words."""
 
     unreached: bool
-    """It may be judged another time: its judges could not be reached, or broke."""
+    """Whether it can be judged later: its judges could not be reached, or crashed."""
 
     evaluated: bool
-    """It has an evaluation, be it one without a score."""
+    """Whether it has an evaluation, even one without a score."""
 
     blank: bool = False
-    """Its question or its answer is empty."""
+    """Whether its question or its answer is empty."""
 
 
 class RowJudge:
@@ -87,7 +87,7 @@ class RowJudge:
         self._sampling = Sampling() if whole else Sampling(probability=sample.share, rule=SAMPLE_RULE)
 
     async def judge(self, row: FileRow) -> RowResult | None:
-        """What became of the row; None where it is not in the sample. Nothing but a cancellation is raised."""
+        """Judge a row; return None if it is not in the sample. Raises nothing but a cancellation."""
         started, bill = time.perf_counter(), Bill()
         try:
             reading = self._read(row)
@@ -95,34 +95,34 @@ class RowJudge:
                 return None
             evaluation = await self._evaluate(reading, bill)
         except RecordError as error:
-            return self._failed(row, error, bill) if self._chosen(id_bytes(made_up_id(row))) else None
+            return self._fail(row, error, bill) if self._chosen(id_bytes(make_row_id(row))) else None
         except (Exception, asyncio.CancelledError) as error:
-            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            # Re-raise our own cancellation only: one that escaped from a client must not cancel this task.
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             log.exception("cannot judge row %d", row.number)
-            return self._failed(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
-        return self._judged(row, reading, evaluation, time.perf_counter() - started)
+            return self._fail(row, RecordError("internal_error", f"{type(error).__name__}: {error}"), bill)
+        return self._finish(row, reading, evaluation, time.perf_counter() - started)
 
     def _read(self, row: FileRow) -> Reading:
         if row.fault is not None:
             raise RecordError(*row.fault)
         try:
-            return self._reader.read(_named(row) if row.nameless else row.value)
+            return self._reader.read(_add_id(row) if row.nameless else row.value)
         except RecordError as error:
             if error.kind != "invalid_record" or row.nameless or not self._names_rows or not _is_nameless(row):
                 raise
-            return self._reader.read(_named(row))
+            return self._reader.read(_add_id(row))
 
     async def _evaluate(self, reading: Reading, bill: Bill) -> Evaluation:
-        """The last attempt, with what all of them cost."""
+        """Return the last attempt, with the cost of all attempts."""
         submission = Submission(interaction=reading.interaction, sampling=self._sampling, truncated=reading.truncated)
         evaluation = await evaluate_with_retries(
             self._evaluator, submission, deadline=None, pauses=self._pauses, bill=bill
         )
         return evaluation if evaluation.cost_usd == bill.usd else evaluation.model_copy(update={"cost_usd": bill.usd})
 
-    def _judged(self, row: FileRow, reading: Reading, evaluation: Evaluation, seconds: float) -> RowResult:
+    def _finish(self, row: FileRow, reading: Reading, evaluation: Evaluation, seconds: float) -> RowResult:
         unreached = retry_reason(evaluation) is not None
         problem = self._unreached_problem(evaluation) if unreached else None
         line = _line(row, _plain(row.value), evaluation.model_dump_json().encode(), b"null", seconds, again=unreached)
@@ -138,42 +138,42 @@ class RowJudge:
         problem = "not all judges could be reached" if is_partial else "no judge could be reached"
         return f"{problem}: {shortfall.detail}" if shortfall else problem
 
-    def _failed(self, row: FileRow, error: RecordError, bill: Bill) -> RowResult:
+    def _fail(self, row: FileRow, error: RecordError, bill: Bill) -> RowResult:
         again = error.kind == "internal_error"
-        told = msgspec.json.encode({"kind": error.kind, "message": str(error)})
-        line = _line(row, _source(row, error), b"null", told, 0.0, again=again)
-        return RowResult(row.number, line, bill.usd, f"{error.kind}: {_placed(row, error)}", again, evaluated=False)
+        details = msgspec.json.encode({"kind": error.kind, "message": str(error)})
+        line = _line(row, _source(row, error), b"null", details, 0.0, again=again)
+        return RowResult(row.number, line, bill.usd, f"{error.kind}: {_with_line(row, error)}", again, evaluated=False)
 
 
-def _placed(row: FileRow, error: RecordError) -> str:
-    """With the line of the file; the parser knows of a single one, its own."""
+def _with_line(row: FileRow, error: RecordError) -> str:
+    """Add the line in the file; the parser sees a single line, so its "line 1" is left out."""
     return str(error) if row.line is None else f"line {row.line}: {error}".replace(": line 1 column ", ": column ")
 
 
 def digest_of(row: FileRow) -> bytes:
-    """What tells a row from another one in its place."""
+    """Hash a row, to recognise another row in its place."""
     return hashlib.blake2b(row.value, digest_size=DIGEST_BYTES).digest()
 
 
-def made_up_id(row: FileRow) -> str:
-    """The name of a row without one: the same whenever the file is read again."""
+def make_row_id(row: FileRow) -> str:
+    """Make an id for a row without one: the same whenever the file is read again."""
     return f"row-{row.number}-{digest_of(row).hex()}"
 
 
-def _named(row: FileRow) -> bytes:
-    """The row with a name; columns of that name are empty."""
+def _add_id(row: FileRow) -> bytes:
+    """Return the row with an id; existing id columns are empty."""
     document: dict[str, Any] = json.loads(row.value)
     others = {name: value for name, value in document.items() if name.strip().casefold() != "id"}
-    return json.dumps({**others, "id": made_up_id(row)}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return json.dumps({**others, "id": make_row_id(row)}, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _is_nameless(row: FileRow) -> bool:
-    """Whether a record that was refused has no id, which the stream asks for and a file need not have."""
+    """Return whether a refused record has no id, which the stream requires and a file does not."""
     return json.loads(row.value).get("id") in (None, "")
 
 
 def _line(row: FileRow, source: bytes, evaluation: bytes, error: bytes, seconds: float, *, again: bool) -> bytes:
-    """One line of results, put together from parts that are JSON already."""
+    """Build one line of results from parts that are JSON already."""
     digest, number = digest_of(row).hex().encode(), row.number
     mark = b',"again":true' if again else b""
     return b'{"kind":"row","row":%d,"digest":"%s"%s,"source":%s,"evaluation":%s,"error":%s,"seconds":%.6f}\n' % (
@@ -188,7 +188,7 @@ def _line(row: FileRow, source: bytes, evaluation: bytes, error: bytes, seconds:
 
 
 def _source(row: FileRow, error: RecordError) -> bytes:
-    """The row as it was, as far as that can be kept."""
+    """Return the original row, as far as it can be kept."""
     is_json = row.fault is not None or error.kind not in _UNREADABLE
     if is_json and error.kind != "too_large":
         return _plain(row.value)
@@ -197,14 +197,14 @@ def _source(row: FileRow, error: RecordError) -> bytes:
     except (ValueError, TypeError, RecursionError):
         document = {}
     document = document or {"line": row.value.decode("utf-8", "replace")}
-    return msgspec.json.encode({name: _shown(value) for name, value in document.items()})
+    return msgspec.json.encode({name: _excerpt(value) for name, value in document.items()})
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
 def _plain(value: bytes) -> bytes:
-    """JSON on one line for every reader: outside of texts, which cannot hold it as it is, a return is a blank."""
+    """Put JSON on one line: a carriage return, which cannot occur unescaped in JSON strings, becomes a blank."""
     return value.replace(b"\r", b" ") if b"\r" in value else value

@@ -1,4 +1,4 @@
-"""The rows of a file: numbered, each as the JSON that the stream would have carried, whatever the file's format."""
+"""The rows of a file: numbered, each as JSON like on the stream, whatever the file's format."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from stream.config.sections.input import InputConfig
 from stream.errors import StreamjuryError
 
 SHOWN_CHARS = 2_000
-"""Of what cannot be read, as much is kept as tells what it is."""
+"""Characters that are kept of an unreadable row: enough to recognise it."""
 
 
 class FileError(StreamjuryError):
-    """A file that cannot be read as what it is said to be; the message names it."""
+    """A file that cannot be read in its format; the message names it."""
 
 
 class Fault(NamedTuple):
-    """What is wrong with a row, before anybody reads it as an interaction."""
+    """A problem of a row, found before it is read as an interaction."""
 
     kind: str
     message: str
@@ -30,15 +30,15 @@ class FileRow(NamedTuple):
     """Records are counted from 1, whatever line they begin on."""
 
     value: bytes
-    """Its JSON; of a line that is none, the line."""
+    """Its JSON, or the line itself if that is not JSON."""
 
     nameless: bool = False
-    """It is known to have no id."""
+    """Whether it is known to have no id."""
 
     fault: Fault | None = None
 
     line: int | None = None
-    """Of the file, where a row is one; blank lines count."""
+    """Its line in the file, if rows are lines; blank lines count."""
 
 
 class Rows(Protocol):
@@ -46,22 +46,22 @@ class Rows(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its columns in their order; none where it has none."""
+        """Its columns in order; empty without columns."""
         ...
 
     @property
     def input(self) -> InputConfig:
-        """How its rows are read."""
+        """The input settings for its rows."""
         ...
 
     @property
     def total(self) -> float | None:
-        """How much there is to read, in bytes or rows; None where that is not known."""
+        """The amount to read, in bytes or rows; None if unknown."""
         ...
 
     @property
     def position(self) -> float:
-        """How much of that has been read."""
+        """The amount read so far."""
         ...
 
     def __iter__(self) -> Iterator[FileRow]: ...
@@ -69,14 +69,14 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What a format is opened with."""
+    """The arguments for opening a format."""
 
     name: str
-    """As messages call it."""
+    """The name in messages."""
 
     file: "BufferedReader[Any]"
     size: int | None
-    """In bytes; None where the file has no end yet."""
+    """In bytes; None if the file has no end yet."""
 
     input: InputConfig
-    """How records are read by the configuration."""
+    """The configured input settings."""

@@ -27,21 +27,21 @@ from stream.errors import StageError
 from stream.jobs.evaluate.formats import STDIN, Format, open_rows
 from stream.jobs.evaluate.journal import AWAY, Journal
 from stream.jobs.evaluate.process_pool import Brief, Crew
-from stream.jobs.evaluate.row_feed import FedRow, Feed, begun
+from stream.jobs.evaluate.row_feed import FedRow, Feed, start_rows
 from stream.jobs.evaluate.row_judge import PAUSES, RowJudge, RowResult, RowSample
 from stream.jobs.evaluate.rows import FileError, Rows
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER
 from stream.service.processes.cores import cores
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
-# Rows that a process judges before it hands back what it found.
+# Rows that a process judges before it returns results.
 _BATCH_ROWS = 32
 _BATCH_BYTES = 256 * 1024
-# A process takes a second to begin: so few rows are judged in the time.
+# A process takes a second to start: this many rows are judged in that time.
 _FEW_ROWS = 300
-# Of many rows that could not be judged, so many are told.
-_TOLD = 20
+# At most this many rows that could not be judged are listed.
+_MOST_PROBLEMS = 20
 _LOOK_SECONDS = 0.05
 _WAIT_SECONDS = 0.005
 _WRITTEN = (RESULTS_NAME, TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)
@@ -49,7 +49,7 @@ _WRITTEN = (RESULTS_NAME, TABLE_NAME, MARKDOWN_NAME, PAGE_NAME)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateRequest:
-    """What is to be judged, and where the results go."""
+    """The rows to judge, and the folder for the results."""
 
     file: str
     """A path, or `-` for standard input."""
@@ -57,69 +57,69 @@ class EvaluateRequest:
     folder: Path
     format: Format | None = None
     limit: int | None = None
-    """Only the first so many rows of the file."""
+    """Judge only this many rows from the start of the file."""
 
     share: float = 1.0
-    """Only so many of these, chosen by their ids."""
+    """Judge only this share of them, chosen by their ids."""
 
     salt: str | None = None
-    """Which ones; None: those that the stream would choose."""
+    """Decides which ones; None: those that the stream would choose."""
 
     concurrency: int | None = None
-    """Rows judged at once; None: as the configuration says."""
+    """Rows judged at once; None: as configured."""
 
     processes: int | None = None
-    """Processes that judge; None: as many as there are cores, where no judge asks a model."""
+    """Judging processes; None: one per core if no judge asks a model."""
 
     restart: bool = False
-    """Throw away what is in the folder."""
+    """Discard existing results in the folder."""
 
     options: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What was asked for, as a report tells it."""
+    """The options of the command, for reports."""
 
     away: str = AWAY
-    """What to do where the folder has results of something else, for people."""
+    """Advice for a folder with results of another run."""
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     total: float | None
     done: float
     before: float
-    """What of this was done before."""
+    """The part that earlier runs have done."""
     rows: int
     cost_usd: float | None
     in_flight: int = 0
-    """Rows that are being judged."""
+    """Rows being judged."""
 
 
 @dataclass(slots=True, kw_only=True)
 class EvaluateResult:
-    """What a run came to."""
+    """The outcome of a run."""
 
     results: Path
     before: int = 0
-    """Rows that were finished before it began."""
+    """Rows finished by earlier runs."""
     judged: int = 0
-    """Rows that it wrote results of."""
+    """Rows with results of this run."""
     failed: int = 0
-    """Of these, rows that could not be read, or whose judges could not be reached."""
+    """Rows among these that could not be read, or whose judges could not be reached."""
     left_out: int = 0
     """Rows that are not in the sample."""
     cost_usd: float | None = None
     problems: list[str] = field(default_factory=list)
-    """The first of what is wrong with rows, in words."""
+    """The first problems of rows, in words."""
     interrupted: bool = False
     gave_up: str | None = None
-    """Why it ended early: judges that cannot be reached."""
+    """Why it ended early: judges could not be reached."""
     unreached: int = 0
-    """Rows in succession, the last one among them, whose judges could not be reached."""
+    """Consecutive rows, up to the last one, whose judges could not be reached."""
     missed: int = 0
-    """Rows in all whose judges could not be reached; the next run tries them again."""
+    """All rows whose judges could not be reached; the next run tries them again."""
 
     blank: int = 0
-    """Rows that it judged with an empty question or answer, as the stream judges them."""
+    """Rows judged with an empty question or answer, as in the stream."""
 
     @property
     def finished(self) -> bool:
@@ -135,7 +135,7 @@ class EvaluateResult:
         if judged.problem is None:
             return
         self.failed += 1
-        if len(self.problems) < _TOLD:
+        if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(f"row {judged.number}: {judged.problem}")
         if self.unreached >= GIVE_UP_AFTER:
             self.gave_up = judged.problem
@@ -149,47 +149,47 @@ def evaluate(
     watch: Callable[[Progress], None] = lambda _progress: None,
     pauses: Sequence[float] = PAUSES,
 ) -> EvaluateResult:
-    """Judges the rows of a file that have no result yet in the folder; `stop` ends it, and it can be taken up again.
+    """Judge the rows of a file that have no result in the folder yet; after `stop`, another run can resume.
 
-    Raises FileError, JournalError or StageError where it cannot go on.
+    Raises FileError, JournalError or StageError if it cannot continue.
     """
-    stop, gone = stop or threading.Event(), threading.Event()
+    stop, closed = stop or threading.Event(), threading.Event()
     sample = RowSample(share=request.share, salt=config.sampling.salt if request.salt is None else request.salt)
     with ExitStack() as stack:
-        unwanted = lambda: stop.is_set() or gone.is_set()  # noqa: E731 - shorter than its name
+        unwanted = lambda: stop.is_set() or closed.is_set()  # noqa: E731 - shorter than its name
         rows = stack.enter_context(open_rows(request.file, request.format, config.input, unwanted))
         evaluator = build_evaluator(config, open_verdicts(config.judges.cache))
         run = _describe(config, request, rows, evaluator, sample)
-        crowd = _crowd(config, request)
+        plan = _plan_crew(config, request)
         _refuse_to_overwrite(request)
-        each = begun(rows, _name(request.file))
+        iterator = start_rows(rows, _name(request.file))
         away = request.away
         journal = stack.enter_context(Journal(request.folder, run, restart=request.restart, away=away))
-        feed = stack.enter_context(Feed(rows, each, journal.past, request.limit, gone, away=away))
+        feed = stack.enter_context(Feed(rows, iterator, journal.past, request.limit, closed, away=away))
         work = _Work(config, feed, journal, stop=stop, watch=watch, total=rows.total)
         started = time.monotonic()
         judge = RowJudge(config, rows.input, evaluator, sample, pauses)
-        asyncio.run(work.here(judge, evaluator, crowd.at_once, crowd.alone))
-        if crowd.processes > 1 and not work.over:
-            work.apart(Brief(config=config, records=rows.input, sample=sample), crowd.processes)
+        asyncio.run(work.judge_here(judge, evaluator, plan.at_once, plan.alone))
+        if plan.processes > 1 and not work.over:
+            work.judge_in_processes(Brief(config=config, records=rows.input, sample=sample), plan.processes)
         work.finish(time.monotonic() - started)
         return work.outcome
 
 
 def _refuse_to_overwrite(request: EvaluateRequest) -> None:
-    """Raises FileError where the rows stand in a file that the run, or its reports, would write."""
+    """Raise FileError if the run, or its reports, would overwrite the file with the rows."""
     read = os.fstat(sys.stdin.fileno()) if request.file == STDIN else Path(request.file).stat()
     for path in (request.folder / name for name in _WRITTEN):
-        if _is(path, read):
+        if _is_same_file(path, read):
             raise FileError(
                 f"this run would overwrite {_name(request.file)} with its {path.name}: judge a copy of it, or write "
                 "to another folder"
             )
 
 
-def _is(path: Path, known: os.stat_result) -> bool:
+def _is_same_file(path: Path, other: os.stat_result) -> bool:
     try:
-        return os.path.samestat(known, path.stat())
+        return os.path.samestat(other, path.stat())
     except OSError:
         return False
 
@@ -199,7 +199,7 @@ def _name(file: str) -> str:
 
 
 class _Work:
-    """The judging of what a feed has."""
+    """Judges the rows of a feed."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Work:
 
     @property
     def over(self) -> bool:
-        """Nothing more is begun: it was ended, or nothing more comes."""
+        """Whether no further row is started: the run was stopped, or there are no more rows."""
         return self._is_cut_short or self._feed.ended
 
     @property
@@ -229,18 +229,18 @@ class _Work:
     def _write(self, judged: Sequence[RowResult], left_out: int = 0) -> None:
         self.outcome.left_out += left_out
         if judged:
-            self._journal.add(b"".join(each.line for each in judged))
-        for each in judged:
-            self.outcome.note(each)
+            self._journal.add(b"".join(result.line for result in judged))
+        for result in judged:
+            self.outcome.note(result)
 
     def _show(self, position: float | None = None) -> None:
         self._done = max(self._done, self._feed.position, position or 0.0)
-        found = self.outcome
-        in_flight = self._feed.taken - found.judged - found.left_out
-        self._watch(Progress(self._total, self._done, self._feed.position, found.judged, found.cost_usd, in_flight))
+        outcome = self.outcome
+        in_flight = self._feed.taken - outcome.judged - outcome.left_out
+        self._watch(Progress(self._total, self._done, self._feed.position, outcome.judged, outcome.cost_usd, in_flight))
 
     def finish(self, seconds: float) -> None:
-        """Tells how it ended, and writes the end of a run that came to it."""
+        """Set how the run ended, and write the end of a complete run."""
         outcome, feed, past = self.outcome, self._feed, self._journal.past
         if feed.failure is not None:
             raise feed.failure
@@ -254,8 +254,8 @@ class _Work:
 
     # In this process
 
-    async def here(self, judge: RowJudge, evaluator: Evaluator, concurrency: int, most: float) -> None:
-        """So many rows at once, each begun when another is finished, and at most so many in all."""
+    async def judge_here(self, judge: RowJudge, evaluator: Evaluator, concurrency: int, most: float) -> None:
+        """Judge `concurrency` rows at once, each started when another is finished, and at most `most` in all."""
         turn = asyncio.Lock()
         workers = [asyncio.create_task(self._judge_on(judge, turn, most)) for _ in range(concurrency)]
         try:
@@ -267,11 +267,11 @@ class _Work:
             await evaluator.aclose()
 
     async def _until_done(self, working: "set[asyncio.Task[None]]") -> None:
-        """Waits for all; once it is over, for no longer than what is in flight may take."""
+        """Wait for all workers; once the run is over, at most for the drain time."""
         last = None
         while working and (last is None or time.monotonic() < last):
-            done, working = await asyncio.wait(working, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
-            for worker in done:
+            finished, working = await asyncio.wait(working, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+            for worker in finished:
                 worker.result()
             self._show()
             if self._is_cut_short and last is None:
@@ -294,8 +294,8 @@ class _Work:
 
     # In several
 
-    def apart(self, brief: Brief, processes: int) -> None:
-        """Batches of rows to whoever has least to do; what is given out when it is over is finished."""
+    def judge_in_processes(self, brief: Brief, processes: int) -> None:
+        """Hand batches of rows to the least busy process; batches already handed out are always finished."""
         with Crew(processes, brief) as crew:
             try:
                 while not self.over:
@@ -303,7 +303,7 @@ class _Work:
                 while crew.busy:
                     self._collect(crew, _LOOK_SECONDS)
             except StageError:
-                # Whoever ends all processes at once, as an init system does, ends those that judge too.
+                # A service manager that stops all processes at once also ends the judging ones.
                 if not self._stop.is_set():
                     raise
 
@@ -321,40 +321,40 @@ class _Work:
         return bool(batch)
 
     def _collect(self, crew: Crew, seconds: float) -> None:
-        for done in crew.collect(seconds):
-            self._write(done.judged, done.left_out)
+        for result in crew.collect(seconds):
+            self._write(result.judged, result.left_out)
         self._show()
 
 
-class _Crowd(NamedTuple):
+class _CrewPlan(NamedTuple):
     at_once: int
     """Rows judged at once in this process."""
 
     alone: float
-    """Rows that it judges before others are called."""
+    """Rows that it judges before other processes start."""
 
     processes: int
 
 
-def _crowd(config: Config, request: EvaluateRequest) -> _Crowd:
-    """Who judges. Judges that run in processes never wait: they are as fast with one row after the other."""
+def _plan_crew(config: Config, request: EvaluateRequest) -> _CrewPlan:
+    """Plan the processes. Judges that run in processes never wait, so concurrency would not speed them up."""
     single = [judge for judge in config.judges.everyone if not judge.runs_in_processes]
     if single:
         if request.processes not in (None, 1):
-            raise StageError(_why_not_in_processes(single[0]))
-        return _Crowd(request.concurrency or config.worker.concurrency, math.inf, 1)
+            raise StageError(_explain_single_process(single[0]))
+        return _CrewPlan(request.concurrency or config.worker.concurrency, math.inf, 1)
     processes = request.processes or cores()
     few = _FEW_ROWS if request.processes is None else 0
-    return _Crowd(request.concurrency or 1, few if processes > 1 else math.inf, processes)
+    return _CrewPlan(request.concurrency or 1, few if processes > 1 else math.inf, processes)
 
 
-def _why_not_in_processes(judge: JudgeConfig) -> str:
+def _explain_single_process(judge: JudgeConfig) -> str:
     if judge.asked_model is not None:
         return "rate limits of model judges need a single process; remove --processes"
     return f"the judge {judge.name} runs in one process only; remove --processes"
 
 
-# What the first line says
+# The first line of the results
 
 
 def _describe(config: Config, request: EvaluateRequest, rows: Rows, evaluator: Evaluator, sample: RowSample) -> Run:
@@ -378,7 +378,7 @@ def _describe(config: Config, request: EvaluateRequest, rows: Rows, evaluator: E
 
 
 def _digest(file: str) -> str | None:
-    """Of the bytes of a file that can be read twice."""
+    """Hash the bytes of a file, if it can be read twice."""
     if file == STDIN or not Path(file).is_file():
         return None
     with Path(file).open("rb") as source:
@@ -386,7 +386,7 @@ def _digest(file: str) -> str | None:
 
 
 def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
-    chosen = chosen_criteria(config.criteria)
+    chosen = load_chosen_criteria(config.criteria)
     titles = Counter(criterion.title.en for criterion in chosen.values())
     return tuple(
         CriterionInfo(

@@ -1,4 +1,4 @@
-"""The counting producer: writes records to a topic and counts those that the broker confirmed."""
+"""The counting producer: writes records to a topic and counts the broker's confirmations."""
 
 import logging
 import time
@@ -12,11 +12,11 @@ from stream.config.sections.kafka import KafkaConfig
 
 log = logging.getLogger(__name__)
 
-# A broker that is away for longer is a failure that the user should hear of.
+# A broker that is away for longer is a failure to report to the user.
 DELIVERY_SECONDS = 30.0
 
 
-# The largest record that any configuration lets through, and room for several of them.
+# The largest record of any configuration, and room for several of them.
 _MAX_MESSAGE_BYTES = 105_000_000
 
 
@@ -26,7 +26,7 @@ _QUEUE_KBYTES = 262_144
 _FULL_QUEUE_SECONDS = 0.1
 
 
-# How often somebody who waits looks up.
+# How often a waiting caller checks whether to stop.
 _LOOK_SECONDS = 0.1
 
 
@@ -47,7 +47,7 @@ class CountingProducer:
                 "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
                 "message.max.bytes": _MAX_MESSAGE_BYTES,
                 "queue.buffering.max.kbytes": _QUEUE_KBYTES,
-                # What fails is counted and named; the client's own chatter would tear the progress bar.
+                # Failures are counted and reported; the client's own log lines would break the progress bar.
                 "log_level": 0,
             },
             logger=log,
@@ -60,7 +60,7 @@ class CountingProducer:
     def offer(
         self, value: bytes, *, key: bytes | None, headers: Sequence[tuple[str, bytes]] = (), label: str = "a record"
     ) -> bool:
-        """Takes a record, or says after a short wait that the queue is full; `label` names it should it fail."""
+        """Queue a record; return False after a short wait if the queue is full. `label` names it in a failure."""
 
         def report(error: KafkaError | None, _message: KafkaMessage) -> None:
             self._report(error, label)
@@ -76,16 +76,16 @@ class CountingProducer:
         return True
 
     def wait(self, until: float, stop: Event) -> bool:
-        """Takes delivery reports until a moment of the monotonic clock; False when told to stop before."""
+        """Process delivery reports until a time of the monotonic clock; return False if `stop` is set earlier."""
         while not stop.is_set():
-            left = until - time.monotonic()
-            if left <= 0:
+            seconds = until - time.monotonic()
+            if seconds <= 0:
                 return True
-            self._producer.poll(min(left, _LOOK_SECONDS))
+            self._producer.poll(min(seconds, _LOOK_SECONDS))
         return False
 
     def finish(self, seconds: float) -> None:
-        """Waits for what is under way; what has not arrived by then counts as failed."""
+        """Wait for records in flight; those without a confirmation by then count as failed."""
         if self._producer.flush(seconds):
             self._producer.purge()
             self._producer.flush(1)

@@ -1,4 +1,4 @@
-"""The exclusive producer: transactions under a name that one process holds; the newest fences out the others."""
+"""The exclusive producer: transactions under a name that one process holds; the newest fences the others."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -11,25 +11,25 @@ from confluent_kafka import Message as KafkaMessage
 from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import FencedError, StageError
-from stream.kafka.errors import FENCED, failed_start, repeated
+from stream.kafka.errors import FENCED, retry_call, start_error
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, produce
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 30.0
 
-# What goes wrong is told once, in our words.
+# Errors are reported once, in our words, so the client's log lines are dropped.
 _UNHEARD = logging.getLogger(f"{__name__}.client")
 _UNHEARD.addHandler(logging.NullHandler())
 _UNHEARD.propagate = False
 
 
 class RefusedError(StageError):
-    """A topic refuses a record for its size; nothing of its transaction was published."""
+    """A topic rejected a record for its size; its transaction was not published."""
 
 
 class ExclusiveProducer:
-    """A transactional producer; to make one undoes what another of the same name has under way, and ends it."""
+    """A transactional producer; making one aborts the open transaction of another with the same name, and fences it."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class ExclusiveProducer:
         seconds: float = _RETRY_SECONDS,
         options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`work` is what it is for and `done` what it does to records, for people: "replay of this topic", "moved".
+        """Open the producer; `work` and `done` are for messages, such as "replay of this topic" and "moved".
 
-        A broker that does not answer is waited for at most `seconds` by each call; `options` are more client options.
+        Each call waits at most `seconds` for a broker that does not answer; `options` are more client options.
         """
         self._kafka, self._work, self._done, self._seconds = kafka, work, done, seconds
         self._options: dict[str, Any] = {
@@ -57,10 +57,10 @@ class ExclusiveProducer:
             **options,
         }
         self._refused: list[Message] = []
-        self._producer = self._opened()
+        self._producer = self._open()
 
     def commit(self, messages: Iterable[Message]) -> None:
-        """Publishes all of them, or nothing and raises; after a `RefusedError` it can be used again."""
+        """Publish all messages, or raise and publish none; after a `RefusedError` the producer can be used again."""
         try:
             self._producer.begin_transaction()
             for message in messages:
@@ -70,17 +70,17 @@ class ExclusiveProducer:
             raise self._failure(self._cause(error.args[0])) from error
 
     def close(self) -> None:
-        """Ends the client and its threads; what it has under way is not waited for, and the broker undoes it."""
+        """End the client and its threads without waiting for an open transaction, which the broker aborts."""
         self._producer.purge()
         # The client's own `close` would wait for the broker, however long it is away.
         del self._producer
 
-    def _opened(self) -> Producer:
+    def _open(self) -> Producer:
         producer = Producer(self._options, logger=_UNHEARD)
         try:
             producer.init_transactions(self._seconds)
         except KafkaException as error:
-            raise failed_start(self._kafka.bootstrap, error.args[0]) from error
+            raise start_error(self._kafka.bootstrap, error.args[0]) from error
         return producer
 
     def _produce(self, message: Message) -> None:
@@ -92,10 +92,10 @@ class ExclusiveProducer:
 
     def _commit(self) -> None:
         call = min(_CALL_SECONDS, self._seconds)
-        repeated(lambda: self._producer.commit_transaction(call), self._seconds)
+        retry_call(lambda: self._producer.commit_transaction(call), self._seconds)
 
     def _cause(self, reason: KafkaError) -> KafkaError:
-        """What stopped a producer for good: of its calls, only those on the transaction tell."""
+        """Return the cause of a fatal error: only calls on the transaction report it."""
         if reason.code() == KafkaError._FATAL:
             try:
                 self._producer.commit_transaction(_CALL_SECONDS)
@@ -110,8 +110,8 @@ class ExclusiveProducer:
         if self._refused:
             largest = max(self._refused, key=lambda message: len(message.value or b""))
             self._refused = []
-            # The sequence number that a refused record leaves unused may fail the next ones too.
-            self._producer = self._opened()
+            # A refused record leaves its sequence number unused, which may fail the next records too.
+            self._producer = self._open()
             size = len(largest.value or b"")
             return RefusedError(f"{largest.topic} rejects a record of {size} bytes; raise its max.message.bytes")
         return StageError(
@@ -120,7 +120,7 @@ class ExclusiveProducer:
         )
 
     def _abort(self) -> None:
-        """As far as it can be: what is left open, the broker undoes by itself."""
+        """Abort the transaction if possible; otherwise the broker aborts it after its timeout."""
         try:
             self._producer.abort_transaction(min(_CALL_SECONDS, self._seconds))
         except KafkaException:

@@ -1,4 +1,4 @@
-"""The immediate producer: sends single records at once, outside any transaction, and waits until all have arrived."""
+"""The immediate producer: sends single records at once, outside any transaction, and waits for their delivery."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ class ImmediateProducer:
 
     def __init__(self, kafka: KafkaConfig, *, client: str, delivered: Callable[[], None] = lambda: None) -> None:
         self._delivered = delivered
-        self._under_way = 0
+        self._in_flight = 0
         self._refusal: str | None = None
         self._lock = threading.Lock()
         self._producer = Producer(
@@ -33,57 +33,57 @@ class ImmediateProducer:
                 "linger.ms": 0,
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "log_level": 4,
-                # Without end: whoever waits for arrival decides how long, not a timer that drops the record.
+                # No timeout: the caller decides how long to wait, and no timer drops the record.
                 "message.timeout.ms": 0,
             },
             logger=log,
         )
 
     def send(self, message: Message) -> None:
-        """Hands a record to the client; safe from any thread."""
+        """Hand a record to the client; safe from any thread."""
         with self._lock:
-            self._under_way += 1
+            self._in_flight += 1
         try:
             produce(self._producer, message, self._report)
         except BaseException as error:
-            # It is not under way: waiting for its arrival would never end.
+            # It is not in flight: waiting for its delivery would never end.
             with self._lock:
-                self._under_way -= 1
-                if _for_good(error):
+                self._in_flight -= 1
+                if _is_permanent(error):
                     self._refusal = f"{message.topic}: {error}"
             raise
         self._producer.poll(0)
 
-    def arrived(self, seconds: float = 0.0) -> bool:
-        """Whether the broker has everything, waiting up to `seconds`; raises `StageError` when it refused something.
+    def wait_for_delivery(self, seconds: float = 0.0) -> bool:
+        """Wait up to `seconds` until all records are delivered, and return whether they are.
 
-        It polls instead of flushing: calls on a client take turns, and a flush that waits for a broker would hold up
-        `send` in the thread that judges.
+        Raises `StageError` if the broker rejected one. It polls instead of flushing: calls on a client take turns, and
+        a flush that waits for a broker would block `send` in the judging thread.
         """
         deadline = time.monotonic() + seconds
         while True:
             self._producer.poll(0)
             with self._lock:
-                arrived, refusal = not self._under_way, self._refusal
+                delivered, refusal = not self._in_flight, self._refusal
             if refusal is not None:
                 raise StageError(f"the broker rejected a record that must not be lost: {refusal}")
-            if arrived or time.monotonic() >= deadline:
-                return arrived
+            if delivered or time.monotonic() >= deadline:
+                return delivered
             time.sleep(0.01)
 
     def _report(self, error: KafkaError | None, message: KafkaMessage) -> None:
         with self._lock:
-            self._under_way -= 1
+            self._in_flight -= 1
         if error is None:
             self._delivered()
             return
         log.error("the broker rejected a record for %s: %s", message.topic(), error.str())
-        # One that is too large will not become smaller; a topic that is missing or closed to us can be mended.
+        # A record that is too large stays too large; a missing topic or access right can be fixed.
         if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
             with self._lock:
                 self._refusal = f"{message.topic()}: {error.str()}"
 
 
-def _for_good(error: BaseException) -> bool:
-    """Whether the client will take no record any more, whatever is in it."""
+def _is_permanent(error: BaseException) -> bool:
+    """Return whether the client will accept no further records at all."""
     return isinstance(error, KafkaException) and (error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL)

@@ -1,4 +1,4 @@
-"""Replaces a record that its topic refuses for being too large."""
+"""Replaces a record that its topic rejects for its size."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,37 +7,37 @@ from sinks.base import Headers, Message
 from sinks.topics.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, PREFIX, VALUE_TRUNCATED_FROM
 from stream.errors import StageError
 
-# The largest record Kafka clients may be told to send; the broker's own limit decides.
+# The largest record that Kafka clients can be configured to send; the broker's own limit decides.
 MAX_MESSAGE_BYTES = 1_000_000_000
-# What is kept of a value, and of a key and all headers, that the broker refuses for their size.
+# The part that is kept of a rejected value, and of its key and headers.
 _CUT_BYTES = 256 * 1024
 _CUT_ENVELOPE_BYTES = 16 * 1024
 
 
-def within_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
-    """The messages, with something smaller for those that were refused, and for larger ones that surely would be."""
+def fit_to_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
+    """Replace refused messages by smaller ones, and also larger messages, which would be refused too."""
     limits: dict[str, int] = {}
     for message in () if compressed else refused:
         limits[message.topic] = min(_size(message), limits.get(message.topic, MAX_MESSAGE_BYTES))
     return [
-        _smaller(message)
+        _shrink(message)
         if message in refused or _size(message) >= limits.get(message.topic, MAX_MESSAGE_BYTES)
         else message
         for message in messages
     ]
 
 
-def _smaller(message: Message) -> Message:
-    """What is sent in place of a message that its topic refuses for its size."""
+def _shrink(message: Message) -> Message:
+    """Return the replacement for a message that its topic rejects for its size."""
     if message.instead is not None:
         return message.instead()
     if not message.may_be_cut:
         raise StageError(f"{message.topic} rejects a record of {_size(message)} bytes; raise its max.message.bytes")
-    return _cut(message)
+    return _truncate(message)
 
 
-def _cut(message: Message) -> Message:
-    """The beginning of a value that the broker refuses whole, marked as such: the pointer to the source remains."""
+def _truncate(message: Message) -> Message:
+    """Keep the beginning of a rejected value, marked as truncated; the pointer to the source remains."""
     value, key = message.value or b"", message.key or b""
     ours = tuple(header for header in message.headers if header[0].startswith(PREFIX))
     theirs = tuple(header for header in message.headers if not header[0].startswith(PREFIX))
@@ -52,7 +52,7 @@ def _cut(message: Message) -> Message:
         value=value[:_CUT_BYTES],
         key=message.key and key[:_CUT_ENVELOPE_BYTES],
         headers=(*theirs, *ours, *((name, str(number).encode()) for name, number in marks)),
-        # Refused once more, nothing is left to cut.
+        # If this is refused too, there is nothing left to cut.
         may_be_cut=False,
     )
 

@@ -1,4 +1,4 @@
-"""The transactional producer: its records, and the offsets they come from, become visible together or not at all."""
+"""The transactional producer: records and their source offsets become visible together or not at all."""
 
 import logging
 import threading
@@ -12,8 +12,8 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
 from stream.errors import FencedError, PublishAborted
-from stream.kafka.errors import FENCED, repeated, taken_over
-from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, within_limits
+from stream.kafka.errors import FENCED, retry_call, takeover_error
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, fit_to_limits
 
 log = logging.getLogger(__name__)
 DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
@@ -21,23 +21,23 @@ DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
 # An orphaned transaction hides later results from readers this long.
 TRANSACTION_TIMEOUT_MS = 20_000
 _CALL_SECONDS = 10.0
-# A commit is asked for again for this long; then the broker has ended the transaction by itself.
+# A commit is retried for this long; then the broker has aborted the transaction by itself.
 _RETRY_SECONDS = TRANSACTION_TIMEOUT_MS / 1000
-# librdkafka's send_offsets_to_transaction takes no notice of its timeout and never returns when the group's coordinator
+# librdkafka's send_offsets_to_transaction ignores its timeout and never returns when the group's coordinator
 # went away and came back: https://github.com/confluentinc/librdkafka/issues/5456 and 5511.
 _HANG_SECONDS = 6.0
-# A transaction with records that are too large is sent again with less of them; librdkafka may fail the next ones too,
-# for the sequence number that a refused record left unused.
+# A transaction with oversized records is sent again with replacements; librdkafka may fail the next ones too,
+# because a refused record leaves its sequence number unused.
 _SIZE_ATTEMPTS = 3
-# Records of one batch are refused together; a topic must take this much, or it refuses the small with the large.
+# Records of one batch are refused together; a topic must accept this much, or it rejects the small with the large.
 _BATCH_BYTES = 256 * 1024
 
 
 class Transactions:
-    """A transactional producer under a name that one process has."""
+    """A transactional producer under a name that one process holds."""
 
     def __init__(self, client: Mapping[str, Any], name: str, *, topic: str) -> None:
-        """`client` are the options of every client; `topic` is what the offsets are of, for the log."""
+        """Make a producer with the common options `client`; `topic`, the source of the offsets, is for the log."""
         self._name, self._topic = name, topic
         self._options: dict[str, Any] = {
             **client,
@@ -46,9 +46,9 @@ class Transactions:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "message.max.bytes": MAX_MESSAGE_BYTES,
             "batch.size": _BATCH_BYTES,
-            # A commit sends at once what still waits; until then records gather into fewer and larger requests.
+            # A commit sends waiting records at once; until then they gather into fewer and larger requests.
             "linger.ms": 100,
-            # Only failures are looked at; a report for each record takes as long as sending it.
+            # Only failures matter here, and a report for each record takes as long as sending it.
             "delivery.report.only.error": True,
         }
         self._producer = Producer(self._options, logger=log)
@@ -56,22 +56,22 @@ class Transactions:
         self._refused: list[Message] = []
         self._fenced: FencedError | None = None
         self.spent = False
-        """Its transaction has no end, and it takes no other: it has to be renewed."""
+        """Whether its transaction cannot be ended, so that the producer must be renewed."""
         self.in_doubt = False
-        """The last commit was asked for and not answered: it may have gone through."""
+        """Whether the last commit was not answered, and may have succeeded."""
 
     def start(self) -> None:
-        """Takes the place of a predecessor, whose transaction under way is undone by that."""
+        """Fence a predecessor and abort its open transaction."""
         self._producer.init_transactions(_CALL_SECONDS)
 
     def renew(self) -> None:
-        """Takes a new producer for one that is spent; its start ends what the old one left open."""
+        """Replace a spent producer by a new one, whose start aborts the open transaction."""
         self._producer = Producer(self._options, logger=log)
         self.start()
         self.spent = False
 
     def close(self) -> None:
-        # A fenced one has nothing under way, and its client fails in every call.
+        # A fenced producer has no open transaction, and its client fails in every call.
         if not self.spent and self._fenced is None:
             self._producer.purge()
             self._producer.flush(1)
@@ -79,19 +79,19 @@ class Transactions:
     def publish(
         self, messages: Sequence[Message], offsets: Sequence[TopicPartition], group: Callable[[], object]
     ) -> None:
-        """One transaction, with stand-ins for records that are too large; `group` gives the metadata that fences us.
+        """Publish one transaction, with replacements for oversized records; `group` returns the fencing metadata.
 
         Raises `PublishAborted` or `FencedError`.
         """
-        if self._fenced is not None:  # a new producer would take the name back from whoever has it now
+        if self._fenced is not None:  # a new producer would take the name back from its new owner
             raise self._fenced
-        # Failures since a record was last refused for its size; with none refused, the first failure is the last.
+        # Failures since a record was last refused for its size; without such a record, the first failure is the last.
         fruitless = _SIZE_ATTEMPTS
-        while not self._sent(messages, offsets, group, last=fruitless == _SIZE_ATTEMPTS):
+        while not self._try_transaction(messages, offsets, group, last=fruitless == _SIZE_ATTEMPTS):
             fruitless = 0 if self._refused else fruitless + 1
-            messages = within_limits(messages, self._refused, compressed=self._compressed)
+            messages = fit_to_limits(messages, self._refused, compressed=self._compressed)
 
-    def _sent(
+    def _try_transaction(
         self,
         messages: Sequence[Message],
         offsets: Sequence[TopicPartition],
@@ -99,7 +99,7 @@ class Transactions:
         *,
         last: bool,
     ) -> bool:
-        """False when it is worth another attempt: records were refused for their size, or this is not the last one."""
+        """Try once; return False to try again: records were refused for their size, or attempts are left."""
         try:
             self._transact(messages, offsets, group)
         except PublishAborted:
@@ -127,45 +127,45 @@ class Transactions:
             self._abort(error, time.monotonic() - begun)
 
     def _produce(self, message: Message) -> None:
-        def delivered(error: KafkaError | None, _message: KafkaMessage) -> None:
+        def report(error: KafkaError | None, _message: KafkaMessage) -> None:
             if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 self._refused.append(message)
 
-        produce(self._producer, message, delivered)
+        produce(self._producer, message, report)
 
     def _send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
-        """In a thread of its own, which is left behind with its producer when the call does not come back."""
+        """Send offsets in a separate thread, which is abandoned with its producer if the call does not return."""
         producer = self._producer
-        done: Future[None] = Future()
+        result: Future[None] = Future()
 
         def send() -> None:
             try:
                 producer.send_offsets_to_transaction(list(offsets), group, _CALL_SECONDS)
-                done.set_result(None)
+                result.set_result(None)
             except BaseException as error:
-                done.set_exception(error)
+                result.set_exception(error)
 
         threading.Thread(target=send, name="send-offsets", daemon=True).start()
         try:
-            done.result(_HANG_SECONDS)
+            result.result(_HANG_SECONDS)
         except TimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the offsets were not accepted in time")) from None
 
     def _commit(self) -> None:
-        repeated(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS, waiting=tell_of_waiting)
+        retry_call(lambda: self._producer.commit_transaction(_CALL_SECONDS), _RETRY_SECONDS, waiting=log_waiting)
 
     def _abort(self, error: KafkaException, seconds: float) -> None:
-        """Gives up a transaction that is `seconds` old; it can be built again, unless another took our place."""
+        """Abort a transaction that is `seconds` old; it can be retried, unless another process took our place."""
         reason: KafkaError = error.args[0]
-        # A broker that ends a transaction for its age also fences its producer: that is no other process.
+        # A broker that aborts a transaction for its age also fences its producer: no other process is involved.
         if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
-            self._fenced = taken_over(self._name, reason)
+            self._fenced = takeover_error(self._name, reason)
             raise self._fenced from error
         log.warning("transaction on %s aborted, it will be retried: %s", self._topic, reason.str())
-        self.spent = not (reason.txn_requires_abort() and self._aborted())
+        self.spent = not (reason.txn_requires_abort() and self._try_abort())
         raise PublishAborted(reason.str()) from error
 
-    def _aborted(self) -> bool:
+    def _try_abort(self) -> bool:
         try:
             self._producer.abort_transaction(_CALL_SECONDS)
         except KafkaException as error:
@@ -174,12 +174,12 @@ class Transactions:
         return True
 
 
-def tell_of_waiting(reason: KafkaError) -> None:
+def log_waiting(reason: KafkaError) -> None:
     log.warning("waiting for the broker: %s", reason.str())
 
 
 def produce(producer: Producer, message: Message, report: DeliveryReport) -> None:
-    """Hands a message to the client, waiting while its local queue is full."""
+    """Hand a message to the client, waiting while its local queue is full."""
     while True:
         try:
             producer.produce(

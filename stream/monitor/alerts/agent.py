@@ -178,7 +178,7 @@ class AlertAgent:
 
     def _report(self, alerts: Iterable[Alert]) -> None:
         for alert in alerts:
-            self._metrics.announced(alert.subject.value, alert.kind.value)
+            self._metrics.count_announcement(alert.subject.value, alert.kind.value)
             log.log(_LEVELS[alert.kind], "%s", alert.summary)
 
     def _score_partition(self, event: EventT[Any]) -> int | None:

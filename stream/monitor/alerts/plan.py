@@ -13,7 +13,7 @@ from stream.monitor.alerts.alert import Series
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.detection import Settings, VersionSettings, VersionSide, canary_settings
 from stream.monitor.detection.settings import DAY_SECONDS
-from stream.records.conditions import condition
+from stream.records.conditions import compile_condition
 
 # A composite that is 0.7 on paper may come out a hair below it.
 _DIGITS = 9
@@ -98,7 +98,7 @@ def _rates_of(sampling: SamplingConfig, app: str) -> Iterator[SamplingConfig | S
     """The rates that records of an app may be chosen at."""
     for rule in sampling.rules:
         asked = rule.match.app
-        if asked is None or condition(asked).holds(app):
+        if asked is None or compile_condition(asked).holds(app):
             yield rule
             if rule.match.model_fields_set == {"app"}:  # nothing of it is left for others
                 return

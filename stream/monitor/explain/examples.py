@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.values.evaluation import Evaluation
-from sinks.text import shortened
+from sinks.text import shorten
 from stream.monitor.alerts.alert import Alert, Example
 from stream.monitor.state import notable_answer_of, reason_of
 
@@ -54,10 +54,10 @@ class Examples:
         return ShownExample(
             example=example,
             model=evaluation.model,
-            question=shortened(finding.question, _TEXT_CHARS),
-            answer=shortened(finding.answer, _TEXT_CHARS),
+            question=shorten(finding.question, _TEXT_CHARS),
+            answer=shorten(finding.answer, _TEXT_CHARS),
             criterion=finding.dimension if asked is None else self._alert.series.dimension,
-            why=shortened(finding.reason if asked is None else reason_of(asked), _TEXT_CHARS),
+            why=shorten(finding.reason if asked is None else reason_of(asked), _TEXT_CHARS),
             found=True,
         )
 
@@ -65,7 +65,7 @@ class Examples:
 def lines_of(shown: ShownExample) -> Iterator[str]:
     """An example for people, its name first."""
     model = f", {shown.model}" if shown.model else ""
-    yield f"{shortened(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shortened(model, 100)}"
+    yield f"{shorten(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shorten(model, 100)}"
     if not shown.found:
         yield "its evaluation is no longer on the topic, or outside the range that was read"
         return
@@ -73,4 +73,4 @@ def lines_of(shown: ShownExample) -> Iterator[str]:
         if text:
             yield f"{mark} {text}"
     if shown.why:
-        yield f"{shortened(shown.criterion, 100)}: {shown.why}"
+        yield f"{shorten(shown.criterion, 100)}: {shown.why}"

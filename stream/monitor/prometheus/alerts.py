@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from sinks.metrics import names
-from sinks.metrics.promql import fraction, increase, is_none_of, quoted, series, total
+from sinks.metrics.promql import fraction, increase, is_none_of, quote, series, total
 from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.drop_alerts import Drops
 from stream.monitor.prometheus.recording_rules import MEMORY, RECENT, Scope, comparison_count, scopes, verdict_count
@@ -12,7 +12,7 @@ from stream.monitor.prometheus.rule_file import AlertRule
 from stream.monitor.prometheus.templates import Words, as_it_is, asked, if_one, number, percent
 from stream.monitor.prometheus.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
 
-_JOB = f"job={quoted('streamjury')}"
+_JOB = f"job={quote('streamjury')}"
 _UNKNOWN_SHARE = 0.01
 # Below these counts a share says nothing.
 _LEAST_UNKNOWN = 3
@@ -82,7 +82,7 @@ class Alerts:
     def below_floor(self, floors: Mapping[str, float]) -> Iterator[AlertRule]:
         for dimension, floor in floors.items():
             mean, high, size = (
-                series(f"{names.SCORE_SERIES}:{what}1h", f"dimension={quoted(dimension)}")
+                series(f"{names.SCORE_SERIES}:{what}1h", f"dimension={quote(dimension)}")
                 for what in ("mean", "high", "effective")
             )
             yield self._alert(
@@ -169,7 +169,7 @@ class Alerts:
 
         `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
         """
-        unsafe = series(names.SAFETY, f"status={quoted('unsafe')}")
+        unsafe = series(names.SAFETY, f"status={quote('unsafe')}")
         window, memory = self._scale(RECENT), self._scale(MEMORY)
         before = f"last_over_time({unsafe}[{memory}] offset {window})"
         rise, birth = f"increase({unsafe}[{window}]) > 0", f"{unsafe} > 0 unless {before}"
@@ -195,7 +195,7 @@ class Alerts:
         )
 
     def safety_unknown(self) -> AlertRule:
-        unknown = increase(series(names.SAFETY, f"status={quoted('unknown')}"), self._scale("1h"), ("app",))
+        unknown = increase(series(names.SAFETY, f"status={quote('unknown')}"), self._scale("1h"), ("app",))
         all_of_them = increase(names.SAFETY, self._scale("1h"), ("app",))
         return self._alert(
             "StreamjurySafetyUnknown",
@@ -335,7 +335,7 @@ class Alerts:
         # What a rule filters out is not meant to be judged.
         meant = series(
             names.RECORDS,
-            f"stage={quoted('sampler')}",
+            f"stage={quote('sampler')}",
             is_none_of("outcome", ["consumed", "filtered"]),
         )
         least = max(_LEAST_READ, math.ceil(_LEAST_EXPECTED / lowest_rate))
@@ -367,7 +367,7 @@ class Alerts:
         # Processes that share a port are told apart by a label, and one that reads must not hide one that does not.
         process = ("stage", "instance", "process")
         where = "at {{ $labels.instance }}{{ with $labels.process }} ({{ . }}){{ end }}"
-        read = increase(series(names.RECORDS, f"outcome={quoted('consumed')}"), window, process)
+        read = increase(series(names.RECORDS, f"outcome={quote('consumed')}"), window, process)
         waiting = f"min_over_time({names.LAG}[{window}])"
         return self._alert(
             "StreamjuryLagGrowing",
@@ -390,7 +390,7 @@ class Alerts:
     def dead_letters_growing(self) -> AlertRule:
         window = self._scale("30m")
         dead, read = (
-            increase(series(names.RECORDS, f"outcome={quoted(outcome)}"), window, ("stage",))
+            increase(series(names.RECORDS, f"outcome={quote(outcome)}"), window, ("stage",))
             for outcome in ("deadletter", "consumed")
         )
         return self._alert(
@@ -468,4 +468,4 @@ class Alerts:
 
 
 def _records(stage: str, outcome: str, window: str) -> str:
-    return increase(series(names.RECORDS, f"stage={quoted(stage)}", f"outcome={quoted(outcome)}"), window)
+    return increase(series(names.RECORDS, f"stage={quote(stage)}", f"outcome={quote(outcome)}"), window)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sinks.metrics import names
-from sinks.metrics.promql import fraction, increase, is_none_of, is_one_of, or_zero, quoted, series, total, wilson_end
+from sinks.metrics.promql import fraction, increase, is_none_of, is_one_of, or_zero, quote, series, total, wilson_end
 from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.rule_file import Recording
 from stream.monitor.prometheus.windows import ALL_WINDOWS, LONG_WINDOWS, TimeScale
@@ -71,7 +71,7 @@ def _judged(name: str, evaluations: str) -> str:
     should have one, so that the share of the dimension in their weight is taken for its share in their number.
     """
     due = f"{names.SCORE_SERIES}:due{name}"
-    of_all = series(due, f"dimension={quoted('composite')}")
+    of_all = series(due, f"dimension={quote('composite')}")
     return f"{due}\n* on (app) group_left ()\n(\n  {evaluations}\n  / on (app) {of_all}\n)"
 
 
@@ -99,7 +99,7 @@ def objective_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[
             record=f"{names.OBJECTIVE_SERIES}:burn_rate{name}",
             expr=f"{names.OBJECTIVE_SERIES}:bad_ratio{name} / {allowed}",
         )
-    composite = f"dimension={quoted('composite')}"
+    composite = f"dimension={quote('composite')}"
     for name in LONG_WINDOWS:
         weight, squared = (
             increase(series(metric, composite), scale(name), ("app",))
@@ -128,8 +128,8 @@ def judge_rules(scale: TimeScale) -> list[Recording]:
     failed = increase(
         series(
             names.JUDGE_VERDICTS,
-            f"status={quoted('insufficient')}",
-            f"reason=~{quoted('|'.join(names.FAILURE_REASONS))}",
+            f"status={quote('insufficient')}",
+            f"reason=~{quote('|'.join(names.FAILURE_REASONS))}",
         ),
         scale("1h"),
         ("judge",),

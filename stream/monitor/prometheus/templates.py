@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sinks.metrics.promql import quoted
+from sinks.metrics.promql import quote
 
 
 class Words(NamedTuple):
@@ -28,7 +28,7 @@ def number(singular: str, plural: str | None = None) -> str:
 
 def asked(expression: str) -> str:
     """What an expression is at the moment of the alert."""
-    return f'{{{{ range query {quoted(expression)} }}}}{{{{ .Value | printf "%.0f" }}}}{{{{ end }}}}'
+    return f'{{{{ range query {quote(expression)} }}}}{{{{ .Value | printf "%.0f" }}}}{{{{ end }}}}'
 
 
 def as_it_is(text: str) -> str:
@@ -38,7 +38,7 @@ def as_it_is(text: str) -> str:
 
 def asked_of(expression: str, *labels: str) -> str:
     """A template's call for what an expression is at the moment of the alert; each %q in it is a label of the alert."""
-    return f"printf {quoted(expression)} {' '.join(f'$labels.{label}' for label in labels)} | query"
+    return f"printf {quote(expression)} {' '.join(f'$labels.{label}' for label in labels)} | query"
 
 
 def first_value(form: str = "%.3f") -> str:

@@ -2,7 +2,7 @@
 
 - `base`: the contract, `Adapter`, and how a field is found in a document (`Path`, `Lookup`)
 - `native`: records that already have our shape
-- `mapping`: dotted paths say which value is which field
+- `mapping`: fields at configured dotted paths
 - `csv`: rows of a table, by the names of their columns
 
 A new shape is one module with an `Adapter`, a line in `ADAPTERS`, and its name among those that `InputConfig.adapter`
@@ -22,9 +22,9 @@ ADAPTERS: Mapping[str, Callable[[InputConfig], Adapter]] = {
     "mapping": lambda config: MappingAdapter(config.mapping),
     "csv": lambda _config: CsvAdapter(),
 }
-"""By the name that `input.adapter` has for it."""
+"""Adapters by their name in `input.adapter`."""
 
 
 def make_adapter(config: InputConfig) -> Adapter:
-    """The adapter that the configuration names."""
+    """Make the configured adapter."""
     return ADAPTERS[config.adapter](config)

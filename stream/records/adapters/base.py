@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 Document = dict[str, object]
-"""A record's value after parsing, whatever it was encoded as."""
+"""A record's value after parsing, whatever its encoding was."""
 
 
 class Adapter(ABC):
     """Reads documents of one shape.
 
-    The sampler looks at a few fields of every record and the worker reads whole interactions of some: `path` must lead
-    to the value that `read` makes the field from, or a rule would match something else than what is judged.
+    The sampler reads a few fields of every record, and the worker reads some records whole. `path` must lead to the
+    value that `read` makes the field from; otherwise a rule would match another value than the judged one.
     """
 
     reads_id_key: ClassVar[bool] = False
@@ -21,23 +21,23 @@ class Adapter(ABC):
 
     @abstractmethod
     def read(self, document: Document) -> Document:
-        """The fields of the interaction in a document; raises RecordError where it describes none."""
+        """Return the fields of the interaction in a document; raises RecordError if there is none."""
 
     @abstractmethod
     def path(self, field: str) -> "BodyPath | Lookup | None":
-        """Where a field of the interaction is in every document; None if documents of this shape never have it.
+        """Return the place of a field in every document, or None if documents of this shape never have it.
 
-        Asked once, at start. Prefer a `BodyPath`: the sampler parses no more of a record than its paths need.
+        Called once, at start. Prefer a `BodyPath`: the sampler parses no more of a record than its paths need.
         """
 
     def explain_missing(self, field: str) -> str:
-        """Why `path` gives None for a field, for `streamjury config check`."""
+        """Return why `path` returns None for a field, for `streamjury config check`."""
         return f"records of this input.adapter have no {field}"
 
 
 @dataclass(frozen=True, slots=True)
 class BodyPath:
-    """The way to a value in a document: names, and positions in lists."""
+    """The path to a value in a document: names, and positions in lists."""
 
     steps: tuple[str, ...]
 
@@ -49,7 +49,7 @@ class BodyPath:
         return ".".join(self.steps)
 
     def find(self, document: Mapping[str, object]) -> object:
-        """The value in a document; None when there is nothing, or a null."""
+        """Return the value in a document, or None if it is missing or null."""
         return follow(document, self.steps)
 
     def beneath(self, name: str) -> "BodyPath":
@@ -58,17 +58,17 @@ class BodyPath:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A value that only a look at the whole document finds, such as a column that has several spellings."""
+    """A value that is found only in the whole document, such as a column with several spellings."""
 
     find: Callable[[Mapping[str, object]], object]
-    """The value in a document, None when there is nothing; raises RecordError where `read` does for the same reason."""
+    """Returns the value in a document or None, and raises RecordError in the same cases as `read`."""
 
     def beneath(self, name: str) -> "Lookup":
         return Lookup(lambda document: follow(self.find(document), (name,)))
 
 
 def follow(value: object, steps: tuple[str, ...]) -> object:
-    """The value at the end of a path, numbers being positions in lists; None when there is nothing, or a null."""
+    """Return the value at the end of a path, where numbers are positions in lists; None if it is missing or null."""
     for step in steps:
         if isinstance(value, dict):
             value = value.get(step)

@@ -7,7 +7,7 @@ r"""The adapter `csv`: rows of a table, by the names of their columns.
 | contexts | Fragment Texts, contexts |
 | history | Conversation History, history |
 | id, app, tenant, model, reference, traceparent | the same |
-| tags | the same, where it holds an object; a text is not looked at |
+| tags | the same, if it holds an object; a text is ignored |
 
 A row of a file is all text; one on the stream is JSON and may hold more. In fragments and history a line break may be
 written as the two characters `\n`.
@@ -28,7 +28,7 @@ COLUMNS: Mapping[str, str] = {
     "contexts": "Fragment Texts",
     "answer": "Assistant Answer",
 }
-"""By field of the interaction, the name of its column beside the field's own."""
+"""A second column name for some fields of the interaction."""
 
 REQUIRED = ("question", "answer")
 
@@ -49,12 +49,12 @@ _ROLES = {
 
 
 class CsvAdapter(Adapter):
-    """Reads each field in the column that is named for it, in whatever spelling."""
+    """Reads each field from its column, in any spelling."""
 
     reads_id_key = True
 
     def __init__(self) -> None:
-        # A cell of a JSON row that is no text is shaped as a mapping would do it.
+        # A cell of a JSON row that is not text is converted as in the adapter `mapping`.
         self._shape = MappingAdapter({name: name for name in (*COLUMNS, *_PLAIN)})
         self._last: tuple[Mapping[str, object], dict[str, str]] = {}, {}
 
@@ -69,7 +69,7 @@ class CsvAdapter(Adapter):
         return None if column is None else _read_cell(field, row[column])
 
     def _columns_of(self, row: Mapping[str, object]) -> dict[str, str]:
-        """Kept for one row: the sampler looks for several fields of a record before it turns to the next."""
+        """Return the columns of a row, cached for one row: the sampler reads several fields of a record in turn."""
         last_row, columns = self._last
         if row is not last_row:
             columns = fields_of(row)
@@ -78,20 +78,22 @@ class CsvAdapter(Adapter):
 
 
 def fields_of(columns: Iterable[str]) -> dict[str, str]:
-    """By field, the column that it is read from; raises RecordError where two columns are for one field."""
-    found: dict[str, str] = {}
+    """Return the column of each field; raises RecordError if a field has two columns."""
+    columns_by_field: dict[str, str] = {}
     for column in columns:
         field = _FIELDS.get(column.strip().casefold())
         if field is None:
             continue
-        if field in found:
-            raise RecordError("invalid_record", f"{found[field]!r} and {column!r} are both columns for the {field}")
-        found[field] = column
-    return found
+        if field in columns_by_field:
+            raise RecordError(
+                "invalid_record", f"{columns_by_field[field]!r} and {column!r} are both columns for the {field}"
+            )
+        columns_by_field[field] = column
+    return columns_by_field
 
 
 def read_row(row: Mapping[str, object]) -> dict[str, object]:
-    """The fields of the interaction that a row describes; one without an id gets one that follows from its content."""
+    """Return the fields of the interaction in a row; a row without an id gets one from a hash of its content."""
     columns = fields_of(row)
     for field in REQUIRED:
         if row.get(columns.get(field, "")) is None:
@@ -102,13 +104,13 @@ def read_row(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def digest_of(row: Mapping[str, object]) -> str:
-    """The same for the same content, wherever it is read."""
+    """Hash the content, independently of where it is read."""
     canonical = json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _read_cell(field: str, cell: object) -> object:
-    """The field that a cell holds; None for an empty cell, unless an empty text or list says something."""
+    """Return the field in a cell; None for an empty cell, unless an empty text or list has a meaning."""
     if field == "contexts" and isinstance(cell, str):
         return [{"id": str(number), "text": text} for number, text in enumerate(split_fragments(cell), start=1)]
     if field == "history" and isinstance(cell, str):
@@ -119,26 +121,26 @@ def _read_cell(field: str, cell: object) -> object:
 
 
 def split_fragments(text: str) -> list[str]:
-    """The fragments that one text holds.
+    """Split a text into its fragments.
 
-    They are told apart by their numbers, 1., 2., 3., each at the beginning of a line (also [1] and 1)); else by blank
-    lines; else every line is one. A number out of turn is part of its fragment.
+    Fragments start with their numbers, 1., 2., 3., each at the beginning of a line (also [1] and 1)); without numbers
+    they are separated by blank lines; otherwise every line is one. A number out of order is part of its fragment.
     """
     lines = _lines(text)
-    first = next((at for at, line in enumerate(lines) if line.strip()), None)
+    first = next((index for index, line in enumerate(lines) if line.strip()), None)
     if first is None:
         return []
     if _number(lines[first]) == 1:
-        return _filled("\n".join(block) for block in _numbered(lines[first:]))
+        return _drop_empty("\n".join(block) for block in _split_numbered(lines[first:]))
     if any(not line.strip() for line in lines[first:]) and len(blocks := _paragraphs(lines)) > 1:
         return blocks
-    return _filled(lines)
+    return _drop_empty(lines)
 
 
 def split_turns(text: str) -> list[tuple[str, str]]:
-    """The turns that one text holds, as role and words: a line that begins with `User:` or `Assistant:` begins one.
+    """Split a text into turns of role and words: a line that begins with `User:` or `Assistant:` begins a turn.
 
-    What has no such mark is one turn of the user; what stands before the first mark, too.
+    A text without such a line is one turn of the user, and so is the text before the first such line.
     """
     turns: list[tuple[str, list[str]]] = []
     for line in _lines(text):
@@ -163,7 +165,7 @@ def _number(line: str) -> int | None:
     return int(mark[1]) if mark else None
 
 
-def _numbered(lines: Iterable[str]) -> Iterator[list[str]]:
+def _split_numbered(lines: Iterable[str]) -> Iterator[list[str]]:
     block: list[str] = []
     expected = 1
     for line in lines:
@@ -177,8 +179,8 @@ def _numbered(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _paragraphs(lines: Iterable[str]) -> list[str]:
-    return _filled(re.split(r"\n[ \t]*\n\s*", "\n".join(lines)))
+    return _drop_empty(re.split(r"\n[ \t]*\n\s*", "\n".join(lines)))
 
 
-def _filled(texts: Iterable[str]) -> list[str]:
+def _drop_empty(texts: Iterable[str]) -> list[str]:
     return [stripped for text in texts if (stripped := text.strip())]

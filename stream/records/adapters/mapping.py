@@ -1,4 +1,4 @@
-"""The adapter `mapping`: dotted paths say which value of a foreign record is which field of ours."""
+"""The adapter `mapping`: configured dotted paths lead to the fields in records of any shape."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _REQUIRED = ("id", "question", "answer")
 
 
 class MappingAdapter(Adapter):
-    """Reads each field at its path, and nothing else."""
+    """Reads each field at its path."""
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._paths = {field: BodyPath.parse(dotted) for field, dotted in mapping.items()}
@@ -19,7 +19,7 @@ class MappingAdapter(Adapter):
         for field, path in self._paths.items():
             value = path.find(document)
             if value is not None:
-                fields[field] = _shaped(field, value)
+                fields[field] = _shape(field, value)
             elif field in _REQUIRED:
                 raise RecordError("invalid_record", f"{field}: nothing at {str(path)!r}")
         return fields
@@ -31,18 +31,18 @@ class MappingAdapter(Adapter):
         return f"input.mapping does not map {field}"
 
 
-def _shaped(field: str, value: object) -> object:
-    """Plain texts where we keep objects, and the names other systems use for the same thing."""
+def _shape(field: str, value: object) -> object:
+    """Convert plain texts into our objects, and other systems' names into ours."""
     if field == "id" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if field == "contexts":
-        return [_with_text(item) for item in _listed(value)]
+        return [_with_text(item) for item in _as_list(value)]
     if field == "history":
-        return [_with_text(item, role="user") for item in _listed(value)]
+        return [_with_text(item, role="user") for item in _as_list(value)]
     return value
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 

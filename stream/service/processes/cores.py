@@ -4,7 +4,7 @@ import os
 
 
 def cores() -> int:
-    """Those that this process may use, where the system tells; else those that there are."""
+    """Return the number of cores that this process may use, or of all cores if the system does not report that."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

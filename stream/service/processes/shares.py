@@ -6,10 +6,10 @@ from stream.config.model import Config
 
 
 def process_config(config: Config, number: int, *, processes: int) -> Config:
-    """Returns the configuration of one process; numbers begin at 1.
+    """Return the configuration of one process; numbers begin at 1.
 
-    Records at once and the limits of endpoints are divided. A fixed name gets the number as a suffix, because each
-    process is a member of the group and has a transactional id of its own. Budgets are divided by partitions already.
+    Concurrent records and the limits of endpoints are divided. A fixed name gets the number as a suffix, because each
+    process is a member of the group and has its own transactional id. Budgets are divided by partition already.
     """
     place = number - 1
     worker = config.worker.model_copy(
@@ -21,16 +21,16 @@ def process_config(config: Config, number: int, *, processes: int) -> Config:
     )
     judges = config.judges.model_copy(
         update={
-            "panel": tuple(judge.divided(processes, place) for judge in config.judges.panel),
-            "reserves": tuple(judge.divided(processes, place) for judge in config.judges.reserves),
+            "panel": tuple(judge.divide_limits(processes, place) for judge in config.judges.panel),
+            "reserves": tuple(judge.divide_limits(processes, place) for judge in config.judges.reserves),
         }
     )
     return config.model_copy(update={"worker": worker, "judges": judges})
 
 
 def most_processes(config: Config) -> tuple[int, str]:
-    """Returns how many processes the limits can be divided among, and the key of the limit that allows no more."""
+    """Return the most processes that can share the limits, and the key of the limit that allows no more."""
     limits = [(config.worker.concurrency, "worker.concurrency")]
-    for place, model in config.judges.asked_models():
+    for place, model in config.judges.list_models():
         limits.append((model.limits.concurrency, path_text(("judges", *place, "limits", "concurrency"))))
     return min(limits)

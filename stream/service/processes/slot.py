@@ -1,7 +1,7 @@
 """A slot: one of a worker's processes over all its restarts.
 
-A process that ends by itself is started again, each time after a longer wait. It is given up, and the worker with it,
-when it ended for a reason that would end the next one too, or ended several times in succession soon after its start.
+A process that ends by itself is started again, each time after a longer wait. The worker gives up if the next process
+would end for the same reason, or after several ends in succession soon after the start.
 """
 
 import logging
@@ -27,20 +27,20 @@ _LONGEST_LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """When a process is started again, and when that is given up."""
+    """When to start a process again, and when to give up."""
 
     first_seconds: float = 1.0
-    """The wait after the first failure; it doubles with every further one."""
+    """Wait after the first failure; doubles with every further one."""
     longest_seconds: float = 30.0
     attempts: int = 5
     """Failures in succession, each soon after the start, after which the worker ends."""
     steady_seconds: float = 60.0
-    """A process that ran for longer, and was ready, has not failed at its start."""
+    """A process that ran longer than this, and was ready, did not fail at its start."""
     silent_seconds: float = 60.0
-    """A process that does not answer for this long hangs, and is killed."""
+    """A process that does not answer for this long is taken to hang, and killed."""
 
     def wait_seconds(self, failures: int) -> float:
-        """How long to wait after so many failures in succession, at least one."""
+        """Return the wait after this many failures in succession, at least one."""
         return min(self.first_seconds * 2.0 ** (failures - 1), self.longest_seconds)
 
 
@@ -55,7 +55,7 @@ class ProcessSlot:
         policy: RestartPolicy,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`launch` starts a process, each time it is called."""
+        """Take `launch`, which starts a new process at every call."""
         self.name = name
         self._launch = launch
         self._restarts = restarts
@@ -63,7 +63,7 @@ class ProcessSlot:
         self._clock = clock
         self._child: ChildProcess | None = None
         self._health: HealthAnswer | None = None
-        self._asked: Future[object] | None = None
+        self._pending: Future[object] | None = None
         self._looked_at = self._started_at = clock()
         self._silent = 0.0
         self._metrics: Sequence[Metric] = []
@@ -74,12 +74,12 @@ class ProcessSlot:
         restarts.add(name)
 
     def start(self) -> None:
-        self._health, self._asked, self._silent, self._metrics = None, None, 0.0, []
+        self._health, self._pending, self._silent, self._metrics = None, None, 0.0, []
         self._child, self._started_at, self._was_ready = self._launch(), self._clock(), False
         log.info("%s has the process id %d", self.name, self._child.pid)
 
     def look(self) -> None:
-        """Starts the process again if it has ended, or kills it if it hangs; raises StageError to give up."""
+        """Restart the process if it has ended, or kill it if it hangs; raises StageError to give up."""
         now = self._clock()
         passed, self._looked_at = min(now - self._looked_at, _LONGEST_LOOK_SECONDS), now
         if self._child is None:
@@ -87,19 +87,19 @@ class ProcessSlot:
                 self._restarts.count(self.name)
                 self.start()
         elif self._child.has_ended:
-            self._bury(self._child)
+            self._plan_restart(self._child)
         else:
             self._listen(self._child, passed)
 
     def ask(self, question: Question) -> "Future[object] | None":
-        """Returns what will be the answer of the process, if there is one."""
+        """Return a future answer of the process, or None while there is no process."""
         child = self._child
         return None if child is None else child.ask(question)
 
     def latest_metrics(self, answer: "Future[object]") -> Sequence[Metric]:
-        """Returns the metrics that the process has answered with, or its last ones where it has not answered in time.
+        """Return the metrics of the answer, or the last ones if the process has not answered in time.
 
-        Series that are missing from one scrape would begin at 0 in the next, as new ones do, and be counted twice.
+        A series missing from one scrape would begin at 0 in the next, as a new one does, and be counted twice.
         """
         metrics = answer.result() if answer.done() else None
         if isinstance(metrics, list):
@@ -109,7 +109,7 @@ class ProcessSlot:
     # The end
 
     def stop(self) -> None:
-        """Asks the process to finish what is in flight; one that has not begun any work is killed."""
+        """Ask the process to finish its records in flight; kill it if it has not begun any work."""
         if self._child is not None and self._health is None:
             self._child.kill()
         elif self._child is not None:
@@ -124,7 +124,7 @@ class ProcessSlot:
         return self._child is not None and not self._child.has_ended
 
     def close(self) -> str | None:
-        """Returns why a process that was asked to stop did not end well."""
+        """Return why a process did not end well after the request to stop, or None."""
         if self._child is None:
             return None
         self._child.close()
@@ -134,9 +134,9 @@ class ProcessSlot:
     # Health, as pages ask for it
 
     def alive(self) -> str | None:
-        """What is wrong with the process; one that is about to be started again can still come to its work."""
+        """Return the problems of the process; a process that is about to restart has none."""
         health = self._health
-        return None if health is None else _in_words(health.alive)
+        return None if health is None else _format_problems(health.alive)
 
     def ready(self) -> str | None:
         health = self._health
@@ -144,27 +144,27 @@ class ProcessSlot:
             return self._problem
         if self._silent > _UNHEARD_SECONDS:
             return f"no answer for {self._silent:.0f} s"
-        return _in_words(health.ready)
+        return _format_problems(health.ready)
 
     def _listen(self, child: ChildProcess, passed: float) -> None:
-        if self._asked is not None and self._asked.done():
-            answer, self._asked, self._silent = self._asked.result(), None, 0.0
+        if self._pending is not None and self._pending.done():
+            answer, self._pending, self._silent = self._pending.result(), None, 0.0
             if isinstance(answer, HealthAnswer):
                 self._health = answer
                 self._was_ready |= not answer.ready
-        elif self._health is not None:  # imports of a process that is just beginning take long on a busy machine
+        elif self._health is not None:  # a starting process needs long for its imports on a busy machine
             self._silent += passed
-        if self._asked is None:
-            self._asked = child.ask(Question.HEALTH)
+        if self._pending is None:
+            self._pending = child.ask(Question.HEALTH)
         if self._silent > self._policy.silent_seconds:
             log.warning("%s has not answered for %.0f s and is killed", self.name, self._silent)
             child.kill()
 
-    def _bury(self, child: ChildProcess) -> None:
-        """Takes leave of a process that has ended unasked, and plans the next one."""
+    def _plan_restart(self, child: ChildProcess) -> None:
+        """Close a process that ended without a request, and schedule the next one."""
         child.close()
         self._child, self._health = None, None
-        if child.ended_well:  # somebody ended this one process by SIGTERM
+        if child.ended_well:  # somebody sent SIGTERM to this process alone
             self._problem, self._start_at = "ended by SIGTERM; starting again", 0.0
             log.info("%s was ended by SIGTERM; restarting it", self.name)
             return
@@ -182,5 +182,5 @@ class ProcessSlot:
         log.warning("%s ended: %s; restarting it in %g s", self.name, reason, seconds)
 
 
-def _in_words(problems: Mapping[str, str]) -> str | None:
+def _format_problems(problems: Mapping[str, str]) -> str | None:
     return "; ".join(f"{part}: {problem}" for part, problem in problems.items()) or None

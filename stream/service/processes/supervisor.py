@@ -1,7 +1,7 @@
-"""The supervisor of a worker of several processes: starts them, answers for them, and stops them together.
+"""The supervisor of a worker with several processes: starts them, answers for them, and stops them together.
 
 Each process is a worker by itself: a member of the consumer group with its own partitions, connections and
-transactional id. The supervisor judges nothing and needs hardly any time of a core.
+transactional id. The supervisor itself judges no records and needs hardly any processor time.
 """
 
 import logging
@@ -33,10 +33,10 @@ _LOOK_SECONDS = 0.1
 
 
 class Supervisor:
-    """Runs the processes from `with` to the end of the block, which stops them."""
+    """Runs the processes until the end of its `with` block, which stops them."""
 
     def __init__(self, config: Config, processes: int) -> None:
-        """Raises StageError where the limits cannot be divided among so many processes."""
+        """Raise StageError if the limits cannot be divided among this many processes."""
         most, key = most_processes(config)
         if processes > most:
             raise StageError(
@@ -50,8 +50,8 @@ class Supervisor:
         self._health = Health()
         self._slots: list[ProcessSlot] = []
         for number in range(1, processes + 1):
-            name, own = f"worker-{number}", process_config(config, number, processes=processes)
-            slot = ProcessSlot(name, partial(ChildProcess, name, own), restarts, RestartPolicy())
+            name, share = f"worker-{number}", process_config(config, number, processes=processes)
+            slot = ProcessSlot(name, partial(ChildProcess, name, share), restarts, RestartPolicy())
             self._health.add(name, alive=slot.alive, ready=slot.ready)
             self._slots.append(slot)
         self._stack = ExitStack()
@@ -67,7 +67,7 @@ class Supervisor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        # Whatever happens meanwhile, such as a second Ctrl-C, the stack kills what still runs.
+        # Whatever happens meanwhile, such as a second Ctrl-C, the stack kills processes that still run.
         with self._stack:
             if kind is not KeyboardInterrupt:
                 self._stop()
@@ -76,12 +76,12 @@ class Supervisor:
             raise StageError("; ".join(problems))
 
     def check(self) -> None:
-        """Starts processes again that have ended; raises why the worker cannot go on. To be called often."""
+        """Restart processes that have ended; raises StageError when the worker cannot go on. Call it often."""
         for slot in self._slots:
             slot.look()
 
     def _stop(self) -> None:
-        """Lets all processes finish what is in flight, at the same time."""
+        """Let all processes finish their records in flight, at the same time."""
         for slot in self._slots:
             slot.stop()
         deadline = time.monotonic() + exit_patience(self._config)
@@ -97,7 +97,7 @@ class Supervisor:
                 slot.kill()
 
     def _metrics(self) -> Mapping[str, Sequence[Metric]]:
-        """The metrics of all processes that run."""
-        asked = [(slot, answer) for slot in self._slots if (answer := slot.ask(Question.METRICS)) is not None]
-        wait([answer for _, answer in asked], _SCRAPE_SECONDS)
-        return {slot.name: slot.latest_metrics(answer) for slot, answer in asked}
+        """Return the metrics of all running processes."""
+        answers = [(slot, answer) for slot in self._slots if (answer := slot.ask(Question.METRICS)) is not None]
+        wait([answer for _, answer in answers], _SCRAPE_SECONDS)
+        return {slot.name: slot.latest_metrics(answer) for slot, answer in answers}

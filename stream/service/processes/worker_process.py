@@ -1,8 +1,8 @@
-"""The worker inside a process that a supervisor has started, and its answers to the supervisor.
+"""The worker inside a process of a supervisor, and its answers to the supervisor.
 
-The two are connected by a pipe. The supervisor asks; the process answers from a thread of its own, so that a worker
-that hangs still answers. When the pipe is closed the supervisor is gone, even by SIGKILL, and the process ends at once:
-nobody would stop it or start it again.
+The two are connected by a pipe. The supervisor asks; the process answers from its own thread, so that it answers even
+when the worker hangs. A closed pipe means that the supervisor is gone, even by SIGKILL: the process ends at once,
+because nothing would stop or restart it any more.
 """
 
 import logging
@@ -29,19 +29,19 @@ _STARTING = {"start": "not finished yet"}
 
 
 class Question(Enum):
-    """What the supervisor asks of a process."""
+    """A question of the supervisor to a process."""
 
     HEALTH = auto()
     """Answered by a `HealthAnswer`."""
     METRICS = auto()
     """Answered by all metrics of the process."""
     STOP = auto()
-    """Finish what is in flight and end; answered by the end."""
+    """Finish the records in flight and end; the end is the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthAnswer:
-    """What is wrong with a process, by part."""
+    """The problems of a process, by part."""
 
     alive: Mapping[str, str] = field(default_factory=dict)
     ready: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class HealthAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildAnswer:
-    """The answer to the question of this number."""
+    """The answer to the question with this number."""
 
     number: int
     content: object
@@ -57,7 +57,7 @@ class ChildAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastWords:
-    """Why a process ends by itself."""
+    """The reason why a process ends by itself."""
 
     reason: str
     is_final: bool
@@ -65,10 +65,10 @@ class LastWords:
 
 
 def run_worker(connection: Connection, config: Config) -> None:
-    """Runs a worker until the supervisor stops it or is gone; the main function of the process."""
+    """Run a worker until the supervisor stops it or is gone; the main function of the process."""
     stop = threading.Event()
-    # The terminal sends Ctrl-C to the supervisor too, which then asks to stop. A service manager may send SIGTERM to
-    # all processes of a service: it means what the supervisor's question means, however often it comes.
+    # A terminal sends Ctrl-C to the supervisor too, which then asks to stop. A service manager may send SIGTERM to
+    # all processes of a service: it means the same as the supervisor's request to stop, even if it comes twice.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     configure_logging(config.logging, secrets=find_secrets(config))
@@ -78,7 +78,7 @@ def run_worker(connection: Connection, config: Config) -> None:
 
 
 def _work(config: Config, answers: "_Answers", stop: threading.Event) -> int:
-    """Runs the worker, and returns the exit status."""
+    """Run the worker and return the exit status."""
     has_started = False
     try:
         with Service(config, [Stage.WORKER], has_web_server=False) as service:
@@ -87,8 +87,8 @@ def _work(config: Config, answers: "_Answers", stop: threading.Event) -> int:
             while not stop.wait(_LOOK_SECONDS):
                 service.check()
     except StreamjuryError as error:
-        # Before any stage runs, only the configuration and what it names can be wrong. And whoever takes back a name
-        # that another process has taken starts a quarrel without end.
+        # Before any stage runs, only the configuration and the files it names can be wrong. And a process that took
+        # back a name from the process that fenced it would be fenced again, without end.
         is_final = not has_started or isinstance(error.__cause__, FencedError)
         answers.send(LastWords(reason=str(error), is_final=is_final))
         return 1
@@ -100,7 +100,7 @@ def _work(config: Config, answers: "_Answers", stop: threading.Event) -> int:
 
 
 class _Answers:
-    """Answers the supervisor from a thread of its own."""
+    """Answers the supervisor from its own thread."""
 
     def __init__(self, connection: Connection, stop: threading.Event) -> None:
         self._connection = connection
@@ -129,7 +129,7 @@ class _Answers:
     def _answer(self, question: Question) -> object:
         try:
             return self._metrics() if question is Question.METRICS else self._health()
-        except Exception:  # a collector or a check that breaks must not leave the supervisor without later answers
+        except Exception:  # a failing collector or check must not stop later answers
             log.exception("a question of the supervisor could not be answered")
             return None
 

@@ -1,6 +1,6 @@
 """Looks for the certificates and keys that a configuration names, for `streamjury config check`.
 
-Other commands leave that to whoever uses the files: many run on machines that have none of them.
+Other commands leave that to the code that uses the files: many run on machines without them.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ _FILES = (
     "ssl.keystore.location",
     "ssl.crl.location",
 )
-# Not a file: librdkafka looks where systems keep certificates.
+# Not a file: librdkafka searches the usual places for certificates.
 _PROBE = "probe"
 
 
 def find_certificate_problems(config: Config) -> list[Problem]:
-    """Everything that is wrong with the files, each problem at its key."""
+    """Return all problems with the files, each at its key."""
     problems = [*_kafka_problems(config.kafka), *_http_problems(config.http)]
     return [Problem(path=path_text(loc), message=message) for loc, message in problems]
 
@@ -39,7 +39,7 @@ def _kafka_problems(kafka: KafkaConfig) -> Iterator[tuple[Loc, str]]:
 
 def _unreadable_files(kafka: KafkaConfig) -> Iterator[tuple[Loc, str]]:
     if not str(kafka.options.get("security.protocol", "")).lower().endswith("ssl"):
-        return  # librdkafka opens none of them
+        return  # librdkafka opens no files
     for name in _FILES:
         path = str(kafka.options.get(name, ""))
         if path in {"", _PROBE} or (name == "ssl.ca.location" and Path(path).is_dir()):

@@ -1,7 +1,7 @@
-"""Checks what a configuration says about files, and the contents of those files, before anything starts.
+"""Checks the files that a configuration names, before anything starts.
 
-The model checks shapes and opens no files. Here the files that it names are read, and what depends on them is checked:
-criteria files and all that is said about criteria, a step log to replay, canaries, and whether budgets fit into the
+The model checks shapes and opens no files. This module reads the files and checks the values that depend on them:
+criteria files and all values about criteria, a step log to replay, canaries, and whether budgets fit into the
 note that is committed with an offset. librdkafka itself checks the options of its clients.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import InconsistentError, Loc
-from stream.config.criteria import choose_criteria, composed
+from stream.config.criteria import choose_criteria, compose_criteria
 from stream.config.model import Config
 from stream.config.section import Check
 from stream.config.sections.budgets import AppBudgetConfig
@@ -32,63 +32,62 @@ Problems = Iterator[tuple[Loc, str]]
 
 
 def check_config(data: Any) -> Config:
-    """The data as a configuration whose files can be used; raises ValidationError with all problems, those with files
-    and those with shapes alike, each at its place."""
+    """Validate the data and the files it names; raises ValidationError with all problems, each at its place."""
     return Config.model_validate(data, context=_Checks().by_place)
 
 
 class _Checks:
-    """The checks of one reading; each file of criteria is read once for all of them."""
+    """The checks of one configuration; each criteria file is read once for all checks."""
 
     def __init__(self) -> None:
         self._read_criteria = functools.cache(read_criteria_files)
         self.by_place: Mapping[str, Check] = {
-            "kafka.options": _refused_options,
-            "sampling.replay_steps": _unreadable_steps,
-            "criteria.files": self._wrong_files,
-            "criteria.use": self._unknown_names,
-            "budgets.apps": _too_long_for_a_note,
-            "judges": self._strangers,
-            "composite": self._unfit_parts,
-            "objectives": self._strangers,
-            "detection": self._strangers,
-            "detection.canaries.file": _wrong_canaries,
+            "kafka.options": _check_options,
+            "sampling.replay_steps": _check_step_log,
+            "criteria.files": self._check_criteria_files,
+            "criteria.use": self._check_criteria_names,
+            "budgets.apps": _check_note_size,
+            "judges": self._check_criteria_mentions,
+            "composite": self._check_composite,
+            "objectives": self._check_criteria_mentions,
+            "detection": self._check_criteria_mentions,
+            "detection.canaries.file": _check_canaries,
         }
 
-    def _wrong_files(self, files: tuple[str, ...], _before: Mapping[str, Any]) -> Problems:
-        return _raised(lambda: self._read_criteria(files))
+    def _check_criteria_files(self, files: tuple[str, ...], _before: Mapping[str, Any]) -> Problems:
+        return _catch_problems(lambda: self._read_criteria(files))
 
-    def _unknown_names(self, use: tuple[str, ...], before: Mapping[str, Any]) -> Problems:
-        """Names that no criterion has; where the files are wrong nobody can say which names there are."""
+    def _check_criteria_names(self, use: tuple[str, ...], before: Mapping[str, Any]) -> Problems:
+        """Check the names of criteria, unless the files are wrong: then the valid names are unknown."""
         if "files" in before:
-            yield from _raised(lambda: choose_criteria(use, self._read_criteria(before["files"])))
+            yield from _catch_problems(lambda: choose_criteria(use, self._read_criteria(before["files"])))
 
-    def _strangers(
+    def _check_criteria_mentions(
         self, section: JudgesConfig | ObjectivesConfig | DetectionConfig, before: Mapping[str, Any]
     ) -> Problems:
-        """What is said about criteria that are not judged."""
-        judged = self._judged(before)
+        """Find values about criteria that are not judged."""
+        judged = self._find_judged_criteria(before)
         if judged is not None:
-            yield from section.strangers(judged)
+            yield from section.find_unknown_criteria(judged)
 
-    def _unfit_parts(self, composite: CompositeConfig, before: Mapping[str, Any]) -> Problems:
-        judged = self._judged(before)
+    def _check_composite(self, composite: CompositeConfig, before: Mapping[str, Any]) -> Problems:
+        judged = self._find_judged_criteria(before)
         if judged is not None:
-            yield from _raised(lambda: composed(judged, composite))
+            yield from _catch_problems(lambda: compose_criteria(judged, composite))
 
-    def _judged(self, before: Mapping[str, Any]) -> Mapping[str, Criterion] | None:
-        """The criteria that are judged; None where their section is wrong."""
+    def _find_judged_criteria(self, before: Mapping[str, Any]) -> Mapping[str, Criterion] | None:
+        """Return the criteria that are judged, or None if their section is wrong."""
         criteria = before.get("criteria")
         return None if criteria is None else choose_criteria(criteria.use, self._read_criteria(criteria.files))
 
 
-def _refused_options(options: Mapping[str, OptionValue], _before: Mapping[str, Any]) -> Problems:
+def _check_options(options: Mapping[str, OptionValue], _before: Mapping[str, Any]) -> Problems:
     for name, value in options.items():
         if problem := find_option_problem(name, value):
             yield (name,), problem
 
 
-def _unreadable_steps(file: str | None, _before: Mapping[str, Any]) -> Problems:
+def _check_step_log(file: str | None, _before: Mapping[str, Any]) -> Problems:
     if file is not None:
         try:
             read_step_log(Path(file))
@@ -96,12 +95,12 @@ def _unreadable_steps(file: str | None, _before: Mapping[str, Any]) -> Problems:
             yield (), str(error)
 
 
-def _wrong_canaries(file: str, _before: Mapping[str, Any]) -> Problems:
-    return _raised(lambda: read_canaries(file))
+def _check_canaries(file: str, _before: Mapping[str, Any]) -> Problems:
+    return _catch_problems(lambda: read_canaries(file))
 
 
-def _too_long_for_a_note(apps: Mapping[str, AppBudgetConfig], before: Mapping[str, Any]) -> Problems:
-    """Kafka keeps only so much with an offset; a single partition has the largest amounts."""
+def _check_note_size(apps: Mapping[str, AppBudgetConfig], before: Mapping[str, Any]) -> Problems:
+    """Check that the note fits beside an offset in Kafka; a single partition has the largest amounts."""
     everyone = Budget(per_hour_usd=before.get("per_hour_usd"), per_day_usd=before.get("per_day_usd"))
     budgets = Budgets(everyone=everyone, apps={name: Budget.of(app) for name, app in apps.items()}, safety_share=0.0)
     size = longest(shares(budgets, 0, 1))
@@ -113,8 +112,8 @@ def _too_long_for_a_note(apps: Mapping[str, AppBudgetConfig], before: Mapping[st
         )
 
 
-def _raised(attempt: Callable[[], object]) -> Problems:
-    """The problems that an attempt ends with."""
+def _catch_problems(attempt: Callable[[], object]) -> Problems:
+    """Yield the problems that an attempt raises."""
     try:
         attempt()
     except InconsistentError as error:

@@ -7,10 +7,10 @@ from judges.criteria.problems import Problem
 from judges.criteria.strict_yaml import UnreadableError, read_file, to_yaml
 from stream.config.model import Config
 from stream.service.setup.draft import Draft
-from stream.service.setup.overrides import lay_overrides
+from stream.service.setup.overrides import apply_overrides
 from stream.service.setup.problems import ConfigError
-from stream.service.setup.references import find_beside, resolve_references
-from stream.service.setup.validation import validated
+from stream.service.setup.references import resolve_paths, resolve_references
+from stream.service.setup.validation import validate_draft
 
 __all__ = ["DEFAULT_FILE", "ConfigError", "Problem", "dump", "find", "load", "to_yaml"]
 
@@ -19,7 +19,7 @@ FILE_VARIABLE = "STREAMJURY_CONFIG"
 
 
 def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file to read: the one asked for, else the one in STREAMJURY_CONFIG, else ./streamjury.yaml if it is there."""
+    """Return the file to read: `path`, else the one in STREAMJURY_CONFIG, else ./streamjury.yaml if it exists."""
     if path is not None:
         return path
     if environ.get(FILE_VARIABLE):
@@ -28,13 +28,13 @@ def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """The configuration in one file, or the defaults without one, under the overrides of the environment.
+    """Load the configuration from a file, or the defaults without one, and apply overrides from the environment.
 
-    1. The file is read as YAML. What is not YAML is the only problem reported: nothing after it would be certain.
+    1. The file is read as YAML. If it is not YAML, only that is reported: later problems would be uncertain.
     2. References to the environment in its values are replaced, and files that it names are looked for beside it.
-    3. Overrides are laid over it.
-    4. The result is validated, and all problems of the steps 1 to 4 are raised together. Judges and criteria without
-       any are put together as the workers will do it, and what does not go together is a problem too.
+    3. Overrides are applied.
+    4. The result is validated, and all problems of the steps 1 to 4 are raised together. If judges and criteria have
+       no problems, they are combined as in a worker, and conflicts between them are problems too.
     """
     draft = Draft()
     try:
@@ -43,14 +43,14 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         raise ConfigError(path, [error.problem]) from None
     draft.data = {} if data is None else resolve_references(data, environ, draft)  # 2
     if path is not None:
-        find_beside(path, draft)
-    lay_overrides(environ, draft)  # 3
-    config = validated(draft)  # 4
+        resolve_paths(path, draft)
+    apply_overrides(environ, draft)  # 3
+    config = validate_draft(draft)  # 4
     if config is None or draft.problems:
         raise ConfigError(path, draft.all_problems())
     return config
 
 
 def dump(config: Config) -> str:
-    """The effective configuration as a file would have it, with secrets as '***'."""
+    """Write the effective configuration as YAML, with secrets as '***'."""
     return to_yaml(config.model_dump(mode="json")).replace("${", "$${")

@@ -9,13 +9,13 @@ from stream.config.criteria import choose_criteria
 from stream.config.sections.criteria import CriteriaConfig
 
 
-def chosen_criteria(config: CriteriaConfig) -> Mapping[str, Criterion]:
-    """The criteria that are judged, with those of the user's files; raises InconsistentError with all problems."""
+def load_chosen_criteria(config: CriteriaConfig) -> Mapping[str, Criterion]:
+    """Load the criteria to judge, including the user's files; raises InconsistentError with all problems."""
     return choose_criteria(config.use, read_criteria_files(config.files))
 
 
 def read_criteria_files(files: Sequence[str]) -> Mapping[str, Criterion]:
-    """The criteria of the user's files; raises with all that is wrong with them, each problem at its file."""
+    """Read the criteria of the user's files; raises InconsistentError with all problems, each at its file."""
     own: dict[str, Criterion] = {}
     origin: dict[str, str] = {}
     problems: list[tuple[Loc, str]] = []

@@ -9,14 +9,14 @@ from judges.criteria.problems import Loc, Problem, path_text
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """What each step adds to, and leaves for the next."""
+    """The state that each step of reading extends."""
 
     data: Any = None
     problems: dict[Loc, dict[str, None]] = field(default_factory=dict)
-    """Messages by place; each is said once."""
+    """Messages by place, without duplicates."""
 
     unread: set[Loc] = field(default_factory=set)
-    """Values already reported; what validation says about their stand-ins is noise."""
+    """Values already reported; validation errors about their stand-ins are noise."""
 
     from_environment: set[Loc] = field(default_factory=set)
     """Values taken from the environment, which may be secrets in the wrong place: never shown."""
@@ -31,13 +31,13 @@ class Draft:
         self.problems.setdefault(loc, {})[message] = None
 
     def report_unread(self, loc: Loc, message: str) -> None:
-        """Reports a value that something else stands in for from now on."""
+        """Report a value that a stand-in replaces from now on."""
         self.report(loc, message)
         self.unread.add(loc)
 
     def forget(self, outer: Loc) -> None:
-        """Drops what is known about a place and everything in it, because it gets another value."""
-        self.problems = {loc: said for loc, said in self.problems.items() if not within(loc, outer)}
+        """Forget a place and everything in it, because it gets another value."""
+        self.problems = {loc: messages for loc, messages in self.problems.items() if not within(loc, outer)}
         self.unread = {loc for loc in self.unread if not within(loc, outer)}
         self.from_environment = {loc for loc in self.from_environment if not within(loc, outer)}
 

@@ -13,32 +13,35 @@ from judges.judge import Judge
 from judges.models.redaction import Redactor
 from judges.panel import Panel
 from judges.panel.cascade import Cascade
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.judge_kinds.base import SharedParts
 from stream.config.model import Config
 from stream.config.sections.judges import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
 from stream.errors import StageError
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 
 VERSION = metadata.version("streamjury")
 
 
 def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Evaluator:
-    """The configured panel on the configured criteria; raises InconsistentError where they do not go together.
+    """Build the configured panel for the configured criteria; raises InconsistentError if they do not fit together.
 
-    With a store, judges that ask a model give verdicts again that are in it.
+    With a store, judges that ask a model reuse its verdicts.
     """
-    multi = composed(chosen_criteria(config.criteria), config.composite)
-    strangers: list[tuple[Loc, str]] = [
-        (("judges", *loc), message) for loc, message in config.judges.strangers(multi.criteria)
+    multi = compose_criteria(load_chosen_criteria(config.criteria), config.composite)
+    unknown_criteria: list[tuple[Loc, str]] = [
+        (("judges", *loc), message) for loc, message in config.judges.find_unknown_criteria(multi.criteria)
     ]
-    if strangers:
-        raise InconsistentError(strangers)
+    if unknown_criteria:
+        raise InconsistentError(unknown_criteria)
     rules = config.judges.redaction
     redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
     shared = SharedParts(redactor=redactor, verdicts=verdicts)
     panel = _panel(config.judges, multi, shared)
-    problems = [*_idle(panel, config.judges, multi.criteria), *_unjudged(panel, multi.criteria)]
+    problems = [
+        *_find_idle_judges(panel, config.judges, multi.criteria),
+        *_find_unjudged_criteria(panel, multi.criteria),
+    ]
     if problems:
         raise InconsistentError(problems)
     return Evaluator(
@@ -56,7 +59,7 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
 
 
 def open_verdicts(config: CacheConfig) -> VerdictStore | None:
-    """Where verdicts are kept to be given again, if they are."""
+    """Open the cache of verdicts, or return None if it is off."""
     if not config.entries:
         return None
     if config.path is None:
@@ -91,7 +94,7 @@ def _cascade(config: CascadeConfig | None) -> Cascade | None:
 
 
 def _frugal(panel: Sequence[JudgeConfig]) -> Cascade | None:
-    """The cheapest judge first; of several, the one that is named first."""
+    """Ask the cheapest judge first; of several, the one listed first."""
     if len(panel) < 2:
         return None
     return Cascade(first=(min(panel, key=lambda judge: judge.relative_cost).name,))
@@ -108,50 +111,56 @@ def _judge(config: JudgeConfig, loc: Loc, shared: SharedParts) -> Judge:
         raise InconsistentError(((*loc, *inner), message) for inner, message in error.found) from error
 
 
-# Whether judges and criteria go together: known before anybody is asked
+# Checks that judges and criteria fit together, before any judge is asked
 
 
-def _idle(panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
-    """Judges that are kept for what they cannot judge, and those that would never be asked."""
+def _find_idle_judges(
+    panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[Loc, str]]:
+    """Find judges restricted to criteria that they cannot judge, and judges that would never be asked."""
     seats = (("panel", panel.judges, config.panel), ("reserves", panel.reserves, config.reserves))
     for key, judges, configs in seats:
         for place, (judge, settings) in enumerate(zip(judges, configs, strict=True)):
             wanted = settings.only_criteria
             loc: Loc = ("judges", key, place)
             if wanted is not None:
-                yield from (((*loc, "criteria", at), why) for at, why in _impossible(judge, wanted, criteria))
+                yield from (
+                    ((*loc, "criteria", index), reason) for index, reason in _find_unsupported(judge, wanted, criteria)
+                )
             elif len(panel.members) > 1 and all(judge.why_not(criterion) for criterion in criteria.values()):
                 yield loc, f"cannot judge any of the criteria ({judge.why_not(next(iter(criteria.values())))})"
 
 
-def _impossible(judge: Judge, names: Sequence[str], criteria: Mapping[str, Criterion]) -> Iterator[tuple[int, str]]:
+def _find_unsupported(
+    judge: Judge, names: Sequence[str], criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[int, str]]:
     for number, name in enumerate(names):
         reason = judge.why_not(criteria[name])
         if reason is not None:
             yield number, f"this judge does not support it: {reason}"
 
 
-def _unjudged(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
-    """Criteria that would never have a verdict, at the key that keeps them from it."""
-    apart = _apart(criteria.values())
-    if apart is not None:
-        yield ("judges", "combine"), apart
+def _find_unjudged_criteria(panel: Panel, criteria: Mapping[str, Criterion]) -> Iterator[tuple[Loc, str]]:
+    """Find criteria that would never get a verdict, at the key that prevents it."""
+    mixed = _find_mixed_scales(criteria.values())
+    if mixed is not None:
+        yield ("judges", "combine"), mixed
     for criterion in criteria.values():
         problem = panel.why_not(criterion)
         if problem is None:
             continue
         able = sum(judge.refusal(criterion) is None for judge in panel.judges)
         key = "panel" if not able else "quorum" if able < (panel.quorum or 1) else "combine"
-        if key == "combine" and apart is not None:
+        if key == "combine" and mixed is not None:
             continue  # another way to combine would only move the problem to another criterion
         yield ("judges", key), f"{criterion.name} would never get a verdict: {problem}"
 
 
-def _apart(criteria: Iterable[Criterion]) -> str | None:
-    """What is wrong with criteria of which some can only be voted on and others only be averaged."""
-    every = list(criteria)
-    ranges = [each.name for each in every if each.scale.kind == "range"]
-    voted = [each.name for each in every if each.scale.bounds is None]
+def _find_mixed_scales(criteria: Iterable[Criterion]) -> str | None:
+    """Return the problem of criteria of which some can only be voted on and others only averaged, or None."""
+    criteria = list(criteria)
+    ranges = [criterion.name for criterion in criteria if criterion.scale.kind == "range"]
+    voted = [criterion.name for criterion in criteria if criterion.scale.bounds is None]
     if not ranges or not voted:
         return None
     return (

@@ -1,7 +1,7 @@
 """Judges that a command names as provider/model, so that a file can be judged without a configuration.
 
-`ollama/qwen2.5:7b`, `mistral/mistral-small-latest`, `local`: what stands before the slash says which API is spoken and
-where, the rest is the model as the service calls it. The key is in the service's usual environment variable.
+`ollama/qwen2.5:7b`, `mistral/mistral-small-latest`, `local`: the part before the slash chooses the API and its
+address, the rest is the model as the service calls it. The key is in the service's usual environment variable.
 """
 
 import re
@@ -28,13 +28,13 @@ class _Provider:
 
     preset: PresetName | None = None
     key: str | None = None
-    """The variable that the service's own clients read the key from; None where there is usually none."""
+    """The variable from which the service's own clients read the key; None if it usually needs none."""
 
     address: str | None = None
-    """An example of an address, where everybody has one of their own."""
+    """An example address, if every customer has their own."""
 
     start: str | None = None
-    """How to have it running, where that is up to the user."""
+    """How to start it, if the user runs it."""
 
 
 PROVIDERS: Mapping[str, _Provider] = {
@@ -66,12 +66,12 @@ PROVIDERS: Mapping[str, _Provider] = {
 
 
 def is_reference(name: str) -> bool:
-    """Whether a name that no configured judge has is meant as provider/model."""
+    """Return whether a name means provider/model, if it is not a configured judge."""
     return "/" in name or name == LOCAL
 
 
 def judge_section(reference: str, environ: Mapping[str, str], base_url: str | None = None) -> dict[str, Any]:
-    """The section of a judge as a configuration file would have it; ConfigError says what to do next."""
+    """Return the section of a judge as in a configuration file; raises ConfigError with the next step."""
     if reference == LOCAL:
         return {"kind": LOCAL, "name": LOCAL}
     name, _, model = reference.partition("/")
@@ -79,33 +79,33 @@ def judge_section(reference: str, environ: Mapping[str, str], base_url: str | No
     if provider is None:
         problem = unknown("provider", name, PROVIDERS)
         stop = "" if problem.endswith("?") else "."
-        raise _refused(reference, f"{problem}{stop} Write provider/model, as in {_example()}")
+        raise _config_error(reference, f"{problem}{stop} Write provider/model, as in {_example()}")
     if not model:
-        raise _refused(reference, f"has no model; add it after the slash, as in {name}/{provider.example}")
+        raise _config_error(reference, f"has no model; add it after the slash, as in {name}/{provider.example}")
     if provider.address is not None and base_url is None:
-        raise _refused(reference, f"needs the URL of your endpoint: --base-url {provider.address}")
+        raise _config_error(reference, f"needs the URL of your endpoint: --base-url {provider.address}")
     key = environ.get(provider.key or "", "").strip() or None
     if key is None and provider.key is not None and not _is_at_home(base_url):
-        raise _refused(reference, f"needs a key: set {provider.key}, as in `export {provider.key}=…`")
+        raise _config_error(reference, f"needs a key: set {provider.key}, as in `export {provider.key}=…`")
     section = {"kind": provider.kind, "name": _judge_name(reference), "model": model}
     optional = {"preset": provider.preset, "base_url": base_url, "api_key": key}
     return section | {key: value for key, value in optional.items() if value is not None}
 
 
 def next_step(reference: str) -> str | None:
-    """What to do where the judge of a reference cannot be reached; None where that is for the service to say."""
+    """Return what to do if the judge cannot be reached; None if the service itself says so."""
     name, _, model = reference.partition("/")
     start = PROVIDERS[name].start if name in PROVIDERS else None
     return None if start is None else f"{reference}: {start.format(model=model)}, or give its URL with --base-url"
 
 
 def _judge_name(reference: str) -> str:
-    """The reference as the name of a judge may be written."""
+    """Turn the reference into a valid judge name."""
     return re.sub(r"[^A-Za-z0-9_.:/-]", "-", reference)[:_MAX_NAME_CHARS]
 
 
 def _is_at_home(base_url: str | None) -> bool:
-    """Whether the endpoint is on this machine or a private network, where few ask for a key."""
+    """Return whether the endpoint is on this machine or a private network, where few need a key."""
     return base_url is not None and is_private(urlsplit(base_url).hostname or "")
 
 
@@ -113,5 +113,5 @@ def _example() -> str:
     return f"ollama/{PROVIDERS['ollama'].example} or mistral/{PROVIDERS['mistral'].example}"
 
 
-def _refused(reference: str, message: str) -> ConfigError:
+def _config_error(reference: str, message: str) -> ConfigError:
     return ConfigError(None, [Problem(path=f"--judge {reference}", message=message)])

@@ -11,12 +11,12 @@ from stream.service.setup.criteria_files import read_criteria_files
 from stream.service.setup.draft import Draft
 from stream.service.setup.judge_reference import PROVIDERS
 from stream.service.setup.problems import ConfigError
-from stream.service.setup.validation import validated
+from stream.service.setup.validation import validate_draft
 
 _SEATS = ("panel", "reserves")
 
 
-def narrowed(
+def narrow_config(
     config: Config,
     *,
     criteria: Sequence[str] = (),
@@ -25,10 +25,10 @@ def narrowed(
     seed: int | None = None,
     temperature: float | None = None,
 ) -> Config:
-    """The configuration with only these criteria and judges, where any are named; raises ConfigError.
+    """Keep only these criteria and judges, if any are named; raises ConfigError.
 
-    `sections` holds those of the judges that are not in the configuration, by the name they were asked for with.
-    The criterion that decides about safety stays in any case: without its verdict no answer passes.
+    `sections` holds the sections of judges that are not in the configuration, by the requested name.
+    The safety criterion always stays: without its verdict no answer passes.
     """
     data = config.model_dump()
     # Validated again, a default would count as written, and may name a criterion that is not judged.
@@ -41,44 +41,44 @@ def narrowed(
     for seats in _SEATS:
         for judge in data["judges"][seats]:
             wanted = {"seed": seed, "temperature": temperature}
-            # A section that was not dumped leaves out what has a default.
+            # A section that was not dumped lacks keys with a default.
             takes = {*judge, *(wanted if "model" in judge else ())}
             judge.update({key: value for key, value in wanted.items() if value is not None and key in takes})
-    return _checked(data)
+    return _validate(data)
 
 
 def _keep_judges(
     data: dict[str, Any], config: Config, names: Sequence[str], sections: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Those named are the panel; nobody stands in for them."""
-    known = [judge.name for judge in (*config.judges.panel, *config.judges.reserves)]
-    strangers = [
-        Problem(path=f"--judge {each}", message=_unknown_judge(each, known))
-        for each in names
-        if each not in known and each not in sections
+    """Make the named judges the panel, without reserves."""
+    configured = [judge.name for judge in (*config.judges.panel, *config.judges.reserves)]
+    problems = [
+        Problem(path=f"--judge {name}", message=_unknown_judge(name, configured))
+        for name in names
+        if name not in configured and name not in sections
     ]
-    if strangers:
-        raise ConfigError(None, strangers)
+    if problems:
+        raise ConfigError(None, problems)
     section = data["judges"]
-    kept = [each for each in (*section["panel"], *section["reserves"]) if each["name"] in names]
-    section["panel"] = kept + [dict(sections[each]) for each in dict.fromkeys(names) if each in sections]
+    panel = [judge for judge in (*section["panel"], *section["reserves"]) if judge["name"] in names]
+    section["panel"] = panel + [dict(sections[name]) for name in dict.fromkeys(names) if name in sections]
     section["reserves"] = []
     _forget_absent(section)
 
 
-def _unknown_judge(name: str, known: Sequence[str]) -> str:
-    return f"needs a model: write {name}/MODEL" if name in PROVIDERS else unknown("judge", name, known)
+def _unknown_judge(name: str, configured: Sequence[str]) -> str:
+    return f"needs a model: write {name}/MODEL" if name in PROVIDERS else unknown("judge", name, configured)
 
 
 def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -> None:
-    """Those named; what the configuration says about others is left out, and who was kept for those is."""
+    """Keep the named criteria; drop settings of other criteria, and judges that are only for those."""
     own = read_criteria_files(config.criteria.files)
     before = criterion_origins(config.criteria.use, own)
     safety = before.get(config.composite.safety, config.composite.safety)
-    # A name by which a result is published means that criterion, even where other catalogues have one of that name.
+    # A published name means that criterion, even if other catalogues have one of the same name.
     origins = [before.get(name, name) for name in names]
     use = origins if safety in _origins_of(origins, own).values() else [*origins, safety]
-    # A short name that several had may be free now: what is said about a criterion follows it to its new name.
+    # A short name that several criteria had may be free now: settings of a criterion follow it to its new name.
     now = {origin: name for name, origin in _origins_of(use, own).items()}
     renamed = {name: now[origin] for name, origin in before.items() if origin in now}
     data["criteria"]["use"] = use
@@ -87,7 +87,7 @@ def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -
     for key in ("weights", "thresholds", "target_options"):
         composite[key] = {renamed[name]: value for name, value in composite[key].items() if name in renamed}
     composite["required"] = [renamed[name] for name in composite["required"] if name in renamed]
-    # They are about the stream, and may be about criteria that are not judged here.
+    # Objectives are for the stream, and may name criteria that are not judged here.
     data["objectives"] = {}
     section = data["judges"]
     for seats in _SEATS:
@@ -103,13 +103,13 @@ def _origins_of(names: Sequence[str], own: Mapping[str, Criterion]) -> Mapping[s
         choose_criteria(names, own)
         return criterion_origins(names, own)
     except InconsistentError as error:
-        found = [(names[loc[0]] if loc and isinstance(loc[0], int) else "", message) for loc, message in error.found]
-        problems = [Problem(path=f"--criteria {name}".strip(), message=message) for name, message in found]
+        named = [(names[loc[0]] if loc and isinstance(loc[0], int) else "", message) for loc, message in error.found]
+        problems = [Problem(path=f"--criteria {name}".strip(), message=message) for name, message in named]
         raise ConfigError(None, problems) from None
 
 
 def _forget_absent(section: dict[str, Any]) -> None:
-    """Leaves out what is said about judges that are not there any more."""
+    """Drop settings of judges that are not there any more."""
     panel = [judge["name"] for judge in section["panel"]]
     seated = [*panel, *(judge["name"] for judge in section["reserves"])]
     section["weights"] = {name: weight for name, weight in section["weights"].items() if name in seated}
@@ -122,13 +122,13 @@ def _forget_absent(section: dict[str, Any]) -> None:
             section["cascade"] = None
 
 
-def _checked(data: Mapping[str, Any]) -> Config:
-    """Validates as a file is validated; keys have been let in already."""
+def _validate(data: Mapping[str, Any]) -> Config:
+    """Validate as a file is validated; API keys were accepted already."""
     draft = Draft(data=data)
     for seats in _SEATS:
         places = range(len(data["judges"][seats]))
         draft.from_environment |= {("judges", seats, place, "api_key") for place in places}
-    config = validated(draft)
+    config = validate_draft(draft)
     if config is None or draft.problems:
         raise ConfigError(None, draft.all_problems())
     return config

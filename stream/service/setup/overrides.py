@@ -16,8 +16,8 @@ from stream.service.setup.draft import Draft
 _PREFIX = "STREAMJURY__"
 
 
-def lay_overrides(environ: Mapping[str, str], draft: Draft) -> None:
-    """Lays every override over the draft's data; those that lead nowhere are reported to the draft."""
+def apply_overrides(environ: Mapping[str, str], draft: Draft) -> None:
+    """Apply every override to the draft's data; report those without a matching key to the draft."""
     for override in _overrides(environ):
         _Placing(draft, override).place()
 
@@ -29,16 +29,20 @@ class _Override(NamedTuple):
 
 
 def _overrides(environ: Mapping[str, str]) -> list[_Override]:
-    """Whole sections before their keys, list items in their order, and a judge's kind before what depends on it."""
-    found = [
+    """List whole sections before their keys, list items in order, and a judge's kind before its other keys."""
+    overrides = [
         _Override(name, tuple(name[len(_PREFIX) :].lower().split("__")), text)
         for name, text in environ.items()
         if name.upper().startswith(_PREFIX)
     ]
-    return sorted(found, key=lambda each: (len(each.segments), [_order(part) for part in each.segments], each.variable))
+    return sorted(overrides, key=_override_order)
 
 
-def _order(segment: str) -> tuple[int, int, str]:
+def _override_order(override: _Override) -> tuple[int, list[tuple[int, int, str]], str]:
+    return len(override.segments), [_segment_order(segment) for segment in override.segments], override.variable
+
+
+def _segment_order(segment: str) -> tuple[int, int, str]:
     return (int(segment) if _is_index(segment) else -1, segment != DISCRIMINATOR, segment)
 
 
@@ -47,7 +51,7 @@ def _is_index(segment: str) -> bool:
 
 
 class _Placing:
-    """Lays one override over the draft, along the types of the model."""
+    """Applies one override to the draft, along the types of the model."""
 
     def __init__(self, draft: Draft, override: _Override) -> None:
         self._draft = draft
@@ -68,13 +72,13 @@ class _Placing:
             if not any(map(is_container, kinds)):
                 self._report(loc, f"has no nested keys, so {'.'.join(self._segments)!r} does not exist")
                 return
-            here = _entered(here, loc, kinds, self._segments[position + 1])
+            here = _enter(here, loc, kinds, self._segments[position + 1])
 
     def _step(self, here: Any, loc: Loc, segment: str) -> str | int | None:
-        """The key or index that a segment stands for; None when there is no going on."""
+        """Return the key or index that a segment means; None if there is no such place."""
         if isinstance(here, list):
             return self._index(here, loc, segment)
-        # Something else than the model wants stands in the file; validation will say so.
+        # The file has the wrong type here; validation will report it.
         if not isinstance(here, dict):
             return None
         # Shells do not allow dots in names, and no librdkafka option has an underscore.
@@ -99,11 +103,11 @@ class _Placing:
         self._draft.forget(loc)
         value = self._value(loc, kinds)
         if kinds and loc[-1] == DISCRIMINATOR and here.get(DISCRIMINATOR) != value:
-            here.clear()  # the keys of another kind of judge, its name above all, would be wrong for this one
+            here.clear()  # the keys of another kind of judge, above all its name, would be wrong here
         here[loc[-1]] = value
 
     def _value(self, loc: Loc, kinds: tuple[Any, ...]) -> Any:
-        """Text where the key takes text, so that no password needs quoting for YAML; YAML everywhere else."""
+        """Read text where the key takes text, so that passwords need no quotes, and YAML everywhere else."""
         takes_text = not kinds or ({str, SecretStr} & {*kinds} and not any(map(is_container, kinds)))
         if takes_text and NoneType in kinds and self._text in {"", "~", "null"}:
             return None
@@ -114,19 +118,19 @@ class _Placing:
         except UnreadableError as error:
             if takes_text:
                 return self._text
-            self._draft.report_unread(loc, self._attributed(error.problem.message))
+            self._draft.report_unread(loc, self._with_source(error.problem.message))
             return None
         return self._text if takes_text and not isinstance(value, str) else value
 
     def _report(self, loc: Loc, message: str) -> None:
-        self._draft.report(loc, self._attributed(message))
+        self._draft.report(loc, self._with_source(message))
 
-    def _attributed(self, message: str) -> str:
+    def _with_source(self, message: str) -> str:
         return f"{message} (set by {self._variable})"
 
 
-def _entered(here: Any, loc: Loc, kinds: tuple[Any, ...], segment: str) -> Any:
-    """The container at a place, begun from the defaults where the file has none, as what the next segment asks for."""
+def _enter(here: Any, loc: Loc, kinds: tuple[Any, ...], segment: str) -> Any:
+    """Return the container at a place; one that the file lacks starts from the defaults, as the next segment needs."""
     step = loc[-1]
     there = here.get(step) if isinstance(here, dict) else here[step]
     if there is None:
@@ -136,7 +140,7 @@ def _entered(here: Any, loc: Loc, kinds: tuple[Any, ...], segment: str) -> Any:
 
 
 def _default_at(loc: Loc, kinds: tuple[Any, ...]) -> Any:
-    """What stands at a place that the file leaves out: the default list, else an empty container."""
+    """Return the default of a place that the file leaves out: the default list, else an empty container."""
     if not any(get_origin(kind) is tuple for kind in kinds):
         return {}
     data: Any = Config().model_dump(mode="json")

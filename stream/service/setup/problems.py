@@ -8,7 +8,7 @@ from stream.errors import StreamjuryError
 
 
 class ConfigError(StreamjuryError):
-    """The configuration cannot be used; says everything that is wrong with it."""
+    """The configuration cannot be used; lists all its problems."""
 
     def __init__(self, file: Path | None, problems: Iterable[Problem]) -> None:
         self.file = file

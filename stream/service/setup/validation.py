@@ -23,32 +23,32 @@ from stream.service.setup.draft import Draft, within
 from stream.service.setup.evaluator import build_evaluator
 
 _JUDGING: Collection[Loc] = {("criteria",), ("judges",), ("composite",)}
-"""The sections that have to go together."""
+"""Sections that must fit together."""
 
-# Where a judge is asked, and with which key, changes nothing about what it can judge by.
+# The address, model and key of a judge do not change which criteria it can judge.
 _NO_MATTER = {"api_key", "api_key_file", "base_url", "model"}
 
 
-def validated(draft: Draft) -> Config | None:
-    """The configuration, or None after what is wrong with it was reported to the draft.
+def validate_draft(draft: Draft) -> Config | None:
+    """Return the configuration, or None after reporting its problems to the draft.
 
-    What is wrong at one place must not hide what does not go together at others: what is sound is looked at by itself.
+    A problem at one place must not hide conflicts at others, so the valid parts are checked on their own.
     """
     _refuse_written_keys(draft)
     config = _read(draft.data, draft)
     _check_sampled_fields(draft)
     if config is not None:
         if all(loc[:1] not in _JUDGING or loc[-1] in _NO_MATTER for loc in draft.problems):
-            _put_together(config, draft)
+            _check_evaluator(config, draft)
         return config
     sound = _read(_sound_part(draft), draft, only=_JUDGING)
     if sound is not None and all(loc[:1] not in _JUDGING for loc in draft.problems):
-        _put_together(sound, draft)
+        _check_evaluator(sound, draft)
     return None
 
 
 def _refuse_written_keys(draft: Draft) -> None:
-    """A file is copied, shown and kept in repositories: a key that stands in one is no secret for long."""
+    """Report API keys in the file: files are copied, shown and kept in repositories, so a key would leak."""
     for seats in ("panel", "reserves"):
         with contextlib.suppress(LookupError, TypeError, AttributeError):
             for place, judge in enumerate(draft.data["judges"][seats]):
@@ -59,12 +59,12 @@ def _refuse_written_keys(draft: Draft) -> None:
 
 
 def _comes_from_outside(loc: Loc, draft: Draft) -> bool:
-    """Whether a value is taken from a variable, or was reported already for being taken from one that is not set."""
+    """Return whether a value comes from a variable, or was already reported because its variable is not set."""
     return loc in draft.from_environment or loc in draft.unread or bool(_source(loc, draft))
 
 
 def _read(data: Any, draft: Draft, *, only: Collection[Loc] | None = None) -> Config | None:
-    """The data as a configuration; else None, and what is wrong, in some sections only, is reported to the draft."""
+    """Validate the data; else return None and report the problems, with `only` those of some sections, to the draft."""
     try:
         return check_config(data)
     except ValidationError as error:
@@ -75,42 +75,42 @@ def _read(data: Any, draft: Draft, *, only: Collection[Loc] | None = None) -> Co
 
 
 def _sound_part(draft: Draft) -> Any:
-    """The data without what is wrong, as far as that can be left out without changing what the rest means."""
+    """Copy the data without its wrong parts, as far as the rest keeps its meaning without them."""
     data = copy.deepcopy(draft.data)
     for loc in draft.problems:
-        # The problem may be that there is nothing at the place, or something else.
+        # The place may be missing, or have the wrong type.
         with contextlib.suppress(LookupError, TypeError, AttributeError):
             if loc[:1] not in _JUDGING:
                 del data[loc[0]]
             elif loc[:2] in {("judges", "panel"), ("judges", "reserves")} and loc[3:4] != ("name",):
-                data["judges"][loc[1]][loc[2]] = _stand_in(data["judges"][loc[1]][loc[2]])
+                data["judges"][loc[1]][loc[2]] = _make_stand_in(data["judges"][loc[1]][loc[2]])
             elif loc[:2] in {("composite", "weights"), ("composite", "thresholds")}:
                 del data["composite"][loc[1]][loc[2]]
     return data
 
 
-def _stand_in(judge: Any) -> Any:
-    """A judge of the same name with nothing wrong about it, so that what is said of the name can be checked."""
+def _make_stand_in(judge: Any) -> Any:
+    """Make a valid judge of the same name, so that other references to the name can be checked."""
     name = judge.get("name", default_name(judge.get(DISCRIMINATOR)))
     return judge if name is None else {DISCRIMINATOR: kind_of(LocalJudgeConfig), "name": name}
 
 
 def _check_sampled_fields(draft: Draft) -> None:
-    """Reports conditions on fields that no record of the configured input has; broken sections are left out."""
+    """Report conditions on fields that no record of the configured input has; skip broken sections."""
     data = _sound_part(draft)
     sections = {name: data[name] for name in ("input", "sampling") if name in data} if isinstance(data, dict) else {}
     config = _read(sections, draft, only=())
     if config is not None:
         unreadable = find_unreadable(config.sampling, make_adapter(config.input))
-        _report_found(InconsistentError(unreadable), ("sampling",), draft)
+        _report_problems(InconsistentError(unreadable), ("sampling",), draft)
 
 
-def _put_together(config: Config, draft: Draft) -> None:
-    """Finds out now what would otherwise end the worker when it starts."""
+def _check_evaluator(config: Config, draft: Draft) -> None:
+    """Find problems now that would otherwise end the worker at its start."""
     try:
         build_evaluator(config)
     except InconsistentError as error:
-        _report_found(error, (), draft)
+        _report_problems(error, (), draft)
     except ValueError as error:
         draft.report(("judges",), str(error))
 
@@ -121,20 +121,20 @@ def _report(detail: ErrorDetails, draft: Draft) -> None:
         return
     error = detail.get("ctx", {}).get("error")
     if isinstance(error, InconsistentError):
-        _report_found(error, place.loc, draft)
+        _report_problems(error, place.loc, draft)
         return
     hidden = _is_hidden(place) or place.loc in draft.from_environment
-    draft.report(place.loc, _words(detail, place, shown=not hidden) + _source(place.loc, draft))
+    draft.report(place.loc, _describe(detail, place, shown=not hidden) + _source(place.loc, draft))
 
 
-def _report_found(error: InconsistentError, outer: Loc, draft: Draft) -> None:
+def _report_problems(error: InconsistentError, outer: Loc, draft: Draft) -> None:
     for inner, message in error.found:
         loc = (*outer, *inner)
         if any(within(loc, unread) for unread in draft.unread):
             continue
         secret = _text_at(draft.data, loc) if loc in draft.from_environment else None
-        said = message.replace(secret, MASK) if secret else message
-        draft.report(loc, said + _source(loc, draft))
+        text = message.replace(secret, MASK) if secret else message
+        draft.report(loc, text + _source(loc, draft))
 
 
 def _text_at(data: Any, loc: Loc) -> str:
@@ -144,7 +144,7 @@ def _text_at(data: Any, loc: Loc) -> str:
 
 
 def _follows(detail: ErrorDetails) -> bool:
-    """Whether the error only follows from others: a list counts as short when its items are wrong."""
+    """Return whether the error only follows from others: a list counts as short when its items are wrong."""
     return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
@@ -161,10 +161,10 @@ def _source(loc: Loc, draft: Draft) -> str:
 
 class _ErrorPlace(NamedTuple):
     loc: Loc
-    """The place as the file has it, without what pydantic adds for itself."""
+    """The place in the file, without the parts that pydantic adds."""
 
     around: tuple[Any, ...]
-    """The types of the section that it is in."""
+    """The types of the section around it."""
 
     kinds: tuple[Any, ...]
     """The types that the value may have."""
@@ -192,24 +192,24 @@ def _is_hidden(place: _ErrorPlace) -> bool:
     return SecretStr in place.kinds or (is_option and is_secret(str(place.loc[-1])))
 
 
-# What is wrong there
+# The message
 
 
-def _words(detail: ErrorDetails, place: _ErrorPlace, *, shown: bool) -> str:
+def _describe(detail: ErrorDetails, place: _ErrorPlace, *, shown: bool) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     shown = shown and detail["loc"][-1:] != ("[key]",)  # a key is in the path already
-    found = _found(context.get("tag", detail["input"]), place.kinds) if shown else ""
+    instead = _describe_found(context.get("tag", detail["input"]), place.kinds) if shown else ""
     if kind == "value_error":
         message = str(context["error"])
-        return message + (found if message.startswith("must") and {int, float} & {*place.kinds} else "")
+        return message + (instead if message.startswith("must") and {int, float} & {*place.kinds} else "")
     if kind == "extra_forbidden":
         return unknown("key", str(place.loc[-1]), names_in(place.around))
     if kind == "string_pattern_mismatch":
-        return f"must be {PATTERN_WORDS[context['pattern']]}{found}"
+        return f"must be {PATTERN_WORDS[context['pattern']]}{instead}"
     if {str, bool} <= {*place.kinds}:
         return "must be text, a number, or true or false"
-    return in_words(kind, context, found)
+    return in_words(kind, context, instead)
 
 
-def _found(value: Any, kinds: tuple[Any, ...]) -> str:
+def _describe_found(value: Any, kinds: tuple[Any, ...]) -> str:
     return found_instead(value, container=any(map(is_container, kinds)), text=str in kinds)

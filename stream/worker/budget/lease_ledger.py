@@ -1,16 +1,16 @@
-"""The lease ledger: what one partition has spent of its share of every budget, and what it may still spend.
+"""The lease ledger: amounts that one partition has spent, and may still spend, of its share of every budget.
 
 Why no crash and no rebalance can exceed a share, in the order in which things happen:
 1. a lease is proposed: the most that may be spent up to the next commit,
 2. the proposal is committed, fenced, with the partition's offset,
 3. a call reserves the most that it can cost, within what was committed,
-4. the call is made, and what it cost takes the place of what was reserved,
-5. whoever has the partition next counts all that was leased as spent; who gives it up in good order leases no more
-   than was spent.
+4. the call is made, and its cost replaces the reserved amount,
+5. the partition's next owner counts the whole lease as spent; an owner that gives the partition up in good order
+   reduces the lease to the spent amount first.
 
 A call counts in every window that it can belong to while clocks differ by up to `clock_seconds` from the true time:
-near the full hour in two of them. So the true hour's sum is within the share, on whatever side of the hour a clock is,
-and the next hour is leased before it begins.
+near the full hour in two of them. So the true hour's sum stays within the share even if a clock is off, and the next
+hour is leased before it begins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,15 +23,15 @@ from stream.worker.budget.limits import ALL_APPS, Caps, Limits, Span
 from stream.worker.budget.offset_note import BudgetWindow, Leases, NoteError
 
 CLOCK_SECONDS = 2.0
-# How long before it is needed a new window is leased: a few commits.
+# A new window is leased this long before it begins: a few commits.
 _AHEAD_SECONDS = 2.0
 
 
 class LeaseRefusal(Enum):
-    """Why nothing was reserved."""
+    """The reason why an amount was not reserved."""
 
     NOT_YET = "not yet"
-    """A lease has to be committed first, a call settled, or the old window to end: worth asking again soon."""
+    """A lease must be committed, a call settled, or the old window must end first: ask again soon."""
 
     OVER = "over"
     """The share of a budget is used up until its window ends."""
@@ -39,7 +39,7 @@ class LeaseRefusal(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ask:
-    """A call's wish: the most it can cost, who it is for, and whether it may use what is kept for safety."""
+    """A request for money: the most a call can cost, its app, and whether it may use the share kept for safety."""
 
     amount: int
     app: str | None = None
@@ -73,14 +73,14 @@ class LeaseLedger:
     limits: Limits
     clock_seconds: float = CLOCK_SECONDS
     excess: int = 0
-    """What calls cost beyond what was reserved for them."""
+    """Cost of calls beyond the amounts reserved for them."""
     closed: bool = False
     _windows: dict[BudgetWindow, dict[str, _Pair]] = field(default_factory=dict)
     _waiting: dict[Ask, None] = field(default_factory=dict)
 
     @classmethod
     def decode(cls, text: str, limits: Limits, now: float, *, clock_seconds: float = CLOCK_SECONDS) -> "LeaseLedger":
-        """The ledger that a note tells of. What was leased may be spent; so may be all, if the note is unreadable."""
+        """Restore a ledger from its note. The lease counts as spent; with an unreadable note, the whole share does."""
         ledger = cls(limits, clock_seconds)
         try:
             leases = offset_note.read(text)
@@ -90,7 +90,7 @@ class LeaseLedger:
         for window, scopes in leases.items():
             if window.span in limits:
                 ledger._windows[window] = {
-                    scope: _recovered(caps, scopes.get(offset_note.short_name(scope), Caps(0, 0)))
+                    scope: _recover_pair(caps, scopes.get(offset_note.short_name(scope), Caps(0, 0)))
                     for scope, caps in limits[window.span].items()
                 }
         return ledger
@@ -100,14 +100,14 @@ class LeaseLedger:
         return offset_note.write(self._leases())
 
     def use_up(self, now: float) -> None:
-        """Counts the running windows as spent: nobody knows what was."""
+        """Count the running windows as spent, because the spent amounts are unknown."""
         for span in self.limits:
             for window in self._current(span, now):
-                for pair in self._opened(window).values():
+                for pair in self._open_window(window).values():
                     pair.whole.spent, pair.main.spent = pair.whole.limit, pair.main.limit
 
     def reserve(self, ask: Ask, now: float) -> Reservation | LeaseRefusal:
-        """Keeps the amount in all accounts it belongs to, or in none."""
+        """Reserve the amount in all accounts it belongs to, or in none."""
         if self.closed:
             return LeaseRefusal.NOT_YET
         accounts: list[Account] = []
@@ -128,14 +128,14 @@ class LeaseLedger:
         return Reservation(amount=ask.amount, accounts=tuple(accounts))
 
     def wait_for(self, ask: Ask) -> None:
-        """Lets the next lease be large enough for it, too."""
+        """Make the next lease large enough for this request, too."""
         self._waiting[ask] = None
 
     def wait_no_more(self, ask: Ask) -> None:
         self._waiting.pop(ask, None)
 
     def settle(self, reservation: Reservation, actual: int | None) -> None:
-        """Replaces what was reserved by what it cost, or by all of it where that is not known."""
+        """Replace the reserved amount by the actual cost; an unknown cost counts as the whole amount."""
         if not reservation.open:
             return
         reservation.open = False
@@ -145,77 +145,77 @@ class LeaseLedger:
             account.settle(reservation.amount, cost)
 
     def needs_lease(self, now: float) -> bool:
-        """Whether calls wait for a lease, or soon will."""
+        """Return whether calls wait for a lease, or soon will."""
         if self.closed:
             return any(account.can_give_back for account in self._all_accounts())
-        waiting = self._wanted(now)
+        waiting = self._sum_waiting(now)
         return any(account.needs_lease(waiting.get(id(account), 0)) for account in self._in_use(now))
 
     def lease(self, now: float) -> str:
-        """Proposes a lease for what is wanted and gives the note that says so; `committed` makes it good."""
-        self._forget_the_past(now)
-        waiting = {} if self.closed else self._wanted(now)
+        """Propose a lease for the calls that wait and return its note; `confirm_commit` makes it valid."""
+        self._forget_past_windows(now)
+        waiting = {} if self.closed else self._sum_waiting(now)
         for account in self._in_use(now):
             account.propose(waiting.get(id(account), 0), ahead=not self.closed)
         return self.encode()
 
-    def committed(self) -> None:
-        """The last note is in the store for certain. Without this call it may be there, and nothing is spent of it."""
+    def confirm_commit(self) -> None:
+        """Confirm that the last note is stored. Without this call it may be stored, and its lease is not spent."""
         for account in self._all_accounts():
-            account.committed()
+            account.confirm_commit()
 
     def close(self) -> None:
-        """Reserves no more; the next note gives back what is not spent or in flight."""
+        """Stop reserving; the next note gives back the amount that is neither spent nor in flight."""
         self.closed = True
 
-    def left(self, now: float, app: str | None = None) -> float:
-        """The smallest share, 0 to 1, that the budgets of the app's calls have left for lanes other than safety."""
+    def share_left(self, now: float, app: str | None = None) -> float:
+        """Return the smallest share, 0 to 1, that the budgets of the app's calls have left outside the safety lane."""
         shares = [1.0]
         for span in self.limits:
             for scope in (ALL_APPS, app or ALL_APPS):
                 if scope in self.limits[span]:
-                    main = self._opened(self._current(span, now)[-1])[scope].main
+                    main = self._open_window(self._current(span, now)[-1])[scope].main
                     shares.append(max(0.0, 1 - main.spent / main.limit) if main.limit else 0.0)
         return min(shares)
 
     def standing(self, now: float) -> Iterator[tuple[Span, str, Account]]:
         """The accounts of the running windows, all lanes together, by their span and scope."""
         for span in self.limits:
-            for scope, pair in self._opened(self._current(span, now)[-1]).items():
+            for scope, pair in self._open_window(self._current(span, now)[-1]).items():
                 yield span, scope, pair.whole
 
     def _current(self, span: Span, now: float) -> tuple[BudgetWindow, ...]:
-        """The windows that the true time can be in, and that are not closed yet: one, or two around the edge."""
+        """Return the open windows that the true time can be in: one, or two around the edge."""
         first = int((now - self.clock_seconds) // span.value)
         last = int((now + self.clock_seconds) // span.value)
-        # A window that somebody with a clock ahead of ours has closed is over: its money was counted, and forgotten.
+        # A window that a worker with a faster clock has closed is over: its account is gone.
         floor = min((window.number for window in self._windows if window.span is span), default=first)
         first, last = max(first, floor), max(last, floor)
         return (BudgetWindow(span, first),) if first == last else (BudgetWindow(span, first), BudgetWindow(span, last))
 
-    def _opened(self, window: BudgetWindow) -> dict[str, _Pair]:
+    def _open_window(self, window: BudgetWindow) -> dict[str, _Pair]:
         if window not in self._windows:
             self._windows[window] = {
-                scope: _recovered(caps, Caps(0, 0)) for scope, caps in self.limits[window.span].items()
+                scope: _recover_pair(caps, Caps(0, 0)) for scope, caps in self.limits[window.span].items()
             }
         return self._windows[window]
 
     def _accounts(self, window: BudgetWindow, ask: Ask) -> Iterator[Account]:
-        scopes = self._opened(window)
-        for scope in (ALL_APPS, ask.app) if ask.app else (ALL_APPS,):  # without a name, it has no budget of its own
+        scopes = self._open_window(window)
+        for scope in (ALL_APPS, ask.app) if ask.app else (ALL_APPS,):  # without a name, it has no budget
             if scope in scopes:
                 yield from scopes[scope].of(safety=ask.safety)
 
-    def _wanted(self, now: float) -> dict[int, int]:
-        """What waiting calls want of each account, by its identity."""
-        wanted: dict[int, int] = {}
+    def _sum_waiting(self, now: float) -> dict[int, int]:
+        """Sum the amounts that waiting calls need from each account, by `id(account)`."""
+        sums: dict[int, int] = {}
         for ask in self._waiting:
             for span in self.limits:
                 for window in self._current(span, now):
                     for account in self._accounts(window, ask):
                         if not account.is_over(ask.amount):
-                            wanted[id(account)] = wanted.get(id(account), 0) + ask.amount
-        return wanted
+                            sums[id(account)] = sums.get(id(account), 0) + ask.amount
+        return sums
 
     def _in_use(self, now: float) -> Iterable[Account]:
         """The accounts of the running windows, and of those that are about to begin."""
@@ -224,17 +224,17 @@ class LeaseLedger:
             coming = self._current(span, now + _AHEAD_SECONDS)
             for window in dict.fromkeys((*current, *coming)):
                 before = self._windows.get(BudgetWindow(span, window.number - 1), {})
-                for scope, pair in self._opened(window).items():
+                for scope, pair in self._open_window(window).items():
                     if window not in current and scope in before:
-                        _go_on(before[scope], pair)
+                        _carry_pace(before[scope], pair)
                     yield pair.whole
                     yield pair.main
 
-    def _forget_the_past(self, now: float) -> None:
+    def _forget_past_windows(self, now: float) -> None:
         for span in self.limits:
             first = self._current(span, now)[0]
-            self._opened(first)  # remembered even when nothing is spent in it: what is before it is over
-            for window in [each for each in self._windows if each.span is span and each.number < first.number]:
+            self._open_window(first)  # kept even if unused: it marks all windows before it as over
+            for window in [old for old in self._windows if old.span is span and old.number < first.number]:
                 del self._windows[window]
 
     def _all_accounts(self) -> Iterator[Account]:
@@ -253,11 +253,11 @@ class LeaseLedger:
         }
 
 
-def _recovered(limits: Caps, leased: Caps) -> _Pair:
-    return _Pair(Account.recovered(limits.whole, leased.whole), Account.recovered(limits.main, leased.main))
+def _recover_pair(limits: Caps, leased: Caps) -> _Pair:
+    return _Pair(Account.recover(limits.whole, leased.whole), Account.recover(limits.main, leased.main))
 
 
-def _go_on(before: _Pair, after: _Pair) -> None:
-    """Expects of a window that is about to begin what the one before it saw."""
+def _carry_pace(before: _Pair, after: _Pair) -> None:
+    """Give a window that is about to begin the pace of the window before it."""
     for old, new in ((before.whole, after.whole), (before.main, after.main)):
         new.pace = max(new.pace, old.pace, old.asked)

@@ -1,4 +1,4 @@
-"""Limits: what one partition may spend in an hour and in a day, for all apps together and for single ones."""
+"""Limits: the amounts that one partition may spend per hour and day, for all apps together and for single apps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ MICRODOLLAR = 1000
 """In nanodollars. Limits and leases are whole microdollars, so that notes stay short."""
 
 ALL_APPS = ""
-"""The scope of what all apps spend together."""
+"""The scope of the spending of all apps together."""
 
 
 class Span(Enum):
-    """The windows that budgets are for: hours and days of UTC, which Unix time counts off evenly."""
+    """The windows of budgets: hours and days of UTC, which Unix time divides evenly."""
 
     HOUR = 3600
     DAY = 86_400
 
 
 class Caps(NamedTuple):
-    """A share of a budget in nanodollars: the whole of it, and what lanes other than safety may use of it."""
+    """A share of a budget in nanodollars: the whole share, and the part that lanes other than safety may use."""
 
     whole: int
     main: int
@@ -32,7 +32,7 @@ class Caps(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be spent in an hour and in a day, in US dollars; None for no limit."""
+    """Limits per hour and per day in US dollars; None for no limit."""
 
     per_hour_usd: float | None = None
     per_day_usd: float | None = None
@@ -55,7 +55,7 @@ class Budgets:
 
     @classmethod
     def of(cls, config: Config) -> Self | None:
-        """The budgets of a configuration; None when it has none. Without a safety lane no share is kept for one."""
+        """Return the budgets of a configuration, or None. Without a safety lane no share is kept for it."""
         budgets = config.budgets
         if not budgets.has_limits:
             return None
@@ -65,11 +65,11 @@ class Budgets:
 
 
 Limits = Mapping[Span, Mapping[str, Caps]]
-"""By span and scope (`ALL_APPS`, or an app's name); only what is limited is in it."""
+"""By span and scope (`ALL_APPS`, or an app's name); scopes without a limit are absent."""
 
 
 def shares(budgets: Budgets, partition: int, partitions: int) -> Limits:
-    """What one of all partitions may spend. The shares of all of them add up to no more than the budget."""
+    """Return the limits of one partition. The shares of all partitions add up to at most the budget."""
     if not 0 <= partition < partitions:
         raise ValueError(f"no partition {partition} of {partitions}")
     scopes = {ALL_APPS: budgets.everyone, **budgets.apps}
@@ -85,7 +85,7 @@ def shares(budgets: Budgets, partition: int, partitions: int) -> Limits:
 
 def _share(usd: float, safety_share: float, partition: int, partitions: int) -> Caps:
     micro = nanodollars(usd, up=False) // MICRODOLLAR
-    # What does not divide evenly goes to some of the partitions, a microdollar each.
+    # The remainder goes to some of the partitions, a microdollar each.
     whole = micro * (partition + 1) // partitions - micro * partition // partitions
-    kept = min(whole, -int(-whole * safety_share // 1))
-    return Caps(whole * MICRODOLLAR, (whole - kept) * MICRODOLLAR)
+    safety = min(whole, -int(-whole * safety_share // 1))
+    return Caps(whole * MICRODOLLAR, (whole - safety) * MICRODOLLAR)

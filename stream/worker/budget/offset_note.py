@@ -3,8 +3,8 @@
     sj1|h9z3k,8Fc.6Az,Kx02Pq=3D.3D|dG4,1Lk8.1Kzz
 
 Version, then the windows with their numbers since 1970, oldest first: the leases of all apps together (whole and main,
-in microdollars), then those of apps with a budget of their own, named by a short hash. Numbers have the base 64. Kafka
-takes 4096 bytes of metadata with an offset; `longest` says how many a configuration can come to.
+in microdollars), then those of apps with their own budget, named by a short hash. Numbers have the base 64. Kafka
+takes 4096 bytes of metadata with an offset; `longest` computes the bytes that a configuration can need.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _LEASE = re.compile(r"(?:([0-9A-Za-z_-]{6})=)?([0-9A-Za-z_-]{1,12})\.([0-9A-Za-z
 
 
 class NoteError(ValueError):
-    """A text that is no note of ours, or one of a later version."""
+    """The text is not one of our notes, or has a later version."""
 
 
 class BudgetWindow(NamedTuple):
@@ -44,7 +44,7 @@ Leases = Mapping[BudgetWindow, Mapping[str, Caps]]
 
 @lru_cache(maxsize=1024)
 def short_name(scope: str) -> str:
-    """What a scope is called in notes."""
+    """Return the name of a scope in notes."""
     if scope == ALL_APPS:
         return ALL_APPS
     digest = hashlib.blake2b(scope.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -60,7 +60,7 @@ def write(leases: Leases) -> str:
 
 
 def read(text: str) -> Leases:
-    """The leases in a note; none in an empty text, which is what an offset has that was committed without one."""
+    """Read the leases in a note. An offset committed without a note has an empty text, which has no leases."""
     if not text:
         return {}
     version, *windows = text.split("|")
@@ -70,13 +70,13 @@ def read(text: str) -> Leases:
 
 
 def longest(limits: Limits) -> int:
-    """The bytes of the longest note that these limits can come to: two windows of a span are open around its edge."""
+    """Return the bytes of the longest note for these limits: around its edge a span has two open windows."""
     return len(
-        write({BudgetWindow(span, 64**4 - 1 + edge): _named(limits[span]) for span in limits for edge in (0, -1)})
+        write({BudgetWindow(span, 64**4 - 1 + edge): _longest(limits[span]) for span in limits for edge in (0, -1)})
     )
 
 
-def _named(scopes: Mapping[str, Caps]) -> Mapping[str, Caps]:
+def _longest(scopes: Mapping[str, Caps]) -> Mapping[str, Caps]:
     # Twice the limit, because a lease can be above it when calls cost more than was reserved for them.
     return {short_name(scope): Caps(caps.whole * 2, max(caps.main, MICRODOLLAR) * 2) for scope, caps in scopes.items()}
 
@@ -87,27 +87,27 @@ def _lease(name: str, caps: Caps) -> str:
 
 
 def _window(text: str) -> tuple[BudgetWindow, Mapping[str, Caps]]:
-    found = _WINDOW.fullmatch(text)
-    if found is None:
+    match = _WINDOW.fullmatch(text)
+    if match is None:
         raise NoteError("a budget note with an unreadable window")
-    leases = [_LEASE.fullmatch(part) for part in found[3].split(",")[1:]]
-    return BudgetWindow(_SPANS[found[1]], _value(found[2])), dict(_amounts(leases))
+    leases = [_LEASE.fullmatch(part) for part in match[3].split(",")[1:]]
+    return BudgetWindow(_SPANS[match[1]], _value(match[2])), dict(_amounts(leases))
 
 
-def _amounts(found: Iterable[re.Match[str] | None]) -> Iterable[tuple[str, Caps]]:
-    for lease in found:
+def _amounts(leases: Iterable[re.Match[str] | None]) -> Iterable[tuple[str, Caps]]:
+    for lease in leases:
         if lease is None:
             raise NoteError("a budget note with an unreadable lease")
         yield lease[1] or ALL_APPS, Caps(_value(lease[2]) * MICRODOLLAR, _value(lease[3]) * MICRODOLLAR)
 
 
 def _number(value: int) -> str:
-    digits = ""
+    text = ""
     while True:
         value, digit = divmod(value, 64)
-        digits = _DIGITS[digit] + digits
+        text = _DIGITS[digit] + text
         if not value:
-            return digits
+            return text
 
 
 def _value(digits: str) -> int:

@@ -12,13 +12,13 @@ from stream.records.decision import Cohort
 
 
 class SavingStep(StrEnum):
-    """What can be left out."""
+    """A way to make fewer calls."""
 
     SAMPLES = "samples"
     """Judges that take several samples take one."""
 
     RESERVES = "reserves"
-    """A judge that fails is not replaced."""
+    """No reserve judge replaces a failing one."""
 
     CASCADE = "cascade"
     """The cheapest judges are asked first, and the whole panel only where they are in doubt."""
@@ -42,7 +42,7 @@ def measures_of(config: BudgetsConfig) -> tuple[SavingMeasure, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavingPlan:
-    """What to leave out for one record."""
+    """The savings that apply to one record."""
 
     savings: Savings = NO_SAVINGS
     keep_share: float = 1.0
@@ -52,25 +52,25 @@ class SavingPlan:
 NO_PLAN = SavingPlan()
 
 
-def plan_savings(left: float, measures: Sequence[SavingMeasure]) -> SavingPlan:
-    """What the share that is left allows."""
-    taken = {measure.step: measure.below for measure in measures if left < measure.below}
+def plan_savings(share_left: float, measures: Sequence[SavingMeasure]) -> SavingPlan:
+    """Choose savings by the share of the budget that is left."""
+    taken = {measure.step: measure.below for measure in measures if share_left < measure.below}
     savings = Savings(
         samples=SavingStep.SAMPLES in taken, reserves=SavingStep.RESERVES in taken, cascade=SavingStep.CASCADE in taken
     )
-    keep = _keep_share(left / taken[SavingStep.SAMPLING]) if SavingStep.SAMPLING in taken else 1.0
+    keep = _keep_share(share_left / taken[SavingStep.SAMPLING]) if SavingStep.SAMPLING in taken else 1.0
     return SavingPlan(savings=savings, keep_share=keep)
 
 
 def _keep_share(part: float) -> float:
-    """The power of two next below, so that the probability does not change with every record."""
+    """Return the next lower power of two, so that the probability does not change with every record."""
     return max(MIN_KEEP, 2.0 ** (math.ceil(math.log2(part)) - 1)) if part > MIN_KEEP else MIN_KEEP
 
 
 class Thinning:
-    """Who is kept: by the id and the salt alone, so replays decide alike, and a larger share keeps all of a smaller.
+    """Chooses the records to keep, by id and salt alone: replays decide alike, and a larger share keeps a superset.
 
-    The draw has nothing to do with the sampler's, or those that the sampler chose would all be kept.
+    The draw is independent of the sampler's; otherwise all records that the sampler chose would be kept.
     """
 
     def __init__(self, salt: str) -> None:
@@ -80,8 +80,8 @@ class Thinning:
         return share >= 1.0 or self._cohort.draw(record_id) < share
 
 
-def thinned(sampling: Sampling, share: float) -> Sampling:
-    """How a record was chosen that was kept with this probability after it was."""
+def thin(sampling: Sampling, share: float) -> Sampling:
+    """Return the sampling of a record that was kept with this probability after it was chosen."""
     if share >= 1.0:
         return sampling
     return sampling.model_copy(update={"probability": max(MIN_PROBABILITY, sampling.probability * share)})

@@ -1,7 +1,7 @@
 """The treasury: the ledgers of a worker's partitions, used by the thread that commits and by the loop that judges.
 
-Which thread does what: assigning, `prepare` and `committed` are the committing thread's; a purse is used in the judges'
-loop. A lock is held around each step of a ledger, never while anything waits.
+Threads: the committing thread assigns partitions and calls `prepare` and `confirm_commit`; purses are used in the
+judges' loop. A lock is held around each step of a ledger, never while anything waits.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from stream.worker.budget.savings import NO_PLAN, SavingMeasure, SavingPlan, pla
 
 log = logging.getLogger(__name__)
 
-# How many may try again when a call is settled: what it leaves is seldom enough for two, and the first in line may want
-# another app's money.
+# Waiters that may try again when a call is settled: the freed amount is seldom enough for two, and the first in line
+# may want another app's money.
 _PER_SETTLEMENT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
-    """What to commit: how far each partition was read, and for those that pay for judging, the note that goes with it.
+    """Offsets to commit, and a note for each partition that pays for judging.
 
-    An offset of such a partition must never be committed without its note: that would erase what was spent.
+    An offset of such a partition must never be committed without its note: that would erase the spent amount.
     """
 
     offsets: Mapping[Partition, int]
@@ -69,7 +69,7 @@ class Treasury:
         self._lock = threading.Lock()
         self._open: dict[int, _OpenPartition] = {}
         self._unread: set[int] = set()
-        # In the order in which they came; the values are of no use.
+        # An ordered set: the values are not used.
         self._waiters: dict[int, dict[asyncio.Future[None], None]] = {}
         self._excess = 0
         self.refused = 0
@@ -81,24 +81,24 @@ class Treasury:
 
     @property
     def excess_usd(self) -> float:
-        """What calls cost beyond what was reserved for them, since the start."""
+        """Cost of calls beyond the amounts reserved for them, since the start."""
         with self._lock:
-            return dollars(self._excess + sum(each.ledger.excess for each in self._open.values()))
+            return dollars(self._excess + sum(opened.ledger.excess for opened in self._open.values()))
 
     # Partitions come and go
 
-    def assigned(self, partitions: Collection[Partition]) -> None:
-        """Partitions are ours; nothing is paid from them until their notes were read."""
+    def expect_partitions(self, partitions: Collection[Partition]) -> None:
+        """Note assigned partitions; no call is paid from them until their notes are read."""
         if self._budgets is not None:
             self._unread |= {partition.number for partition in partitions if partition.topic == self._topic}
 
     @property
     def unread(self) -> list[Partition]:
-        """Partitions whose committed offset and note have to be looked up, now or as soon as that can be done."""
+        """Partitions whose committed offset and note must be looked up as soon as possible."""
         return [Partition(self._topic, number) for number in sorted(self._unread)]
 
-    def opened(self, partition: Partition, offset: int | None, note: str, *, partitions: int) -> None:
-        """What the group's coordinator has of a partition, of so many that the topic has."""
+    def open_partition(self, partition: Partition, offset: int | None, note: str, *, partitions: int) -> None:
+        """Open a partition with its committed offset and note; the topic has this many partitions."""
         assert self._budgets is not None
         limits = shares(self._budgets, partition.number, partitions)
         now = self._clock()
@@ -112,14 +112,14 @@ class Treasury:
         self._unread.discard(partition.number)
         self._wake((partition.number,))
 
-    def closing(self, partitions: Collection[Partition]) -> None:
-        """No further calls are paid from these; what they do not need is given back with the next commit."""
+    def close_partitions(self, partitions: Collection[Partition]) -> None:
+        """Pay no further calls from these partitions; the next commit gives back what they do not need."""
         with self._lock:
             for opened in self._of(partitions):
                 opened.ledger.close()
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """The partitions are another's."""
+        """Drop partitions that another worker has now."""
         with self._lock:
             for opened in self._of(partitions):
                 opened.ledger.close()
@@ -143,47 +143,47 @@ class Treasury:
             return any(opened.ledger.needs_lease(now) for opened in self._open.values())
 
     def prepare(self, offsets: Mapping[Partition, int], oldest: Callable[[Partition], int | None]) -> CommitPlan:
-        """What to commit beside these offsets: notes with them, and leases of partitions that have no results yet.
+        """Add to these offsets their notes, and the leases of partitions that have no results yet.
 
-        `oldest` gives the offset of a partition's first record that was started and not committed, if there is one.
-        To be called at every turn of committing, also when there is nothing to commit.
+        `oldest` returns the offset of a partition's first uncommitted record, if there is one.
+        Call it before every commit, even with no offsets.
         """
         if not self.active:
             return CommitPlan(offsets=offsets, notes={})
-        wanted, notes, opened = dict(offsets), {}, {}
+        wanted, notes, leased = dict(offsets), {}, {}
         now = self._clock()
         with self._lock:
-            for number, each in self._open.items():
+            for number, opened in self._open.items():
                 partition = Partition(self._topic, number)
-                if partition not in wanted and each.ledger.needs_lease(now):
-                    offset = each.offset if each.offset is not None else oldest(partition)
+                if partition not in wanted and opened.ledger.needs_lease(now):
+                    offset = opened.offset if opened.offset is not None else oldest(partition)
                     if offset is not None:
                         wanted[partition] = offset
                 if partition in wanted:
-                    notes[partition], opened[partition] = each.ledger.lease(now), each
-        # Time goes on: what waited for the end of a window may be paid now. Who needs the commit is told after it.
+                    notes[partition], leased[partition] = opened.ledger.lease(now), opened
+        # A call that waited for the end of a window may be paid now. Those that need this commit are woken after it.
         self._wake(self._open.keys() - {partition.number for partition in notes})
         for partition in wanted:
             if partition.topic == self._topic and partition not in notes:
                 raise RuntimeError(f"{partition}: an offset without a note would erase what was spent")
-        return CommitPlan(offsets=wanted, notes=notes, opened=opened)
+        return CommitPlan(offsets=wanted, notes=notes, opened=leased)
 
-    def committed(self, paper: CommitPlan) -> None:
-        """The transaction with the paper went through for certain."""
+    def confirm_commit(self, plan: CommitPlan) -> None:
+        """Confirm that the transaction with this plan was committed."""
         with self._lock:
-            for partition, opened in paper.opened.items():
-                opened.offset = paper.offsets[partition]
-                opened.ledger.committed()
-        self._wake(partition.number for partition in paper.opened)
+            for partition, opened in plan.opened.items():
+                opened.offset = plan.offsets[partition]
+                opened.ledger.confirm_commit()
+        self._wake(partition.number for partition in plan.opened)
 
     # Calls
 
-    def knows(self, partition: Partition) -> bool:
-        """Whether calls for the partition's records can be paid, and its offset be committed."""
+    def is_open(self, partition: Partition) -> bool:
+        """Return whether calls for the partition's records can be paid, and its offset committed."""
         return not self.active or partition.number in self._open
 
     def purse(self, partition: Partition, app: str | None, lane: str) -> "PartitionPurse | None":
-        """What a record's calls are paid from, whatever topic of ours the record is on; None without budgets."""
+        """Return the purse that pays for a record's calls, whichever topic it is on; None without budgets."""
         if not self.active:
             return None
         return PartitionPurse(self, partition.number, app=app, safety=lane == self._safety_lane)
@@ -191,13 +191,13 @@ class Treasury:
     def plan_savings(
         self, partition: Partition, app: str | None, lane: str, measures: Sequence[SavingMeasure]
     ) -> SavingPlan:
-        """What to leave out for a record; nothing on the safety lane."""
+        """Choose the savings for a record; the safety lane has none."""
         if not self.active or lane == self._safety_lane:
             return NO_PLAN
-        return plan_savings(self.left(partition, app), measures)
+        return plan_savings(self.share_left(partition, app), measures)
 
     def standing(self) -> list[BudgetStanding]:
-        """How the budgets stand, as far as our partitions have them."""
+        """Return the state of the budgets, summed over our partitions."""
         sums: dict[tuple[Span, str], tuple[int, int]] = {}
         now = self._clock()
         with self._lock:
@@ -210,20 +210,20 @@ class Treasury:
             for (span, scope), (spent, limit) in sums.items()
         ]
 
-    def left(self, partition: Partition, app: str | None) -> float:
-        """The share left of the budgets that the app's calls count in, 0 to 1, as its partition sees it."""
+    def share_left(self, partition: Partition, app: str | None) -> float:
+        """Return the share, 0 to 1, that the partition has left of the budgets for the app's calls."""
         with self._lock:
             opened = self._open.get(partition.number)
-            return opened.ledger.left(self._clock(), app) if opened is not None else 1.0
+            return opened.ledger.share_left(self._clock(), app) if opened is not None else 1.0
 
     def reserve(self, number: int, ask: Ask, waiter: "asyncio.Future[None]") -> "_PartitionHold | LeaseRefusal":
-        """Tries once; when it is worth trying again, the waiter is told."""
+        """Try once; the waiter is woken when it is worth trying again."""
         with self._lock:
             opened = self._open.get(number)
-            found = LeaseRefusal.NOT_YET if opened is None else opened.ledger.reserve(ask, self._clock())
-            if opened is not None and isinstance(found, Reservation):
-                return _PartitionHold(self, number, opened.ledger, found)
-            if found is LeaseRefusal.OVER:
+            reply = LeaseRefusal.NOT_YET if opened is None else opened.ledger.reserve(ask, self._clock())
+            if opened is not None and isinstance(reply, Reservation):
+                return _PartitionHold(self, number, opened.ledger, reply)
+            if reply is LeaseRefusal.OVER:
                 self.refused += 1
                 return LeaseRefusal.OVER
             if opened is not None:
@@ -244,7 +244,7 @@ class Treasury:
         self._wake((number,), _PER_SETTLEMENT)
 
     def _wake(self, numbers: Iterable[int], most: int | None = None) -> None:
-        """Lets those try again that wait for some partitions, or the first so many of each."""
+        """Wake the calls that wait for these partitions, or at most the first `most` of each."""
         with self._lock:
             waiters = []
             for number in numbers:
@@ -257,10 +257,10 @@ class Treasury:
             return
         for loop in {waiter.get_loop() for waiter in waiters}:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_let_go, [waiter for waiter in waiters if waiter.get_loop() is loop])
+                loop.call_soon_threadsafe(_release_waiters, [waiter for waiter in waiters if waiter.get_loop() is loop])
 
 
-def _let_go(waiters: list["asyncio.Future[None]"]) -> None:
+def _release_waiters(waiters: list["asyncio.Future[None]"]) -> None:
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(None)
@@ -279,9 +279,9 @@ class PartitionPurse:
         try:
             while True:
                 waiter = loop.create_future()
-                found = self._treasury.reserve(self._number, ask, waiter)
-                if found is not LeaseRefusal.NOT_YET:
-                    return None if isinstance(found, LeaseRefusal) else found
+                reply = self._treasury.reserve(self._number, ask, waiter)
+                if reply is not LeaseRefusal.NOT_YET:
+                    return None if isinstance(reply, LeaseRefusal) else reply
                 await waiter
         finally:
             self._treasury.withdraw(self._number, ask, waiter)

@@ -40,7 +40,7 @@ from stream.jobs.backfill import Backfill, BackfillRequest
 from stream.jobs.backfill import backfill as work
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
-from stream.kafka.topic_scan import committed_offsets
+from stream.kafka.topic_scan import read_committed_offsets
 from stream.monitor.state import Monitor
 from tests.integration.pipeline import (
     StageProcess,
@@ -358,7 +358,7 @@ class TestOnRealKafka:
         kafka, found = topics.configured().kafka, {}
         for stage, kind in (("sampler", "interactions"), ("worker", "sampled")):
             asked = [Partition(topics.names[kind], number) for number in range(2)]
-            found[stage] = sum(committed_offsets(kafka, groups[stage]["group"], asked).values())
+            found[stage] = sum(read_committed_offsets(kafka, groups[stage]["group"], asked).values())
         return found
 
     def test_the_same_configuration_judges_only_what_the_workers_did_not(self, real: Topics) -> None:

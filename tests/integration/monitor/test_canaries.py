@@ -11,7 +11,7 @@ from sinks.metrics import Stage
 from stream.cli.main import main
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
-from stream.kafka.topic_scan import committed_offsets
+from stream.kafka.topic_scan import read_committed_offsets
 from stream.monitor.canary_sender import CanarySender
 from stream.service.service import Service
 from stream.service.setup.config_file import load
@@ -83,7 +83,7 @@ class Pipeline:
         def done() -> bool:
             queued = read_all(self.bootstrap, "rag.sampled")
             places = {(Partition("rag.sampled", each.partition() or 0), each.offset() or 0) for each in queued}
-            reached = committed_offsets(config.kafka, config.worker.group, {partition for partition, _ in places})
+            reached = read_committed_offsets(config.kafka, config.worker.group, {partition for partition, _ in places})
             return len(queued) == count and all(reached[partition] > offset for partition, offset in places)
 
         wait_until(done, seconds=60, what=f"{count} records of the work queue done")

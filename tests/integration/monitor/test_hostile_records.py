@@ -79,10 +79,10 @@ def evaluate(bootstrap: str, topic: str, name: str) -> None:
 def wait_for(service: Service, outcome: Outcome, count: int) -> None:
     def reached() -> bool:
         service.check()
-        return service.metrics.counted(Stage.MONITOR, outcome) >= count
+        return service.metrics.read_count(Stage.MONITOR, outcome) >= count
 
     wait_until(
-        reached, seconds=60, what=lambda: f"{count} {outcome}, {service.metrics.counted(Stage.MONITOR, outcome)}"
+        reached, seconds=60, what=lambda: f"{count} {outcome}, {service.metrics.read_count(Stage.MONITOR, outcome)}"
     )
 
 

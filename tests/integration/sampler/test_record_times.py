@@ -45,7 +45,7 @@ def test_records_with_a_minute_each_to_themselves_do_not_escape_a_cap(
         }
     )
     with Service(config, [Stage.SAMPLER]) as service:
-        count = service.metrics.counted
+        count = service.metrics.read_count
         wait_until(lambda: count(Stage.SAMPLER, Outcome.CONSUMED) == RECORDS, seconds=40, what="all records")
         assert 1 <= count(Stage.SAMPLER, Outcome.SAMPLED) <= most
     broker_times = {LazyMessage(message).is_broker_time for message in read_all(real_kafka.bootstrap, first)}

@@ -127,7 +127,7 @@ def command(broker: kafka.KafkaBroker, folder: Path, principal: str, *words: str
 
 def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
     service.check()
-    return service.metrics.counted(stage, outcome)
+    return service.metrics.read_count(stage, outcome)
 
 
 def test_the_rights_of_the_table_are_enough(

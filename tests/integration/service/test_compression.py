@@ -58,7 +58,7 @@ def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_
 
         def all_seen() -> bool:
             service.check()
-            observed = service.metrics.counted(Stage.MONITOR, Outcome.SEEN) == RECORDS
+            observed = service.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == RECORDS
             return observed and service._stages[-1].pulse.done >= 2 * RECORDS  # its scores, too
 
         wait_until(all_seen, seconds=60, what="all stages have read all")

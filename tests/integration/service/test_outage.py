@@ -35,7 +35,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
 
         def seen(count: int) -> bool:
             service.check()
-            return service.metrics.counted(Stage.MONITOR, Outcome.SEEN) == count
+            return service.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == count
 
         produce_all(own_kafka.bootstrap, "rag.interactions", interactions(0, 20))
         wait_until(lambda: seen(20), seconds=30, what="all are judged before")

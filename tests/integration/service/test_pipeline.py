@@ -59,7 +59,7 @@ def service_on(bootstrap: str, *stages: Stage, **sections: object) -> Iterator[S
 def wait_for(service: Service, stage: Stage, outcome: Outcome, number: int) -> None:
     def reached() -> bool:
         service.check()
-        return service.metrics.counted(stage, outcome) >= number
+        return service.metrics.read_count(stage, outcome) >= number
 
     wait_until(reached, seconds=60, what=f"{number} {outcome} in the {stage}")
 
@@ -102,7 +102,7 @@ def test_rules_filter_and_sample_by_app(embedded_broker: EmbeddedBroker) -> None
     send(embedded_broker.bootstrap, [interaction(n, app="test" if n % 2 else "shop") for n in range(40)])
     with service_on(embedded_broker.bootstrap, Stage.SAMPLER, sampling={"rate": 0.5, "rules": rules}) as service:
         wait_for(service, Stage.SAMPLER, Outcome.CONSUMED, 40)
-        count = service.metrics.counted
+        count = service.metrics.read_count
         assert count(Stage.SAMPLER, Outcome.FILTERED) == 20
         assert count(Stage.SAMPLER, Outcome.SAMPLED) + count(Stage.SAMPLER, Outcome.SAMPLED_OUT) == 20
         assert 0 < count(Stage.SAMPLER, Outcome.SAMPLED) < 20
@@ -177,7 +177,7 @@ def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
     send(real_kafka.bootstrap, [interaction(number) for number in range(300)], "whole.interactions")
     with service_on(real_kafka.bootstrap, topics=topics, sampling={"rate": 0.5}) as service:
         wait_for(service, Stage.SAMPLER, Outcome.CONSUMED, 300)
-        sampled = service.metrics.counted(Stage.SAMPLER, Outcome.SAMPLED)
+        sampled = service.metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED)
         wait_for(service, Stage.WORKER, Outcome.SCORED, sampled)
         wait_for(service, Stage.MONITOR, Outcome.SEEN, sampled)
     evaluations = read_json(real_kafka.bootstrap, "whole.evaluations")
@@ -195,7 +195,7 @@ def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage
     send(embedded_broker.bootstrap, [interaction(number) for number in range(10, 15)], topic)
     with service_on(embedded_broker.bootstrap, stage) as service:
         wait_for(service, stage, Outcome.CONSUMED, 5)
-        assert service.metrics.counted(stage, Outcome.CONSUMED) == 5
+        assert service.metrics.read_count(stage, Outcome.CONSUMED) == 5
 
 
 @pytest.mark.slow

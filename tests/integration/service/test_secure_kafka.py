@@ -67,7 +67,7 @@ def monitored(broker: kafka.KafkaBroker, names: dict[str, str], detects: bool) -
 
 def seen(service: Service) -> int:
     service.check()
-    return int(service.metrics.counted(Stage.MONITOR, Outcome.SEEN))
+    return int(service.metrics.read_count(Stage.MONITOR, Outcome.SEEN))
 
 
 def waiting(service: Service) -> list[int]:
@@ -107,7 +107,7 @@ def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
 
         def all_read() -> bool:
             backlogs.update(waiting(service))
-            return service.metrics.counted(Stage.MONITOR, Outcome.DEADLETTER) == many
+            return service.metrics.read_count(Stage.MONITOR, Outcome.DEADLETTER) == many
 
         deadline = time.monotonic() + 30 * patience()
         while not all_read():

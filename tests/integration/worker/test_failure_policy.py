@@ -73,7 +73,7 @@ class Running:
         self._thread = threading.Thread(target=self._worker.run, args=(self._stop,))
 
     def counted(self, outcome: Outcome) -> int:
-        return self.metrics.counted(Stage.WORKER, outcome)
+        return self.metrics.read_count(Stage.WORKER, outcome)
 
     def wait(self, **outcomes: int) -> None:
         def reached() -> bool:
@@ -289,7 +289,7 @@ def test_the_monitor_counts_what_was_committed_only(real_kafka: KafkaBroker) -> 
         producer.flush(20)
         end(20)
     with Service(config, [Stage.MONITOR]) as service:
-        seen = lambda: service.metrics.counted(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
+        seen = lambda: service.metrics.read_count(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
         wait_until(lambda: seen() >= 2, seconds=40, what="what was committed is seen")
         time.sleep(1)
         assert seen() == 2

@@ -93,7 +93,7 @@ def good_share(service: Service) -> float:
 
 def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
     service.check()
-    return service.metrics.counted(stage, outcome)
+    return service.metrics.read_count(stage, outcome)
 
 
 @pytest.mark.slow

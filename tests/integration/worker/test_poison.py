@@ -89,7 +89,7 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
     keyed = ({"value": value, "key": b"key-%d" % number} for number, value in enumerate(mixed))
     produce_all(bootstrap, topics["interactions"], keyed)
     with running(bootstrap, **topics) as service:
-        count = service.metrics.counted
+        count = service.metrics.read_count
 
         def settled() -> bool:
             service.check()
@@ -141,7 +141,7 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     produce_all(real_kafka.bootstrap, topics["interactions"], [{"value": value}, {"value": good(1)}])
     with running(real_kafka.bootstrap, **topics) as service:
         wait_until(
-            lambda: service.check() is None and service.metrics.counted(Stage.WORKER, Outcome.SCORED) == 1,
+            lambda: service.check() is None and service.metrics.read_count(Stage.WORKER, Outcome.SCORED) == 1,
             seconds=60,
             what="the good record behind it is scored",
         )
@@ -156,7 +156,7 @@ def test_a_sampler_whose_rules_read_the_body_finds_what_is_no_json(embedded_brok
     produce_all(embedded_broker.bootstrap, "rag.interactions", [{"value": value} for value in records])
     with running(embedded_broker.bootstrap) as service:
         wait_until(
-            lambda: service.check() is None and service.metrics.counted(Stage.WORKER, Outcome.CONSUMED) == 2,
+            lambda: service.check() is None and service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == 2,
             seconds=30,
             what="the two with an id are sampled",
         )
@@ -175,7 +175,7 @@ def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: 
     subprocess.run(command, input=good(1), check=True, timeout=30)
     with running(embedded_broker.bootstrap) as service:
         wait_until(
-            lambda: service.check() is None and service.metrics.counted(Stage.SAMPLER, Outcome.DEADLETTER) == 1,
+            lambda: service.check() is None and service.metrics.read_count(Stage.SAMPLER, Outcome.DEADLETTER) == 1,
             seconds=30,
             what="the record is dead-lettered",
         )
@@ -204,7 +204,7 @@ def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_beco
 
         def settled() -> bool:
             service.check()
-            return service.metrics.counted(Stage.WORKER, Outcome.CONSUMED) == 1
+            return service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == 1
 
         wait_until(settled, seconds=30, what="the good record is judged")
     letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]

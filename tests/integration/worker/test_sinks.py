@@ -53,7 +53,7 @@ def configured(broker: EmbeddedBroker, **sections: object) -> Config:
 
 
 def scored(service: Service) -> int:
-    return service.metrics.counted(Stage.WORKER, Outcome.SCORED)
+    return service.metrics.read_count(Stage.WORKER, Outcome.SCORED)
 
 
 def count(registry: CollectorRegistry, sink: str) -> dict[str, int]:

@@ -186,17 +186,17 @@ def everything(
     for app in apps:
         for each in _of_all_kinds(app, criteria):
             scraped.scores.write([each])
-        scraped.scores.recent(scraped.scores.apps.label(app), known(0.5))
+        scraped.scores.show_recent(scraped.scores.apps.label(app), known(0.5))
         for rule, outcome in itertools.product(rules, DECISIONS):
             scraped.sampling.count(rule, app, outcome, 1)
     scraped.sampling.count("none", None, Outcome.DEADLETTER, 1)
     for found in _findings(judges):
         judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, found), latency_ms=10.0, traceparent=TRACEPARENT)
-        scraped.pipeline.judged(judged)
+        scraped.pipeline.count_evaluation(judged)
     hidden = dimension(0.5).model_copy(update={"judges": (verdict(judges[0], redacted=dict.fromkeys(ALL_KINDS, 1)),)})
-    scraped.pipeline.judged(evaluation(0.5, dimensions={criteria[0]: hidden}))
+    scraped.pipeline.count_evaluation(evaluation(0.5, dimensions={criteria[0]: hidden}))
     for name, path in _paths(criteria):
-        scraped.pipeline.judged(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
+        scraped.pipeline.count_evaluation(evaluation(0.5, dimensions={name: dimension(0.5, path=path)}))
     _run(scraped.pipeline, judges)
     standing = [BudgetStanding(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
     scraped.pipeline.spending(standing, refused=1, excess_usd=0.1)
@@ -262,11 +262,11 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
             for reason in REASONS.get((stage, outcome), (None,)):
                 pipeline.count(stage, Outcome.CONSUMED)
                 pipeline.count(stage, outcome, reason=reason)
-    pipeline.critical_delivered()
+    pipeline.count_notice()
     pipeline.in_flight(1)
-    pipeline.parked(1)
+    pipeline.set_parked(1)
     pipeline.evaluator(INFO)
-    pipeline.paused(judges, {})
+    pipeline.set_paused(judges, {})
     failures = dict.fromkeys(FailureKind, 1)
     state = FlowState(limit=8, rate=2.5, in_flight=1, waiting=0, failures=failures)
     # Each judge may have an endpoint of its own.
@@ -285,7 +285,7 @@ def _watch(
     for name, app in itertools.product((*criteria, "composite", "good_share"), apps):
         detection.show(app, name, evidence=1.0, enough=2.3, mean=0.5, low=0.4, high=0.6, target=0.8, raised=True)
     for subject, kind in itertools.product(("quality", "judges", "versions"), ("raised", "updated", "cleared")):
-        detection.announced(subject, kind)
+        detection.count_announcement(subject, kind)
     for name in (*criteria, "composite") if canaries else ():
         detection.judges(name, evidence=1.0, enough=4.6, low=0.9, high=1.0, changed=True)
         detection.canaries_missing(1)

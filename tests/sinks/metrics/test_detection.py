@@ -240,7 +240,7 @@ def test_alarms_are_all_told_and_the_series_are_bounded(events: list[Any], place
 def test_announcements_are_counted_by_what_they_are_about() -> None:
     watched = Watched()
     for kind in ("raised", "updated", "updated", "cleared"):
-        watched.metrics.announced("quality", kind)
+        watched.metrics.count_announcement("quality", kind)
     assert watched("alerts_total", subject="quality", kind="updated") == 2.0
     assert watched("alerts_total", subject="quality", kind="raised") == 1.0
     assert watched("alerts_total", subject="judges", kind="raised") is None

@@ -30,19 +30,19 @@ def test_records_are_counted_by_stage_and_outcome(scraped: Scraped) -> None:
 
 
 def test_a_count_can_be_read_back_as_a_scrape_would_see_it_for_all_reasons_together(scraped: Scraped) -> None:
-    assert scraped.pipeline.counted(Stage.WORKER, Outcome.SCORED) == 0
+    assert scraped.pipeline.read_count(Stage.WORKER, Outcome.SCORED) == 0
     scraped.pipeline.count(Stage.WORKER, Outcome.SCORED, 3)
     scraped.pipeline.count(Stage.WORKER, Outcome.DEADLETTER, 2, reason="bad_json")
     scraped.pipeline.count(Stage.WORKER, Outcome.DEADLETTER, reason="empty")
     scraped.pipeline.count(Stage.SAMPLER, Outcome.DEADLETTER, 7, reason="empty")
-    assert scraped.pipeline.counted(Stage.WORKER, Outcome.SCORED) == 3
-    assert scraped.pipeline.counted(Stage.SAMPLER, Outcome.SCORED) == 0
-    assert scraped.pipeline.counted(Stage.WORKER, Outcome.DEADLETTER) == 3
+    assert scraped.pipeline.read_count(Stage.WORKER, Outcome.SCORED) == 3
+    assert scraped.pipeline.read_count(Stage.SAMPLER, Outcome.SCORED) == 0
+    assert scraped.pipeline.read_count(Stage.WORKER, Outcome.DEADLETTER) == 3
     assert scraped("records_total", stage="worker", outcome="deadletter", reason="bad_json") == 2
 
 
 def test_notices_lag_and_work_in_flight(scraped: Scraped) -> None:
-    scraped.pipeline.critical_delivered()
+    scraped.pipeline.count_notice()
     scraped.pipeline.count_id_conflict()
     scraped.pipeline.in_flight(7)
     scraped.pipeline.in_flight(3)
@@ -94,7 +94,7 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
             "groundedness": dimension(None, verdict("a", Status.NOT_APPLICABLE, 20.0)),
         },
     )
-    scraped.pipeline.judged(judged)
+    scraped.pipeline.count_evaluation(judged)
     assert scraped("judge_verdicts_total", judge="a", criterion="clarity", status="scored", reason="") == 1
     failed = {"judge": "b", "criterion": "clarity", "status": "insufficient", "reason": "timeout"}
     assert scraped("judge_verdicts_total", **failed) == 1
@@ -147,7 +147,7 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
 )
 def test_the_time_of_a_verdict_is_that_of_a_judge_at_work(scraped: Scraped, said: dict[str, Any], timed: bool) -> None:
     found = dimension(None, verdict("a", **said))
-    scraped.pipeline.judged(evaluation(None, dimensions={"clarity": found}))
+    scraped.pipeline.count_evaluation(evaluation(None, dimensions={"clarity": found}))
     assert scraped("judge_seconds_count", judge="a") == (1 if timed else None)
     assert len(scraped.samples("judge_verdicts_total")) == 1, "it is counted all the same"
     assert scraped.pipeline.judge_latency_ms() == (100.0 if timed else None)
@@ -156,7 +156,9 @@ def test_the_time_of_a_verdict_is_that_of_a_judge_at_work(scraped: Scraped, said
 def test_times_up_to_the_longest_wait_that_can_be_configured_are_told_apart(scraped: Scraped) -> None:
     for seconds in (119.0, 599.0, 601.0):
         slow = verdict("a", latency_ms=1000 * seconds)
-        scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, slow)}, latency_ms=1000 * seconds))
+        scraped.pipeline.count_evaluation(
+            evaluation(dimensions={"clarity": dimension(1.0, slow)}, latency_ms=1000 * seconds)
+        )
     for name, labels in (("judge_seconds_bucket", {"judge": "a"}), ("evaluation_seconds_bucket", {})):
         assert [scraped(name, le=le, **labels) for le in ("30.0", "120.0", "600.0", "+Inf")] == [0, 1, 2, 3]
 
@@ -165,7 +167,9 @@ def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> No
     first = dimension(1.0, verdict("cheap"), path=Path.FIRST, calls_saved=10)
     full = dimension(0.5, verdict("cheap"), verdict("reserve"), path=Path.FULL_THRESHOLD)
     for found in (first, first, full):
-        scraped.pipeline.judged(evaluation(dimensions={"clarity": found, "tone": dimension(1.0, verdict("cheap"))}))
+        scraped.pipeline.count_evaluation(
+            evaluation(dimensions={"clarity": found, "tone": dimension(1.0, verdict("cheap"))})
+        )
     assert scraped("judge_calls_saved_total", criterion="clarity") == 20
     assert scraped("judge_calls_saved_total", criterion="tone") == 0
     assert scraped("cascade_paths_total", criterion="clarity", path="first") == 2
@@ -176,8 +180,8 @@ def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> No
 
 def test_answers_repairs_and_retries_are_added_up_by_judge(scraped: Scraped) -> None:
     said = verdict("a", samples=asked(9, valid=2, invalid=1, error=3, saved=4, repairs=5, retries=6))
-    scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, said, verdict("b"))}))
-    scraped.pipeline.judged(evaluation(dimensions={"tone": dimension(1.0, said)}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, said, verdict("b"))}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"tone": dimension(1.0, said)}))
     became = {sample.labels["outcome"]: sample.value for sample in scraped.samples("judge_samples_total")[:4]}
     assert became == {"valid": 4, "invalid": 2, "error": 6, "saved": 8}
     assert (scraped("judge_repairs_total", judge="a"), scraped("judge_retries_total", judge="a")) == (10, 12)
@@ -187,8 +191,8 @@ def test_answers_repairs_and_retries_are_added_up_by_judge(scraped: Scraped) -> 
 
 def test_tokens_and_cost_are_counted_where_they_are_known(scraped: Scraped) -> None:
     priced = verdict("a", tokens=Tokens(prompt=100, completion=20), cost_usd=0.25)
-    scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, priced, verdict("b"))}))
-    scraped.pipeline.judged(evaluation(dimensions={"tone": dimension(1.0, priced)}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, priced, verdict("b"))}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"tone": dimension(1.0, priced)}))
     assert scraped("judge_tokens_total", judge="a", kind="prompt") == 200
     assert scraped("judge_tokens_total", judge="a", kind="completion") == 40
     assert scraped("judge_cost_usd_total", judge="a") == 0.5
@@ -197,19 +201,19 @@ def test_tokens_and_cost_are_counted_where_they_are_known(scraped: Scraped) -> N
 
 
 def test_a_judge_that_says_it_earned_money_breaks_nothing(scraped: Scraped) -> None:
-    scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, verdict("a", cost_usd=-1.0))}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, verdict("a", cost_usd=-1.0))}))
     assert scraped("judge_cost_usd_total", judge="a") == 0
 
 
 def test_verdicts_from_a_cache_are_counted(scraped: Scraped) -> None:
     said = (verdict("a", cached=True), verdict("a"), verdict("b"))
-    scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, *said)}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *said)}))
     assert (scraped("judge_cached_total", judge="a"), scraped("judge_cached_total", judge="b")) == (1, 0)
 
 
 def test_checks_of_the_order_of_options_are_counted_where_they_were_made(scraped: Scraped) -> None:
     said = (verdict("a", position_bias=True), verdict("a", position_bias=False), verdict("a", position_bias=False))
-    scraped.pipeline.judged(evaluation(dimensions={"clarity": dimension(1.0, *said, verdict("b"))}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *said, verdict("b"))}))
     assert scraped("position_checks_total", judge="a", result="flipped") == 1
     assert scraped("position_checks_total", judge="a", result="kept") == 2
     assert scraped("position_checks_total", judge="b", result="kept") is None
@@ -218,7 +222,7 @@ def test_checks_of_the_order_of_options_are_counted_where_they_were_made(scraped
 def test_how_far_a_panel_agrees_is_a_sum_and_a_count(scraped: Scraped) -> None:
     for agreement, spread, votes in ((1.0, 0.0, None), (0.25, 0.5, 1.5), (None, None, None), (0.0, 1.0, 2.5)):
         found = dimension(1.0, agreement=agreement, spread=spread, effective_votes=votes)
-        scraped.pipeline.judged(evaluation(dimensions={"clarity": found}))
+        scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": found}))
     assert scraped("panel_agreement_sum", criterion="clarity") == 1.25
     assert scraped("panel_agreement_count", criterion="clarity") == 3
     assert scraped("panel_spread_sum", criterion="clarity") == 1.5
@@ -228,10 +232,10 @@ def test_how_far_a_panel_agrees_is_a_sum_and_a_count(scraped: Scraped) -> None:
 def test_work_that_was_not_published_was_done_all_the_same_but_its_dimensions_are_not_counted(scraped: Scraped) -> None:
     found = dimension(None, verdict("a", cost_usd=0.25), reason=Reason.QUORUM)
     priced = evaluation(None, dimensions={"clarity": found})
-    scraped.pipeline.judged(priced, published=False)
+    scraped.pipeline.count_evaluation(priced, published=False)
     assert scraped("judge_cost_usd_total", judge="a") == 0.25
     assert scraped("dimensions_unscored_total", criterion="clarity", reason="quorum_not_met") is None
-    scraped.pipeline.judged(priced)
+    scraped.pipeline.count_evaluation(priced)
     assert scraped("judge_cost_usd_total", judge="a") == 0.5
     assert scraped("dimensions_unscored_total", criterion="clarity", reason="quorum_not_met") == 1
 
@@ -245,7 +249,7 @@ def test_dimensions_that_should_have_a_score_are_counted_by_the_reason_of_the_pa
         "harmfulness": dimension(1.0),
     }
     for _ in range(2):
-        scraped.pipeline.judged(evaluation(None, dimensions=found))
+        scraped.pipeline.count_evaluation(evaluation(None, dimensions=found))
     counted = {
         (sample.labels["criterion"], sample.labels["reason"]): sample.value
         for sample in scraped.samples("dimensions_unscored_total")
@@ -254,9 +258,9 @@ def test_dimensions_that_should_have_a_score_are_counted_by_the_reason_of_the_pa
 
 
 def test_a_pause_is_told_of_all_judges_and_ends(scraped: Scraped) -> None:
-    scraped.pipeline.paused(("a", "b"), {"a": "it refuses the key"})
+    scraped.pipeline.set_paused(("a", "b"), {"a": "it refuses the key"})
     assert (scraped("judge_paused", judge="a"), scraped("judge_paused", judge="b")) == (1, 0)
-    scraped.pipeline.paused(("a", "b"), {})
+    scraped.pipeline.set_paused(("a", "b"), {})
     assert (scraped("judge_paused", judge="a"), scraped("judge_paused", judge="b")) == (0, 0)
 
 

@@ -272,7 +272,7 @@ def test_the_histogram_of_scores_has_no_further_labels() -> None:
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
     for at in range(500):
         scraped.scores.write([evaluation(app=f"app-{at}")])
-        scraped.scores.recent(scraped.scores.apps.label(f"app-{at}"), known(0.5))
+        scraped.scores.show_recent(scraped.scores.apps.label(f"app-{at}"), known(0.5))
     apps = scraped.values("app")
     assert len(apps) == 51
     assert "other" in apps
@@ -291,7 +291,7 @@ def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
     scraped = Scraped(apps=3, reserved=("late", "later"))
     for app in ("app-0", "app-1", "app-2", "late", "later"):
         scraped.scores.write([evaluation(app=app)])
-        scraped.scores.recent(scraped.scores.apps.label(app), known(0.5))
+        scraped.scores.show_recent(scraped.scores.apps.label(app), known(0.5))
     assert scraped.values("app") == {"app-0", "late", "later", "other"}
     assert scraped("evaluations_total", app="other", status="ok") == 2
 
@@ -350,17 +350,17 @@ def test_no_app_is_called_unknown(scraped: Scraped, app: str | None) -> None:
 
 
 def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
-    scraped.scores.recent("shop", known(0.5))
-    scraped.scores.recent("shop", known(0.25))
+    scraped.scores.show_recent("shop", known(0.5))
+    scraped.scores.show_recent("shop", known(0.25))
     low, mean, high = (scraped(f"score_recent{part}", app="shop") or 0.0 for part in ("_low", "", "_high"))
     assert 0.0 < low < mean == 0.25 < high
-    scraped.scores.no_longer_recent("shop")
+    scraped.scores.withdraw_recent("shop")
     for part in ("", "_low", "_high"):
         assert scraped(f"score_recent{part}", app="shop") is None
 
 
 def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -> None:
     lone: Estimate = estimate(Sums.of(0.5, 0.1))
-    scraped.scores.recent("shop", known(0.5))
-    scraped.scores.recent("shop", lone)
+    scraped.scores.show_recent("shop", known(0.5))
+    scraped.scores.show_recent("shop", lone)
     assert (scraped("score_recent", app="shop"), scraped("score_recent_low", app="shop")) == (0.5, None)

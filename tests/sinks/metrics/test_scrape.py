@@ -339,7 +339,7 @@ def test_without_a_valid_traceparent_there_is_no_exemplar(traceparent: str | Non
     scraped = Scraped()
     judged = evaluation(0.5, traceparent=traceparent)
     scraped.scores.write([judged])
-    scraped.pipeline.judged(judged)
+    scraped.pipeline.count_evaluation(judged)
     assert not any(sample.exemplar for metric in scraped.registry.collect() for sample in metric.samples)
     assert scraped("score_count", app="shop") == scraped("evaluation_seconds_count") == 1
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.values.evaluation import CompositeStatus
-from sinks.reports.csv_table import Table, added_columns
+from sinks.reports.csv_table import Table, name_added_columns
 from sinks.reports.results_schema import Row, RowError
 from tests.sinks.reports.invented import dimension, hostile, row, verdict
 
@@ -79,7 +79,7 @@ def test_what_is_no_text_is_written_as_json() -> None:
 
 def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
     taken = ("Composite", "status", "status_streamjury", "groundedness_score ")
-    assert added_columns(taken, ("groundedness",)) == [
+    assert name_added_columns(taken, ("groundedness",)) == [
         "groundedness_score_streamjury",
         "groundedness_level",
         "groundedness_option",

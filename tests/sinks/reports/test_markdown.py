@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from judges.values.evaluation import CompositeStatus
 from sinks.reports.formatting import MAX_FIELDS, visible
-from sinks.reports.markdown import fenced, inline, markdown, table
+from sinks.reports.markdown import fence, inline, markdown, table
 from sinks.reports.results_schema import Row
 from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
 
@@ -39,7 +39,7 @@ def test_no_judged_text_changes_the_structure(text: str) -> None:
 
 @given(hostile)
 def test_a_fenced_text_is_one_block_that_holds_it(text: str) -> None:
-    [block] = PARSER.parse(fenced(text))
+    [block] = PARSER.parse(fence(text))
     assert block.type == "fence"
     assert block.content == visible(text) + "\n"
 

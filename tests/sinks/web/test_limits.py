@@ -140,11 +140,11 @@ class TestManyClients:
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
-            assert Limits().allowed_connections() == 50
-            assert Limits(connections=20).allowed_connections() == 20
+            assert Limits().connection_limit() == 50
+            assert Limits(connections=20).connection_limit() == 20
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        assert Limits().allowed_connections() == min(128, before[0] // 4 if before[0] > 0 else 128)
+        assert Limits().connection_limit() == min(128, before[0] // 4 if before[0] > 0 else 128)
 
     def test_500_slow_clients_do_not_take_the_files_of_a_process_that_may_open_64(self) -> None:
         """The process can open files of its own and answers, while the clients hold on."""

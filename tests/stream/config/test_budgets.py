@@ -84,7 +84,7 @@ def test_more_apps_than_fit_beside_an_offset_are_refused() -> None:
 
 def test_a_judge_without_a_price_is_refused_only_where_there_is_a_budget() -> None:
     judges = [(("judges", "panel", 0), True), (("judges", "panel", 1), False)]
-    assert list(BudgetsConfig().unpriced(judges)) == []
-    ((loc, words),) = BudgetsConfig(per_hour_usd=1.0).unpriced(judges)
+    assert list(BudgetsConfig().find_unpriced(judges)) == []
+    ((loc, words),) = BudgetsConfig(per_hour_usd=1.0).find_unpriced(judges)
     assert loc == ("judges", "panel", 1, "price")
     assert "{prompt: 0, completion: 0}" in words

@@ -131,7 +131,7 @@ class TestPrices:
 
     def price(self, **keys: Any) -> ModelPrice | None:
         judge = {"kind": "openai", "name": "gpt", "model": "gpt-4o-mini", "base_url": "https://api.openai.com/v1"}
-        [(_, model)] = JudgesConfig.model_validate({"panel": [{**judge, **keys}]}).asked_models()
+        [(_, model)] = JudgesConfig.model_validate({"panel": [{**judge, **keys}]}).list_models()
         return model.price
 
     def test_a_common_model_has_a_price(self) -> None:

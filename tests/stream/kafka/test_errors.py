@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from stream.kafka import errors as brokererrors
-from stream.kafka.errors import repeated
+from stream.kafka.errors import retry_call
 
 AWAY = KafkaError(KafkaError._TRANSPORT, "away")
 
@@ -31,7 +31,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_is_repeated_while_the_broker_is_away_and_each_wait_is_told() -> None:
     broker = Broker(AWAY, KafkaError(KafkaError._TIMED_OUT), KafkaError(KafkaError._STATE, "later", retriable=True))
     told: list[int] = []
-    assert repeated(broker.ask, 60.0, waiting=lambda reason: told.append(reason.code())) == "answer"
+    assert retry_call(broker.ask, 60.0, waiting=lambda reason: told.append(reason.code())) == "answer"
     assert (broker.calls, told) == (4, [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._STATE])
 
 
@@ -46,12 +46,12 @@ def test_a_call_is_repeated_while_the_broker_is_away_and_each_wait_is_told() -> 
 def test_what_repeating_would_not_help_is_raised_at_once(error: KafkaError) -> None:
     broker = Broker(error)
     with pytest.raises(KafkaException) as caught:
-        repeated(broker.ask, 60.0)
+        retry_call(broker.ask, 60.0)
     assert (caught.value.args[0].code(), broker.calls) == (error.code(), 1)
 
 
 def test_the_time_comes_to_an_end() -> None:
     broker = Broker(*[AWAY] * 9)
     with pytest.raises(KafkaException):
-        repeated(broker.ask, -1.0)
+        retry_call(broker.ask, -1.0)
     assert broker.calls == 1

@@ -62,9 +62,9 @@ def test_what_is_ready_stays_ready_until_it_is_committed() -> None:
     first = subject.ready()
     assert subject.ready() == first
     subject.finish(subject.start(P, 1), "b")
-    subject.committed(first)
+    subject.forget_committed(first)
     assert released(subject.ready()) == {P: (("b",), 2)}
-    subject.committed(subject.ready())
+    subject.forget_committed(subject.ready())
     assert (subject.ready(), subject.outstanding) == ([], 0)
 
 
@@ -86,11 +86,11 @@ def test_a_commit_that_was_under_way_when_the_partition_moved_forgets_nothing_of
     subject.finish(subject.start(P, 0), "a")
     ready = subject.ready()
     subject.revoke(P)
-    subject.committed(ready)
+    subject.forget_committed(ready)
     subject.assign(P)
     again = subject.start(P, 0)
-    subject.committed(ready)
-    assert subject.unfinished([P]) == 1
+    subject.forget_committed(ready)
+    assert subject.count_unfinished([P]) == 1
     subject.finish(again, "again")
     assert released(subject.ready()) == {P: (("again",), 1)}
 
@@ -133,10 +133,10 @@ def test_unfinished_counts_what_is_still_in_work_on_the_partitions_asked_for() -
     subject.start(P, 1)
     subject.start(Q, 0)
     subject.finish(ticket, "a")
-    assert (subject.unfinished([P, Q]), subject.unfinished([P]), subject.unfinished([Q])) == (2, 1, 1)
-    assert (subject.uncommitted([P]), subject.outstanding) == (2, 3)
-    assert subject.unfinished([]) == 0
-    assert subject.unfinished([Partition("other", 3)]) == 0
+    assert (subject.count_unfinished([P, Q]), subject.count_unfinished([P]), subject.count_unfinished([Q])) == (2, 1, 1)
+    assert (subject.count_uncommitted([P]), subject.outstanding) == (2, 3)
+    assert subject.count_unfinished([]) == 0
+    assert subject.count_unfinished([Partition("other", 3)]) == 0
 
 
 def test_a_slow_record_holds_up_its_own_partition_and_no_other() -> None:
@@ -152,7 +152,7 @@ def test_finished_and_uncommitted_records_count_towards_the_cap() -> None:
     subject = tracker(P, cap=1)
     subject.finish(subject.start(P, 0), "a")
     assert not subject.may_start(P)
-    subject.committed(subject.ready())
+    subject.forget_committed(subject.ready())
     assert subject.may_start(P)
 
 
@@ -278,7 +278,7 @@ class Consumer(RuleBasedStateMachine):
     def commit(self) -> None:
         ready = self.checked_ready()
         self.broker_commits(ready)
-        self.tracker.committed(ready)
+        self.tracker.forget_committed(ready)
         self.forget(ready)
 
     @rule()
@@ -294,7 +294,7 @@ class Consumer(RuleBasedStateMachine):
         if returns:
             self.assign(partition)
             self.start(partition)
-        self.tracker.committed(ready)
+        self.tracker.forget_committed(ready)
         self.forget([part for part in ready if part.partition != partition])
 
     @rule()
@@ -325,7 +325,7 @@ class Consumer(RuleBasedStateMachine):
         assert self.tracker.partitions == self.assigned.keys()
         for partition, assignment in self.assigned.items():
             unfinished = sum(offset not in assignment.finished for offset in assignment.started)
-            assert self.tracker.unfinished([partition]) == unfinished
+            assert self.tracker.count_unfinished([partition]) == unfinished
 
     def teardown(self) -> None:
         """From any state, work that goes on to the end leaves nothing behind."""

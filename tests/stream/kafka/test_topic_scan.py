@@ -13,7 +13,7 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.record import read_record
-from stream.kafka.topic_scan import TopicScan, committed_offsets
+from stream.kafka.topic_scan import TopicScan, read_committed_offsets
 
 NUMBERS = range(500)
 
@@ -140,6 +140,6 @@ def test_a_group_is_asked_how_far_it_is_without_joining_it(topic: Topic) -> None
     consumer.close()
     began = time.monotonic()
     asked = [Partition(topic.name, number) for number in range(2)]
-    assert committed_offsets(topic.kafka, group, asked) == {asked[0]: 0, asked[1]: 17}
-    assert committed_offsets(topic.kafka, group, []) == {}
+    assert read_committed_offsets(topic.kafka, group, asked) == {asked[0]: 0, asked[1]: 17}
+    assert read_committed_offsets(topic.kafka, group, []) == {}
     assert time.monotonic() - began < 10

@@ -384,7 +384,7 @@ def judged(
         Record(partition=QUEUE, offset=number, key=None, value=value(number), headers=headers)
         for number in range(count)
     )
-    return [asyncio.run(judging.judge(retries.arrived(each))) for each in records], notices
+    return [asyncio.run(judging.judge(retries.read_arrival(each))) for each in records], notices
 
 
 def lane(name: str) -> Headers:
@@ -443,7 +443,7 @@ def test_traffic_with_the_id_of_a_canary_is_refused_and_the_canary_is_judged() -
         for offset, headers in enumerate((lane("main"), lane(CANARY)))
     )
     retries, judging = judging_by(Harmful(), [])
-    refused, judged_canary = (asyncio.run(judging.judge(retries.arrived(record))) for record in (traffic, real))
+    refused, judged_canary = (asyncio.run(judging.judge(retries.read_arrival(record))) for record in (traffic, real))
     assert (refused.outcome, refused.reason) == (Outcome.DEADLETTER, "reserved_id")
     assert judged_canary.outcome is Outcome.SCORED
     [letter] = refused.messages
@@ -470,13 +470,13 @@ def test_an_app_that_is_alone_beside_canaries_has_the_worker_to_itself(worker: W
             worker._take(on_queue("shop"))
         worker._take(on_queue("canaries", headers))
         for _ in range(4):
-            worker._shares.started("shop")
-        assert worker._shares.exceeded("shop") is exceeded
+            worker._shares.take_slot("shop")
+        assert worker._shares.exceeds_share("shop") is exceeded
 
 
 def test_canaries_are_not_put_behind_the_records_of_apps(worker: Worker) -> None:
     for app in ("shop",) * 100 + ("docs",):
-        worker._shares.saw(app)
-        worker._shares.started(app)
+        worker._shares.count_record(app)
+        worker._shares.take_slot(app)
     assert worker._is_late(worker._waiting.add(on_queue("shop", lane("main"))))
     assert not worker._is_late(worker._waiting.add(on_queue("shop", lane(CANARY))))

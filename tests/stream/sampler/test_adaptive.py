@@ -99,7 +99,7 @@ def test_even_traffic_leaves_the_rate_at_rest() -> None:
 
 def test_it_begins_at_the_lowest_rate_so_that_a_flood_is_no_surprise() -> None:
     rate = adaptive(low=0.01)
-    assert rate.lowest == rate.at(START) == rate.observe(START) == rate_of(steps_within(0.01, 1.0)[-1])
+    assert rate.lowest == rate.rate_at(START) == rate.observe(START) == rate_of(steps_within(0.01, 1.0)[-1])
 
 
 @pytest.mark.parametrize("gap", [MINUTE, 5 * MINUTE, 9 * MINUTE])
@@ -120,7 +120,7 @@ def test_a_flood_brings_the_rate_down_at_once() -> None:
     fed(rate, poisson(30, 5, random.Random(1)))
     assert rate.observe(START + 5 * MINUTE) == 1.0
     fed(rate, poisson(60_000, 0.2, random.Random(2), START + 5 * MINUTE))
-    assert rate.at(START + 6 * MINUTE) < 0.004
+    assert rate.rate_at(START + 6 * MINUTE) < 0.004
 
 
 def test_a_partition_that_is_hours_behind_counts_and_does_not_turn_the_clock_back() -> None:
@@ -130,7 +130,7 @@ def test_a_partition_that_is_hours_behind_counts_and_does_not_turn_the_clock_bac
         alone.observe(at)
         both.observe(at)
         both.observe(at - 300 * MINUTE)
-    assert 0.35 < both.at(START + 5 * MINUTE) / alone.at(START + 5 * MINUTE) < 0.7
+    assert 0.35 < both.rate_at(START + 5 * MINUTE) / alone.rate_at(START + 5 * MINUTE) < 0.7
 
 
 def test_a_share_of_the_target_is_met_by_a_process_with_a_share_of_the_traffic() -> None:
@@ -141,7 +141,7 @@ def test_a_share_of_the_target_is_met_by_a_process_with_a_share_of_the_traffic()
         whole.observe(at)
         if rng.random() < 0.5:
             half.observe(at)
-    assert 0.7 < half.at(START + 5 * MINUTE) / whole.at(START + 5 * MINUTE) < 1.4
+    assert 0.7 < half.rate_at(START + 5 * MINUTE) / whole.rate_at(START + 5 * MINUTE) < 1.4
 
 
 def test_a_share_of_nothing_is_the_lowest_rate() -> None:
@@ -159,7 +159,7 @@ def test_records_out_of_order_count_by_their_own_times() -> None:
     ordered, shuffled = adaptive(), adaptive()
     fed(ordered, iter(times))
     fed(shuffled, iter(sorted(times, key=lambda at: at + rng.uniform(0, 20 * SECOND))))
-    assert 0.8 < shuffled.at(START + 5 * MINUTE) / ordered.at(START + 5 * MINUTE) < 1.25
+    assert 0.8 < shuffled.rate_at(START + 5 * MINUTE) / ordered.rate_at(START + 5 * MINUTE) < 1.25
 
 
 def test_single_records_with_wrong_clocks_change_nothing() -> None:
@@ -172,7 +172,7 @@ def test_single_records_with_wrong_clocks_change_nothing() -> None:
         if number % 50 == 0:
             disturbed.observe(at + rng.choice((-400, 400)) * 24 * 60 * MINUTE)
             disturbed.observe(rng.choice((0, -1)))
-    assert disturbed.at(START + 5 * MINUTE) == plain.at(START + 5 * MINUTE)
+    assert disturbed.rate_at(START + 5 * MINUTE) == plain.rate_at(START + 5 * MINUTE)
 
 
 @pytest.mark.parametrize("days", [-300, 300])
@@ -250,7 +250,11 @@ def test_a_replay_learns_nothing_from_the_traffic() -> None:
     )
     found = {replayed.observe(at) for at in poisson(60_000, 1, random.Random(1), START + 10)}
     assert found == {0.25}
-    assert (replayed.at(START - 1), replayed.at(START), replayed.at(START + 9)) == (replayed.lowest, 0.5, 0.5)
+    assert (replayed.rate_at(START - 1), replayed.rate_at(START), replayed.rate_at(START + 9)) == (
+        replayed.lowest,
+        0.5,
+        0.5,
+    )
 
 
 def test_every_change_is_noted_with_its_time_and_the_first_step_too() -> None:
@@ -268,22 +272,22 @@ def test_a_new_process_goes_on_where_the_log_ends() -> None:
     log = StepLog()
     first = adaptive(log)
     fed(first, poisson(1200, 3, random.Random(2)))
-    last = first.at(START + 3 * MINUTE)
+    last = first.rate_at(START + 3 * MINUTE)
     assert adaptive(StepLog.load(log.dump())).observe(START + 3 * MINUTE) == last
     bounded = adaptive(StepLog.load(log.dump()), low=0.5)
     assert bounded.observe(START + 3 * MINUTE) == 0.5
-    assert bounded.at(START + 3 * MINUTE) == 0.5
+    assert bounded.rate_at(START + 3 * MINUTE) == 0.5
 
 
 def test_rules_do_not_share_their_steps() -> None:
     log = StepLog([RateStep(1, "a", 1), RateStep(2, "b", 2)])
-    assert (log.at("a", 5), log.at("b", 5), log.at("b", 1), log.at("c", 5)) == (1, 2, None, None)
+    assert (log.step_at("a", 5), log.step_at("b", 5), log.step_at("b", 1), log.step_at("c", 5)) == (1, 2, None, None)
     assert (log.last("a"), log.last("c")) == (RateStep(1, "a", 1), None)
 
 
 def test_a_step_counts_for_all_times_after_it_whatever_was_said_before() -> None:
     log = StepLog([RateStep(10, "r", 1), RateStep(20, "r", 2), RateStep(15, "r", 3)])
-    assert [log.at("r", at) for at in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
+    assert [log.step_at("r", at) for at in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.sampled_from("ab"), st.integers(0, 80)), max_size=30))
@@ -291,7 +295,7 @@ def test_a_log_survives_its_lines(entries: list[tuple[int, str, int]]) -> None:
     log = StepLog(RateStep(*entry) for entry in entries)
     loaded = StepLog.load(log.dump())
     assert list(loaded) == list(log)
-    assert all(loaded.at(rule, at) == log.at(rule, at) for rule in "abc" for at in range(52))
+    assert all(loaded.step_at(rule, at) == log.step_at(rule, at) for rule in "abc" for at in range(52))
 
 
 def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
@@ -300,7 +304,7 @@ def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
     assert list(log) == [RateStep(20, "r", 2), RateStep(30, "r", 3)]
     log.forget("other", 25)
     log.forget("r", 5)
-    assert log.at("r", 25) == 2
+    assert log.step_at("r", 25) == 2
 
 
 @pytest.mark.parametrize(

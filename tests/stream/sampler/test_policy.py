@@ -477,7 +477,7 @@ def test_records_without_a_time_count_for_the_minute_in_which_they_come(none: in
 def test_memory_does_not_grow_with_minutes() -> None:
     cap = Cap(1)
     for at in range(1000):
-        cap.takes(START + at * MINUTE)
+        cap.take(START + at * MINUTE)
     assert len(cap._counts) <= 128
 
 

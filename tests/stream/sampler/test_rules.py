@@ -16,7 +16,7 @@ from stream.errors import RecordError
 from stream.records.adapters import make_adapter
 from stream.records.adapters.base import BodyPath
 from stream.records.body import BodyReader
-from stream.records.conditions import condition
+from stream.records.conditions import compile_condition
 from stream.records.facts import LazyRecord
 from stream.sampler.rules import Matcher
 
@@ -90,7 +90,7 @@ def matcher(records: InputConfig = NATIVE, **match: Any) -> Matcher:
     ],
 )
 def test_what_a_condition_holds_for(asked: Any, yes: list[object], no: list[object]) -> None:
-    subject = condition(asked)
+    subject = compile_condition(asked)
     assert [value for value in [*yes, *no] if subject.holds(value)] == yes
 
 
@@ -104,7 +104,7 @@ def test_what_a_condition_holds_for(asked: Any, yes: list[object], no: list[obje
     ],
 )
 def test_headers_are_texts_and_compared_as_such(asked: Any, yes: list[object], no: list[object]) -> None:
-    subject = condition(asked, as_text=True)
+    subject = compile_condition(asked, as_text=True)
     assert [value for value in [*yes, *no] if subject.holds(value)] == yes
 
 
@@ -114,7 +114,7 @@ def test_one_of_is_equality_in_json(values: list[Any], value: object) -> None:
         return isinstance(each, bool), isinstance(each, str), each
 
     expected = not isinstance(value, list | dict) and form(value) in [form(each) for each in values]
-    assert condition(tuple(values)).holds(value) == expected
+    assert compile_condition(tuple(values)).holds(value) == expected
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), trees)
@@ -122,12 +122,12 @@ def test_ranges_hold_for_numbers_between_their_bounds_alone(one: float, two: flo
     low, high = sorted((one, two))
     number = isinstance(value, int | float) and not isinstance(value, bool)
     expected = number and low <= value <= high  # type: ignore[operator]
-    assert condition(ConditionConfig(min=low, max=high)).holds(value) == expected
+    assert compile_condition(ConditionConfig(min=low, max=high)).holds(value) == expected
 
 
 @given(trees)
 def test_there_is_a_value_or_there_is_none(value: object) -> None:
-    there, missing = condition(ConditionConfig(exists=True)), condition(ConditionConfig(exists=False))
+    there, missing = compile_condition(ConditionConfig(exists=True)), compile_condition(ConditionConfig(exists=False))
     assert there.holds(value) != missing.holds(value)
     assert there.holds(value) == (value is not None)
 

@@ -168,7 +168,7 @@ class Counted:
         return self.registry.get_sample_value("streamjury_sampling_total", labels) or 0.0
 
     def records(self, outcome: str) -> float:
-        return self.metrics.counted(Stage.SAMPLER, Outcome(outcome))
+        return self.metrics.read_count(Stage.SAMPLER, Outcome(outcome))
 
     def dead_letters(self, reason: str) -> float:
         labels = {"stage": "sampler", "outcome": "deadletter", "reason": reason}

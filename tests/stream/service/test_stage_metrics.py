@@ -100,8 +100,8 @@ def test_what_a_worker_consumed_is_the_sum_of_what_became_of_it_with_its_reasons
     worker, metrics, registry = world
     for at, each in enumerate(OUTCOMES):
         worker._count(judged(at, *each))
-    others = sum(metrics.counted(Stage.WORKER, outcome) for outcome in Outcome if outcome is not Outcome.CONSUMED)
-    assert metrics.counted(Stage.WORKER, Outcome.CONSUMED) == others == len(OUTCOMES)
+    others = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in Outcome if outcome is not Outcome.CONSUMED)
+    assert metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == others == len(OUTCOMES)
     for outcome, reason, _ in OUTCOMES:
         labels = {"stage": "worker", "outcome": outcome.value, "reason": reason or ""}
         assert registry.get_sample_value("streamjury_records_total", labels) == 1
@@ -117,9 +117,9 @@ def test_sinks_of_a_worker_are_told_of_what_is_counted_as_published_and_one_that
     for at, each in enumerate(OUTCOMES):
         worker._count(judged(at, *each))
     assert [each.evaluation_id for each in kept.items] == ["0", "1", "2"]
-    published = metrics.counted(Stage.WORKER, Outcome.SCORED) + metrics.counted(Stage.WORKER, Outcome.UNSCORED)
+    published = metrics.read_count(Stage.WORKER, Outcome.SCORED) + metrics.read_count(Stage.WORKER, Outcome.UNSCORED)
     assert published == len(kept.items)
-    assert metrics.counted(Stage.WORKER, Outcome.CONSUMED) == len(OUTCOMES)
+    assert metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == len(OUTCOMES)
     assert [record.getMessage() for record in caplog.records] == [f"a sink failed on evaluation {at}" for at in "012"]
 
 
@@ -228,4 +228,4 @@ def test_scores_are_told_apart_as_the_configuration_says() -> None:
     ]
     assert {sample.labels["app"] for sample in samples} == {"a", "b", "other"}
     assert {sample.labels["tenant"] for sample in samples} == {"acme", "other", "unknown"}
-    assert sum(sample.value for sample in samples) == running.metrics.counted(Stage.MONITOR, Outcome.SEEN) == 43
+    assert sum(sample.value for sample in samples) == running.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == 43

@@ -40,7 +40,7 @@ class World:
     def told(self, *, rest: bool = False) -> list[str]:
         self._caplog.clear()
         with self._caplog.at_level(logging.WARNING):
-            self.failures.tell(rest=rest)
+            self.failures.write(rest=rest)
         return [record.getMessage() for record in self._caplog.records]
 
 

@@ -13,30 +13,30 @@ def traffic(shares: FairShares, **counts: int) -> None:
     apps = [app for app, count in counts.items() for _ in range(count)]
     random.Random(1).shuffle(apps)
     for app in apps:
-        shares.saw(app)
+        shares.count_record(app)
 
 
 def test_an_app_alone_may_have_all_places() -> None:
     shares = FairShares(8)
     traffic(shares, only=5000)
     for _ in range(8):
-        assert not shares.exceeded("only")
-        shares.started("only")
-    assert not shares.exceeded("only")
+        assert not shares.exceeds_share("only")
+        shares.take_slot("only")
+    assert not shares.exceeds_share("only")
 
 
 def test_a_noisy_app_is_held_to_its_places_and_a_quiet_one_never() -> None:
     shares = FairShares(8)
     traffic(shares, noisy=950, quiet=50)
     for _ in range(4):
-        assert not shares.exceeded("noisy")
-        shares.started("noisy")
-    assert shares.exceeded("noisy")
+        assert not shares.exceeds_share("noisy")
+        shares.take_slot("noisy")
+    assert shares.exceeds_share("noisy")
     for _ in range(8):
-        assert not shares.exceeded("quiet")
-        shares.started("quiet")
-    shares.ended("noisy")
-    assert not shares.exceeded("noisy")
+        assert not shares.exceeds_share("quiet")
+        shares.take_slot("quiet")
+    shares.release_slot("noisy")
+    assert not shares.exceeds_share("noisy")
 
 
 def test_apps_with_about_as_much_traffic_do_not_wait_for_each_other() -> None:
@@ -44,34 +44,34 @@ def test_apps_with_about_as_much_traffic_do_not_wait_for_each_other() -> None:
     traffic(shares, one=520, two=480)
     for app in ("one", "two"):
         for _ in range(6):
-            shares.started(app)
-        assert not shares.exceeded(app)
+            shares.take_slot(app)
+        assert not shares.exceeds_share(app)
 
 
 def test_an_app_that_went_away_is_forgotten() -> None:
     shares = FairShares(4)
     traffic(shares, gone=10)
     for _ in range(4):
-        shares.started("noisy")
+        shares.take_slot("noisy")
     traffic(shares, noisy=2000)
-    assert shares.exceeded("noisy")
+    assert shares.exceeds_share("noisy")
     traffic(shares, noisy=20_000)
-    assert not shares.exceeded("noisy")
+    assert not shares.exceeds_share("noisy")
 
 
 @given(st.lists(st.text(max_size=3) | st.none(), max_size=300), st.integers(1, 16))
 def test_an_app_without_a_place_in_work_is_never_held_back(apps: list[str | None], places: int) -> None:
     shares = FairShares(places)
     for app in apps:
-        shares.saw(app)
-        assert not shares.exceeded(app)
+        shares.count_record(app)
+        assert not shares.exceeds_share(app)
 
 
 def test_memory_does_not_grow_with_the_number_of_apps() -> None:
     shares = FairShares(4)
     for number in range(50_000):
-        shares.saw(f"app-{number}")
-        shares.started(f"app-{number}")
-        shares.ended(f"app-{number}")
-    assert len(shares._seen) <= 1001
-    assert not shares._in_work
+        shares.count_record(f"app-{number}")
+        shares.take_slot(f"app-{number}")
+        shares.release_slot(f"app-{number}")
+    assert len(shares._weights) <= 1001
+    assert not shares._slots_taken

@@ -84,14 +84,14 @@ class Judged:
     def take(self, *answers: str, interaction_id: str = "session-1", publish: bool = True) -> list[RecordResult]:
         """Records of one id, one after the other, or all at once."""
         records = (record(interaction_id, answer) for answer in answers)
-        arrivals = [self.retries.arrived(each) for each in records]
+        arrivals = [self.retries.read_arrival(each) for each in records]
 
         async def together() -> list[RecordResult]:
             return await asyncio.gather(*map(self.judging.judge, arrivals))
 
         results = asyncio.run(together())
         for result in results if publish else ():
-            self.judging.published(result)
+            self.judging.mark_published(result)
         return results
 
 

@@ -25,35 +25,35 @@ def read_again(message: Message) -> Record:
 
 
 def test_a_record_of_the_work_queue_may_be_judged_at_once() -> None:
-    assert RETRIES.arrived(RECORD) == Arrival(RECORD, RECORD, 0, 0.0)
+    assert RETRIES.read_arrival(RECORD) == Arrival(RECORD, RECORD, 0, 0.0)
 
 
 def test_headers_that_only_our_topics_have_mean_nothing_on_the_work_queue_nor_later() -> None:
     forged = RECORD._replace(headers=(("sj-attempts", b"9"), ("sj-retry-at", b"2999-01-01T00:00:00Z")))
-    assert RETRIES.arrived(forged) == Arrival(forged, forged, 0, 0.0)
-    arrival = RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged))))
+    assert RETRIES.read_arrival(forged) == Arrival(forged, forged, 0, 0.0)
+    arrival = RETRIES.read_arrival(read_again(RETRIES.defer(RETRIES.read_arrival(forged))))
     assert (arrival.attempts, arrival.due_at, arrival.origin.headers) == (0, 0.0, ())
 
 
 def test_a_record_is_moved_to_the_partition_of_the_number_it_has() -> None:
     """Whoever has one of these partitions has the others, and so all records of an interaction."""
-    parked = RETRIES.parked(RETRIES.arrived(RECORD), error="x", message="")
+    parked = RETRIES.park(RETRIES.read_arrival(RECORD), error="x", message="")
     assert parked is not None
-    assert (parked.partition, RETRIES.deferred(RETRIES.arrived(RECORD)).partition) == (3, 3)
+    assert (parked.partition, RETRIES.defer(RETRIES.read_arrival(RECORD)).partition) == (3, 3)
 
 
 def test_a_parked_record_waits_longer_each_time_and_then_no_more() -> None:
-    arrival, topics = RETRIES.arrived(RECORD), []
+    arrival, topics = RETRIES.read_arrival(RECORD), []
     for seconds in (60, 300):
-        message = RETRIES.parked(arrival, error="unscored_timeout", message="slow")
+        message = RETRIES.park(arrival, error="unscored_timeout", message="slow")
         assert message is not None
         topics.append(message.topic)
-        arrival = RETRIES.arrived(read_again(message))
+        arrival = RETRIES.read_arrival(read_again(message))
         assert abs(arrival.due_at - time.time() - seconds) < 5
         assert arrival.origin == RECORD
     assert topics == ["rag.retry.1", "rag.retry.2"]
     assert arrival.attempts == 2
-    assert RETRIES.parked(arrival, error="unscored_timeout", message="slow") is None
+    assert RETRIES.park(arrival, error="unscored_timeout", message="slow") is None
 
 
 @pytest.mark.parametrize("written", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"])
@@ -61,7 +61,7 @@ def test_a_parked_record_waits_longer_each_time_and_then_no_more() -> None:
 def test_no_record_waits_longer_than_its_topic_has_records_wait(topic: str, wait: float, written: str) -> None:
     """All records behind it on the partition wait for it, whichever app they are of."""
     headers = (("sj-attempts", b"1"), ("sj-retry-at", written.encode()))
-    arrival = RETRIES.arrived(RECORD._replace(partition=Partition(topic, 0), headers=headers))
+    arrival = RETRIES.read_arrival(RECORD._replace(partition=Partition(topic, 0), headers=headers))
     assert abs(arrival.due_at - time.time() - wait) < 5
 
 
@@ -69,21 +69,21 @@ def test_a_record_that_is_read_late_does_not_wait_once_more() -> None:
     headers = (("sj-attempts", b"1"), ("sj-retry-at", b"2999-01-01T00:00:00Z"))
     forged = RECORD._replace(partition=Partition("rag.retry.2", 0), headers=headers)
     now = time.time()
-    assert RETRIES.arrived(forged._replace(written_at=now - 500)).due_at == now - 200
-    assert abs(RETRIES.arrived(forged._replace(written_at=now + 1e6)).due_at - now - 300) < 5
+    assert RETRIES.read_arrival(forged._replace(written_at=now - 500)).due_at == now - 200
+    assert abs(RETRIES.read_arrival(forged._replace(written_at=now + 1e6)).due_at - now - 300) < 5
 
 
 def test_a_parked_record_is_due_when_its_header_says() -> None:
     """It is written right after its header was."""
-    message = RETRIES.parked(RETRIES.arrived(RECORD), error="x", message="")
+    message = RETRIES.park(RETRIES.read_arrival(RECORD), error="x", message="")
     assert message is not None
     stated = datetime.fromisoformat((dict(message.headers)["sj-retry-at"] or b"").decode()).timestamp()
-    arrival = RETRIES.arrived(read_again(message)._replace(written_at=time.time()))
+    arrival = RETRIES.read_arrival(read_again(message)._replace(written_at=time.time()))
     assert arrival.due_at == stated
 
 
 def test_a_parked_record_says_why_and_where_it_comes_from() -> None:
-    message = RETRIES.parked(RETRIES.arrived(RECORD), error="unscored_timeout", message="slow " * 1000)
+    message = RETRIES.park(RETRIES.read_arrival(RECORD), error="unscored_timeout", message="slow " * 1000)
     assert message is not None
     assert (message.key, message.value, message.headers[: len(ENVELOPE)]) == (b"id", b"{}", ENVELOPE)
     said = dict(message.headers)
@@ -95,19 +95,19 @@ def test_a_parked_record_says_why_and_where_it_comes_from() -> None:
 
 
 def test_a_record_knows_on_its_detours_that_a_safety_notice_was_sent() -> None:
-    arrival = RETRIES.arrived(RECORD)._replace(noticed=True)
-    for message in (RETRIES.parked(arrival, error="unscored_timeout", message=""), RETRIES.deferred(arrival)):
+    arrival = RETRIES.read_arrival(RECORD)._replace(noticed=True)
+    for message in (RETRIES.park(arrival, error="unscored_timeout", message=""), RETRIES.defer(arrival)):
         assert message is not None
-        again = RETRIES.arrived(read_again(message))
+        again = RETRIES.read_arrival(read_again(message))
         assert (again.noticed, again.origin) == (True, RECORD)
     forged = RECORD._replace(headers=(("sj-noticed", b"1"),))
-    assert not RETRIES.arrived(read_again(RETRIES.deferred(RETRIES.arrived(forged)))).noticed
+    assert not RETRIES.read_arrival(read_again(RETRIES.defer(RETRIES.read_arrival(forged)))).noticed
 
 
 def test_a_deferred_record_is_what_it_was_after_its_detour() -> None:
-    message = RETRIES.deferred(RETRIES.arrived(RECORD))
+    message = RETRIES.defer(RETRIES.read_arrival(RECORD))
     assert message.topic == "rag.overflow"
-    arrival = RETRIES.arrived(read_again(message))
+    arrival = RETRIES.read_arrival(read_again(message))
     assert (arrival.origin, arrival.attempts, arrival.due_at) == (RECORD, 0, 0.0)
 
 
@@ -116,8 +116,8 @@ def test_a_deferred_record_is_what_it_was_after_its_detour() -> None:
 )
 def test_whatever_stands_in_our_headers_a_record_arrives(headers: list[tuple[str, bytes | None]]) -> None:
     record = Record(partition=Partition("rag.retry.1", 0), offset=1, key=None, value=None, headers=tuple(headers))
-    arrival = RETRIES.arrived(record)
+    arrival = RETRIES.read_arrival(record)
     assert arrival.record == record
     assert arrival.attempts >= 0
     assert arrival.origin.offset >= 0
-    RETRIES.parked(arrival, error="x", message="\ud800")
+    RETRIES.park(arrival, error="x", message="\ud800")

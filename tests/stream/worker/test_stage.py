@@ -94,9 +94,9 @@ def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
     subject, _ = worker
     subject.on_assigned([QUEUE])
     assert not subject._previous_results_loaded(QUEUE)
-    subject._recent.known_at = subject._assigned_at[QUEUE]
+    subject._recent.loaded_at = subject._assigned_at[QUEUE]
     assert subject._previous_results_loaded(QUEUE)
-    subject._recent.known_at -= 1.0
+    subject._recent.loaded_at -= 1.0
     subject._assigned_at[QUEUE] -= 6.0
     assert subject._previous_results_loaded(QUEUE), "after some seconds it begins anyway"
 
@@ -112,7 +112,7 @@ def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> Non
         treasury=Treasury(None, topic="rag.sampled"),
         on_unsafe=lambda _notice: None,
     )
-    outcomes = [asyncio.run(judging.judge(retries.arrived(record(offset)))).outcome for offset in (1, 2)]
+    outcomes = [asyncio.run(judging.judge(retries.read_arrival(record(offset)))).outcome for offset in (1, 2)]
     assert outcomes[1] is Outcome.SCORED
     assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}
 
@@ -138,14 +138,14 @@ def test_a_broker_that_lags_is_not_asked_at_every_step_what_was_spent(monkeypatc
     subject.on_assigned([QUEUE])
     for _ in range(10):
         subject._load_budget_state()
-    assert (broker.asked, subject._treasury.knows(QUEUE)) == (1, False)
+    assert (broker.asked, subject._treasury.is_open(QUEUE)) == (1, False)
     subject.on_assigned([Partition("rag.sampled", 1)])
     subject._load_budget_state()
     assert broker.asked == 2, "for a partition that is new it is asked at once"
     broker.partitions = 2
     subject._ask_at -= 1.0
     subject._load_budget_state()
-    assert (broker.asked, subject._treasury.knows(QUEUE)) == (3, True)
+    assert (broker.asked, subject._treasury.is_open(QUEUE)) == (3, True)
     subject._ask_at -= 1.0
     subject._load_budget_state()
     assert broker.asked == 3, "what is known is not asked for"
@@ -168,9 +168,9 @@ def test_what_is_left_out_for_lack_of_money_is_forgotten_and_judged_when_it_come
     )
 
     def judged() -> list[RecordResult]:
-        found = [asyncio.run(judging.judge(retries.arrived(record(offset)))) for offset in range(40)]
+        found = [asyncio.run(judging.judge(retries.read_arrival(record(offset)))) for offset in range(40)]
         for each in found:
-            judging.published(each)
+            judging.mark_published(each)
         return found
 
     poor = judged()
@@ -191,10 +191,10 @@ def test_a_record_that_comes_again_stands_for_as_many_as_it_was_kept_for() -> No
     kept = next(
         number for number in range(1000) if Thinning(CONFIG.sampling.salt).keeps(f"i-{number}", treasury.keep_share)
     )
-    arrival = retries.arrived(record(kept))
-    parked = retries.parked(arrival._replace(kept=treasury.keep_share), error="unscored_timeout", message="late")
+    arrival = retries.read_arrival(record(kept))
+    parked = retries.park(arrival._replace(kept=treasury.keep_share), error="unscored_timeout", message="late")
     assert parked is not None
-    again = retries.arrived(record(kept)._replace(partition=Partition(parked.topic, 0), headers=parked.headers))
+    again = retries.read_arrival(record(kept)._replace(partition=Partition(parked.topic, 0), headers=parked.headers))
     treasury.keep_share = 1.0
     judged = asyncio.run(judging.judge(again))
     assert judged.evaluation is not None
@@ -205,7 +205,7 @@ def test_a_record_that_claims_to_stand_for_too_many_is_a_dead_letter_and_is_not_
     retries, script = Retries(CONFIG), Script()
     worker = Worker(CONFIG, evaluator(script), PipelineMetrics(CollectorRegistry()))
     forged = record(1)._replace(headers=(("sj-probability", repr(2.0**-53).encode()),))
-    result = asyncio.run(worker._judging.judge(retries.arrived(forged)))
+    result = asyncio.run(worker._judging.judge(retries.read_arrival(forged)))
     assert (result.outcome, result.reason, script.asked) == (Outcome.DEADLETTER, "bad_probability", 0)
     [letter] = result.messages
     assert letter.value == forged.value

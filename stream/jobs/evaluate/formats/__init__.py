@@ -2,7 +2,7 @@
 
 - `csv`: tables as CSV
 - `jsonl`: one JSON object per line
-- `parquet`: tables as Parquet, where pyarrow is installed
+- `parquet`: tables as Parquet, if pyarrow is installed
 
 A new format is one module with a class of `Rows`, and its lines here.
 """
@@ -37,12 +37,12 @@ _SUFFIXES: Mapping[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-# Between looks at whether anybody still wants what comes.
+# Between checks whether the input is still wanted.
 _LOOK_SECONDS = 0.1
 
 
 def format_of(file: str, chosen: Format | None) -> Format:
-    """The format that was chosen, else the one that the file's name tells."""
+    """Return the chosen format, else the one of the file extension."""
     if file == STDIN and chosen == "parquet":
         raise FileError("cannot read Parquet from standard input; give a file")
     if chosen is not None:
@@ -57,20 +57,20 @@ def format_of(file: str, chosen: Format | None) -> Format:
 def open_rows(
     file: str, chosen: Format | None, config: InputConfig, unwanted: Callable[[], bool] = lambda: False
 ) -> Iterator[Rows]:
-    """The rows of a file, or of standard input for `-`; what comes slowly ends as soon as it is unwanted.
+    """Open the rows of a file, or of standard input for `-`; slow input ends as soon as it is `unwanted`.
 
-    Raises FileError where there are none to be had.
+    Raises FileError if they cannot be read.
     """
     opener = _OPENERS[format_of(file, chosen)]
     if file == STDIN:
-        waiting = _Patient(sys.stdin.fileno(), unwanted)
-        yield opener(Opening(name="standard input", file=io.BufferedReader(waiting), size=None, input=config))
+        raw = _InterruptibleInput(sys.stdin.fileno(), unwanted)
+        yield opener(Opening(name="standard input", file=io.BufferedReader(raw), size=None, input=config))
         return
     try:
         with Path(file).open("rb") as opened:
             status = os.fstat(opened.fileno())
             regular = stat.S_ISREG(status.st_mode)
-            source = opened if regular else io.BufferedReader(_Patient(opened.fileno(), unwanted))
+            source = opened if regular else io.BufferedReader(_InterruptibleInput(opened.fileno(), unwanted))
             size = status.st_size if regular else None
             yield opener(Opening(name=file, file=source, size=size, input=config))
     except OSError as error:
@@ -79,8 +79,8 @@ def open_rows(
         raise FileError(f"cannot read {file}: {error.strerror}") from None
 
 
-class _Patient(io.RawIOBase):
-    """Waits for input without being stuck in it: a thread that never returns from a read would keep the process."""
+class _InterruptibleInput(io.RawIOBase):
+    """Waits for input in short steps: a thread that never returns from a read would keep the process alive."""
 
     def __init__(self, descriptor: int, unwanted: Callable[[], bool]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tables as CSV: separated by commas, semicolons, tabs or bars, as UTF-8 or, with a mark, UTF-16."""
+"""Tables as CSV: separated by commas, semicolons, tabs or bars, in UTF-8 or, with a byte order mark, UTF-16."""
 
 import codecs
 import csv
@@ -17,17 +17,17 @@ from stream.records.adapters.csv import COLUMNS, REQUIRED, fields_of
 
 _DELIMITERS = ",;\t|"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# Longer than any text that is judged. What is longer is a quote that nobody closed, and would be read to the end.
+# Longer than any judged text. A longer one is an unclosed quote, which would be read to the end of the file.
 _MOST_CHARS = 32 * 1024 * 1024
 
 
 class CsvRows:
-    """The rows below the header. One that does not fit the header is a fault, and the next one is read all the same."""
+    """The rows below the header. A row that does not fit the header is a fault, and reading goes on after it."""
 
     def __init__(self, opening: Opening) -> None:
         self._name, self._file = opening.name, opening.file
         self.total: float | None = opening.size
-        # The module has one limit for all its readers, which is meant for other times.
+        # The csv module has one limit for all its readers, and its default is too low.
         csv.field_size_limit(max(_MOST_CHARS, csv.field_size_limit()))
         self._lines = _Lines(opening)
         first = next((line for line in self._lines if line.strip()), None)
@@ -36,7 +36,7 @@ class CsvRows:
         self._reader = csv.reader(chain([first], self._lines), delimiter=_delimiter(first))
         self.columns = self._header()
         self._lines.forget()
-        self.input = self._adapted(opening.input)
+        self.input = self._choose_input(opening.input)
         self._names_rows = make_adapter(self.input).reads_id_key
         self._id_at = self.columns.index(self._fields["id"]) if "id" in self._fields else None
 
@@ -75,11 +75,11 @@ class CsvRows:
             value = msgspec.json.encode(row)
         except UnicodeEncodeError:
             fault = fault or Fault("bad_encoding", f"line {line}: not UTF-8")
-            value = msgspec.json.encode({name: _readable(cell) for name, cell in row.items()})
+            value = msgspec.json.encode({name: _replace_invalid(cell) for name, cell in row.items()})
         return FileRow(number, value, nameless=self._is_nameless(cells), fault=fault)
 
     def _is_nameless(self, cells: Sequence[str]) -> bool:
-        """Where a mapping says what is the id, one that is missing is an error."""
+        """Return whether a row has no id; with a mapping, which names the id, a missing one is an error instead."""
         if not self._names_rows:
             return False
         return self._id_at is None or not any(cells[self._id_at : self._id_at + 1])
@@ -87,14 +87,14 @@ class CsvRows:
     def _header(self) -> tuple[str, ...]:
         cells = self._next() or ()
         self._lines.refuse_other_encodings()
-        names = tuple(cell if cell.strip() else f"column {at}" for at, cell in enumerate(cells, start=1))
-        repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)
+        names = tuple(cell if cell.strip() else f"column {number}" for number, cell in enumerate(cells, start=1))
+        repeated = next((name for index, name in enumerate(names) if name in names[:index]), None)
         if repeated is not None:
             raise FileError(f"{self._name}: the header has two columns named {repeated!r}")
         return names
 
-    def _adapted(self, config: InputConfig) -> InputConfig:
-        """Rows are read by their columns, where the file has those; else as the configuration's mapping says."""
+    def _choose_input(self, config: InputConfig) -> InputConfig:
+        """Read rows by the usual columns if the file has them; else by the configured mapping."""
         try:
             self._fields = fields_of(self.columns)
         except RecordError as error:
@@ -105,13 +105,13 @@ class CsvRows:
         if config.mapping:
             self._fields = {}
             return config
-        wanted = " and ".join(f"{COLUMNS[field]!r} (or {field!r})" for field in missing)
-        found = ", ".join(map(repr, self.columns[:20])) or "none"
-        raise FileError(f"{self._name} has no column {wanted}; it has {found}")
+        needed = " and ".join(f"{COLUMNS[field]!r} (or {field!r})" for field in missing)
+        existing = ", ".join(map(repr, self.columns[:20])) or "none"
+        raise FileError(f"{self._name} has no column {needed}; it has {existing}")
 
 
 class _Lines:
-    """The lines of a file with their ends; knows when there are no more, and keeps the first ones for a while."""
+    """The lines of a file with their line ends; keeps the first ones until `forget`."""
 
     def __init__(self, opening: Opening) -> None:
         utf16 = opening.file.peek(2)[:2] in _UTF16_MARKS
@@ -137,7 +137,7 @@ class _Lines:
         return line
 
     def refuse_other_encodings(self) -> None:
-        """Raises FileError where what was read so far is not UTF-8."""
+        """Raise FileError if the lines read so far are not UTF-8."""
         before = self._mark_bytes
         for number, line in enumerate(self._first or (), start=1):
             content = line.encode("utf-8", "surrogateescape")
@@ -159,22 +159,22 @@ class _Lines:
 
 
 def _delimiter(header: str) -> str:
-    """The sign that makes the most of the header: columns that are known, and then columns at all."""
+    """Return the delimiter that splits the header into the most known columns, then the most columns."""
 
     def worth(delimiter: str) -> tuple[int, int]:
         cells = next(csv.reader([header], delimiter=delimiter), [])
-        return len(_known(cells)), len(cells)
+        return len(_known_fields(cells)), len(cells)
 
     return max(_DELIMITERS, key=worth)
 
 
-def _known(columns: Iterable[str]) -> Sequence[str]:
+def _known_fields(columns: Iterable[str]) -> Sequence[str]:
     try:
         return list(fields_of(columns))
-    except RecordError:  # two columns for one field, which is said when the delimiter is certain
+    except RecordError:  # two columns for one field: reported once the delimiter is certain
         return REQUIRED
 
 
-def _readable(text: str) -> str:
-    """The text with a sign in place of what is no character."""
+def _replace_invalid(text: str) -> str:
+    """Replace invalid characters."""
     return text.encode("utf-8", "replace").decode()

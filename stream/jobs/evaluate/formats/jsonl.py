@@ -10,7 +10,7 @@ _CHUNK = 1 << 20
 
 
 class JsonRows:
-    """Every line that is not blank is a row. A line that is too long is a fault, and is never held whole."""
+    """Every line that is not blank is a row. A line that is too long is a fault, and is never held in memory."""
 
     columns: tuple[str, ...] = ()
 
@@ -23,21 +23,25 @@ class JsonRows:
 
     def __iter__(self) -> Iterator[FileRow]:
         number = 0
-        at = 0
-        # One byte more than a record may have, and the end of the line, which may be of two.
+        line_number = 0
+        # One byte more than a record may have, and the line end of up to two bytes.
         while line := self._file.readline(self._most + 3):
             self.position += len(line)
-            at += 1
-            value = (line.removeprefix(_BOM) if at == 1 else line).strip(b" \t\r\n")
+            line_number += 1
+            value = (line.removeprefix(_BOM) if line_number == 1 else line).strip(b" \t\r\n")
             whole = line.endswith(b"\n") or len(line) < self._most + 3
             if not whole:
                 length = len(line) + self._skip_line()
             if value or not whole:
                 number += 1
-                yield FileRow(number, value, line=at) if whole else self._too_large(number, value, length, at)
+                yield (
+                    FileRow(number, value, line=line_number)
+                    if whole
+                    else self._too_large(number, value, length, line_number)
+                )
 
     def _skip_line(self) -> int:
-        """The bytes up to the end of the line, which are not looked at."""
+        """Skip the rest of the line and return its length in bytes."""
         length = 0
         while part := self._file.readline(_CHUNK):
             length += len(part)

@@ -1,4 +1,4 @@
-"""Tables as Parquet, where pyarrow is installed; rows are JSON objects, read by the configured adapter or by column."""
+"""Tables as Parquet, if pyarrow is installed; rows are JSON objects, read by the configured adapter or by column."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -32,7 +32,7 @@ class ParquetRows:
         self.columns: tuple[str, ...] = tuple(self._table.schema_arrow.names)
         self.total: float | None = self._table.metadata.num_rows
         self.position = 0.0
-        self.input = self._adapted(opening.input)
+        self.input = self._choose_input(opening.input)
         self._names_rows = make_adapter(self.input).reads_id_key
 
     def __iter__(self) -> Iterator[FileRow]:
@@ -50,15 +50,15 @@ class ParquetRows:
         except (OSError, ValueError) as error:
             raise FileError(f"cannot read the rest of {self._name}: {error}") from None
 
-    def _adapted(self, config: InputConfig) -> InputConfig:
+    def _choose_input(self, config: InputConfig) -> InputConfig:
         if len(set(self.columns)) < len(self.columns):
             raise FileError(f"{self._name} has two columns with the same name")
         try:
-            found = fields_of(self.columns)
+            columns = fields_of(self.columns)
         except RecordError as error:
             raise FileError(f"{self._name}: {error}") from None
-        named = all(found.get(field, "").strip().casefold() == COLUMNS[field].casefold() for field in REQUIRED)
-        self._id = found.get("id", "id") if named else "id"
+        named = all(columns.get(field, "").strip().casefold() == COLUMNS[field].casefold() for field in REQUIRED)
+        self._id = columns.get("id", "id") if named else "id"
         return InputConfig(adapter="csv", limits=config.limits) if named else config
 
     def _row(self, number: int, record: dict[str, Any]) -> FileRow:

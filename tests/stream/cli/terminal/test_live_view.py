@@ -32,7 +32,7 @@ from judges.values.evaluation import (
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage
 from sinks.statistics.estimates import Sums, estimate
-from sinks.text import printable, shortened
+from sinks.text import printable, shorten
 from stream.cli.terminal.live_view import (
     Funnel,
     LiveView,
@@ -353,7 +353,7 @@ class TestHostileText:
 
     @given(st.text(), st.integers(min_value=1, max_value=50))
     def test_a_shortened_text_is_one_line_within_its_length(self, text: str, chars: int) -> None:
-        short = shortened(text, chars)
+        short = shorten(text, chars)
         assert len(short) <= chars
         assert short.isprintable()
 

@@ -13,7 +13,7 @@ from sinks.reports.results_reader import read_results
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.evaluate import EvaluateRequest, FileError, JournalError, Progress, evaluate
-from stream.jobs.evaluate.row_judge import made_up_id
+from stream.jobs.evaluate.row_judge import make_row_id
 from stream.jobs.evaluate.rows import FileRow
 from stream.records.decision import Cohort
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed, error_response
@@ -160,7 +160,7 @@ def test_bad_rows_are_in_a_sample_by_chance_as_others_are(tmp_path: Path) -> Non
     expected = [
         number + 1
         for number in range(100)
-        if Cohort("s").draw(made_up_id(FileRow(number + 1, f"{{bad {number}".encode()))) < 0.2
+        if Cohort("s").draw(make_row_id(FileRow(number + 1, f"{{bad {number}".encode()))) < 0.2
     ]
     assert [row["row"] for row in rows_in(tmp_path / "out")] == expected
     assert 0 < outcome.judged == outcome.failed < 50

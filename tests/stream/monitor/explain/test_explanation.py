@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import Evaluation
 from sinks.metrics.detection import GOOD_SHARE
-from stream.config.criteria import composed
+from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.alert import Series
 from stream.monitor.explain import OTHERS, RULES, CanaryTally, Explanation, by_model, by_time, explain
-from stream.service.setup.criteria_files import chosen_criteria
+from stream.service.setup.criteria_files import load_chosen_criteria
 from tests.stream.monitor.explain.invented import FINGERPRINT, ONSET, SINCE, dimension, evaluation, tallied, traffic
 
-COMPOSITION = composed(chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
+COMPOSITION = compose_criteria(load_chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
 COMPOSITE_SERIES = Series(app="support-bot", dimension="composite")
 
 

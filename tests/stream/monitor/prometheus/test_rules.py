@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
+from sinks.metrics.promql import escape_regex, is_none_of, is_one_of, quote
 from stream.config.model import Config
 from stream.monitor.prometheus.rule_file import AlertRule, RuleFile, RuleGroup
 from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
@@ -118,13 +118,13 @@ def test_no_window_alerts_on_fewer_than_ten_bad_answers() -> None:
     ],
 )
 def test_a_name_is_quoted_as_promql_reads_it(name: str, text: str) -> None:
-    assert quoted(name) == text
+    assert quote(name) == text
 
 
 @given(names, names)
 def test_a_name_as_a_pattern_matches_itself_and_no_other(name: str, other: str) -> None:
-    assert re.fullmatch(literally(name), name)
-    assert (re.fullmatch(literally(name), other) is not None) == (name == other)
+    assert re.fullmatch(escape_regex(name), name)
+    assert (re.fullmatch(escape_regex(name), other) is not None) == (name == other)
 
 
 def test_several_names_become_one_pattern() -> None:

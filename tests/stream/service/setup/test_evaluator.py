@@ -184,7 +184,7 @@ def test_what_is_published_fits_the_schema_and_is_read_back_the_same(world: Worl
 
 def test_saved_calls_and_ways_are_counted(world: World) -> None:
     found, registry = world.judged(KINDLY), CollectorRegistry()
-    PipelineMetrics(registry).judged(found)
+    PipelineMetrics(registry).count_evaluation(found)
     saved = registry.get_sample_value("streamjury_judge_calls_saved_total", {"criterion": "clarity"})
     assert saved == found.dimensions["clarity"].calls_saved > 0
     labels = {"criterion": "brand", "path": "full:near_threshold"}

@@ -6,7 +6,7 @@ import pytest
 
 from stream.config.judge_kinds.model import ModelJudgeConfig
 from stream.config.model import Config
-from stream.jobs.evaluate import narrowed
+from stream.jobs.evaluate import narrow_config
 from stream.service.setup.config_file import ConfigError
 from stream.service.setup.evaluator import build_evaluator
 
@@ -28,21 +28,21 @@ def problems(error: ConfigError) -> list[str]:
 
 def test_with_nothing_asked_for_it_is_the_same() -> None:
     whole = config(judges=THREE, composite={"weights": {"clarity": 2.0}})
-    assert narrowed(whole) == whole
+    assert narrow_config(whole) == whole
 
 
 def test_only_the_named_criteria_are_judged_and_that_for_safety() -> None:
-    found = narrowed(config(), criteria=["clarity", "rag.groundedness"])
+    found = narrow_config(config(), criteria=["clarity", "rag.groundedness"])
     assert build_evaluator(found).info.criteria == ("clarity", "groundedness", "harmfulness")
-    assert narrowed(config(), criteria=["harmfulness"]).criteria.use == ("rag.harmfulness",)
-    assert narrowed(config(), criteria=["rag"]).criteria.use == ("rag",)
+    assert narrow_config(config(), criteria=["harmfulness"]).criteria.use == ("rag.harmfulness",)
+    assert narrow_config(config(), criteria=["rag"]).criteria.use == ("rag",)
 
 
 def test_a_published_name_means_its_criterion_though_another_catalogue_has_one_of_that_name() -> None:
     panel = {"panel": [model("a")]}
-    found = narrowed(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["conciseness"])
+    found = narrow_config(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["conciseness"])
     assert found.criteria.use == ("rag.conciseness", "rag.harmfulness")
-    found = narrowed(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["aspects.conciseness"])
+    found = narrow_config(config(criteria={"use": ["rag", "aspects"]}, judges=panel), criteria=["aspects.conciseness"])
     assert found.criteria.use == ("aspects.conciseness", "rag.harmfulness")
 
 
@@ -51,7 +51,7 @@ def test_what_is_said_about_other_criteria_is_forgotten() -> None:
     composite = {"weights": weights, "required": required, "thresholds": {"clarity": 0.5}}
     panel = [model("a"), model("b", criteria=["groundedness"]), model("c", criteria=["clarity", "groundedness"])]
     whole = config(composite=composite, judges={"panel": panel, "combine": "weighted", "weights": {"b": 2.0}})
-    found = narrowed(whole, criteria=["clarity"])
+    found = narrow_config(whole, criteria=["clarity"])
     assert found.composite.weights == {"clarity": 2.0}
     assert found.composite.required == ()
     assert found.composite.thresholds == {"clarity": 0.5}
@@ -73,7 +73,7 @@ def test_what_is_said_about_a_criterion_follows_it_where_its_short_name_is_free(
     panel = [model("a"), model("b", criteria=["aspects.conciseness"])]
     composite = {"weights": {"conciseness": 2.0, "aspects.conciseness": 3.0}}
     whole = config(criteria={"use": ["rag", "aspects"]}, composite=composite, judges={"panel": panel})
-    found = narrowed(whole, criteria=criteria)
+    found = narrow_config(whole, criteria=criteria)
     assert found.composite.weights == weights
     kept = {judge.name: judge.only_criteria for judge in found.judges.panel}
     assert kept == {"a": None} | ({} if judged_by_b is None else {"b": judged_by_b})
@@ -82,7 +82,7 @@ def test_what_is_said_about_a_criterion_follows_it_where_its_short_name_is_free(
 
 def test_only_the_named_judges_judge_and_nobody_stands_in_for_them() -> None:
     whole = config(judges={**THREE, "combine": "weighted", "weights": {"a": 2.0, "b": 3.0}, "quorum": 3})
-    found = narrowed(whole, judges=["c", "a"]).judges
+    found = narrow_config(whole, judges=["c", "a"]).judges
     assert [judge.name for judge in found.panel] == ["a", "c"]
     assert (found.reserves, dict(found.weights), found.quorum) == ((), {"a": 2.0}, 2)
 
@@ -91,33 +91,33 @@ def test_only_the_named_judges_judge_and_nobody_stands_in_for_them() -> None:
     ("names", "first"), [(["a", "b", "local"], ("a",)), (["a", "b"], ("a",)), (["b", "local"], None), (["a"], None)]
 )
 def test_a_cascade_stays_where_it_leaves_somebody_out(names: list[str], first: tuple[str, ...] | None) -> None:
-    found = narrowed(config(judges={**THREE, "cascade": {"first": ["a"]}}), judges=names).judges.cascade
+    found = narrow_config(config(judges={**THREE, "cascade": {"first": ["a"]}}), judges=names).judges.cascade
     assert (None if found is None else found.first) == first
 
 
 def test_seed_and_temperature_are_those_of_all_models() -> None:
-    found = narrowed(config(judges=THREE), seed=7, temperature=0.5).judges
+    found = narrow_config(config(judges=THREE), seed=7, temperature=0.5).judges
     models = [judge for judge in (*found.panel, *found.reserves) if isinstance(judge, ModelJudgeConfig)]
     assert [(judge.seed, judge.temperature) for judge in models] == [(7, 0.5)] * 3
     assert [judge.api_key.get_secret_value() for judge in models if judge.api_key] == ["k"] * 3
-    assert narrowed(config(judges=THREE), temperature=0.0) == config(judges=THREE)
+    assert narrow_config(config(judges=THREE), temperature=0.0) == config(judges=THREE)
 
 
 def test_names_that_nobody_has_are_told_with_those_that_were_meant() -> None:
     with pytest.raises(ConfigError) as caught:
-        narrowed(config(judges=THREE), judges=["a", "lokal"])
+        narrow_config(config(judges=THREE), judges=["a", "lokal"])
     assert problems(caught.value) == ["--judge lokal: unknown judge; did you mean 'local'?"]
     with pytest.raises(ConfigError) as caught:
-        narrowed(config(), criteria=["clarity", "groundednes"])
+        narrow_config(config(), criteria=["clarity", "groundednes"])
     assert problems(caught.value) == ["--criteria groundednes: unknown criterion; did you mean 'groundedness'?"]
 
 
 def test_what_a_judge_cannot_do_is_told_at_its_key() -> None:
     panel = [{"kind": "anthropic", "name": "a", "model": "m", "api_key": "k-secret"}]
     with pytest.raises(ConfigError) as caught:
-        narrowed(config(judges={"panel": panel}), temperature=1.5)
+        narrow_config(config(judges={"panel": panel}), temperature=1.5)
     assert problems(caught.value) == ["judges.panel[0].temperature: must be at most 1 for this API, not 1.5"]
     only = config(judges={"panel": [{"kind": "local"}, model("a")]}, criteria={"use": ["rag", "factuality"]})
     with pytest.raises(ConfigError) as caught:
-        narrowed(only, judges=["local"])
+        narrow_config(only, judges=["local"])
     assert "factuality would never get a verdict" in problems(caught.value)[0]

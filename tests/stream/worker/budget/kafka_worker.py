@@ -67,13 +67,13 @@ class KafkaWorker:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
-        self._treasury.assigned([Partition(at.topic, at.partition) for at in partitions])
+        self._treasury.expect_partitions([Partition(at.topic, at.partition) for at in partitions])
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = self._let_go(partitions)
         time.sleep(0.1)  # most of the calls end
-        self._treasury.closing(gone)
-        self._commit({partition: 0 for partition in gone if self._treasury.knows(partition)})
+        self._treasury.close_partitions(gone)
+        self._commit({partition: 0 for partition in gone if self._treasury.is_open(partition)})
         self._treasury.forget(gone)
         consumer.incremental_unassign(partitions)
 
@@ -97,7 +97,7 @@ class KafkaWorker:
         for at in known:
             partition = Partition(at.topic, at.partition)
             offset = at.offset if at.offset >= 0 else None
-            self._treasury.opened(partition, offset, at.metadata or "", partitions=self._partitions)
+            self._treasury.open_partition(partition, offset, at.metadata or "", partitions=self._partitions)
             self._owned = [*self._owned, partition]
 
     def _commit(self, offsets: dict[Partition, int]) -> None:
@@ -120,7 +120,7 @@ class KafkaWorker:
                 raise
             self._producer.abort_transaction(_CALL_SECONDS)
             return
-        self._treasury.committed(paper)
+        self._treasury.confirm_commit(paper)
 
 
 def main() -> None:

@@ -241,7 +241,7 @@ class Work:
     def _turn(self, draw: random.Random) -> bool:
         """One commit: of some results, of what is urgent, and of partitions that are let go."""
         gone = [Partition(TOPIC, number) for number, until in self.leaving.items() if time.monotonic() > until]
-        self.treasury.closing(gone)
+        self.treasury.close_partitions(gone)
         results = {each: 1 for each in self.epochs if each in gone or draw.random() < 0.5}
         paper = self.treasury.prepare(results, lambda _partition: 0)
         commit = {each.number: (self.epochs[each], note) for each, note in paper.notes.items()}
@@ -250,7 +250,7 @@ class Work:
         if found["schedule"] is None or found["number"] != self.number:
             return False
         if found["outcome"] == "done":
-            self.treasury.committed(paper)
+            self.treasury.confirm_commit(paper)
         self._follow({Partition(TOPIC, int(number)): each for number, each in found["owned"].items()}, draw)
         return True
 
@@ -262,8 +262,8 @@ class Work:
                 self.leaving.pop(partition.number, None)
         for partition, (epoch, note, leaves) in owned.items():
             if partition not in self.epochs:
-                self.treasury.assigned([partition])
-                self.treasury.opened(partition, 0, note, partitions=self.schedule.partitions)
+                self.treasury.expect_partitions([partition])
+                self.treasury.open_partition(partition, 0, note, partitions=self.schedule.partitions)
                 self.epochs[partition] = epoch
             if leaves:
                 self.leaving.setdefault(partition.number, time.monotonic() + draw.choice((0.0, 0.01, 0.03)))

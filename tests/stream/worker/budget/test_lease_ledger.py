@@ -35,7 +35,7 @@ def leased(ledger: LeaseLedger, *asks: Ask, now: float = NOON) -> None:
     for ask in asks:
         ledger.wait_for(ask)
     ledger.lease(now)
-    ledger.committed()
+    ledger.confirm_commit()
     for ask in asks:
         ledger.wait_no_more(ask)
 
@@ -48,7 +48,7 @@ class TestLeases:
         assert ledger.needs_lease(NOON)
         ledger.lease(NOON)
         assert ledger.reserve(ask, NOON) is LeaseRefusal.NOT_YET, "proposed, and perhaps not in the store"
-        ledger.committed()
+        ledger.confirm_commit()
         reserved(ledger, ask, NOON)
 
     def test_after_a_crash_what_was_leased_counts_as_spent(self) -> None:
@@ -64,9 +64,9 @@ class TestLeases:
         ledger.close()
         assert ledger.needs_lease(NOON)
         next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
-        ledger.committed()
+        ledger.confirm_commit()
         assert not ledger.needs_lease(NOON), "there is no more to give back"
-        assert next_owner.left(NOON) == pytest.approx(0.7 / 0.8)
+        assert next_owner.share_left(NOON) == pytest.approx(0.7 / 0.8)
         leased(next_owner, ask)
         reserved(next_owner, ask, NOON)
 
@@ -76,7 +76,7 @@ class TestLeases:
         reserved(ledger, ask, NOON)
         ledger.close()
         next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
-        assert next_owner.left(NOON) == pytest.approx(0.3 / 0.8)
+        assert next_owner.share_left(NOON) == pytest.approx(0.3 / 0.8)
 
     def test_steady_spending_never_waits_after_the_first_commit(self) -> None:
         ledger, ask = LeaseLedger(limits(100, 80)), Ask(amount=nanodollars(0.001))
@@ -85,7 +85,7 @@ class TestLeases:
             for _ in range(5):
                 ledger.settle(reserved(ledger, ask, NOON), nanodollars(0.0008))
             ledger.lease(NOON)
-            ledger.committed()
+            ledger.confirm_commit()
 
     def test_little_is_leased_ahead(self) -> None:
         """A crash at any moment of steady spending loses no more than the calls of two commits."""
@@ -95,7 +95,7 @@ class TestLeases:
             for _ in range(2):
                 ledger.settle(reserved(ledger, ask, NOON), ask.amount)
             ledger.lease(NOON)
-            ledger.committed()
+            ledger.confirm_commit()
         spent, found = 40 * ask.amount, read(ledger.encode())[BudgetWindow(HOUR, int(NOON // 3600))][ALL_APPS]
         assert spent < found.whole <= spent + 4 * ask.amount
 
@@ -105,7 +105,7 @@ class TestLeases:
         leased(ledger, ask, now=edge - 10)
         ledger.settle(reserved(ledger, ask, edge - 10), ask.amount)
         ledger.lease(edge - 3.5)
-        ledger.committed()
+        ledger.confirm_commit()
         for now in (edge - 1, edge, edge + 1, edge + 3):
             ledger.settle(reserved(ledger, Ask(amount=1000), now), 1000)
 
@@ -118,7 +118,7 @@ class TestLimits:
         assert ledger.excess == nanodollars(0.2)
         assert ledger.reserve(ask, NOON) is LeaseRefusal.OVER
         ledger.close()
-        assert LeaseLedger.decode(ledger.lease(NOON), limits(1.0, 1.0), NOON).left(NOON) == pytest.approx(0.3)
+        assert LeaseLedger.decode(ledger.lease(NOON), limits(1.0, 1.0), NOON).share_left(NOON) == pytest.approx(0.3)
 
     def test_other_lanes_leave_the_share_of_safety_and_safety_may_use_theirs(self) -> None:
         ledger = LeaseLedger(limits(1.0, 0.8))
@@ -159,7 +159,7 @@ class TestLimits:
         ledger.settle(reserved(ledger, ask, NOON), 10**3000)
         next_owner = LeaseLedger.decode(ledger.lease(NOON), limits(), NOON)
         for each in (ledger, next_owner):
-            assert each.left(NOON) == 0.0
+            assert each.share_left(NOON) == 0.0
             assert each.reserve(ask, NOON) is LeaseRefusal.OVER
         assert next_owner.reserve(ask, NOON + 3600) is LeaseRefusal.NOT_YET, "the next hour is not touched"
 
@@ -185,7 +185,7 @@ class TestLimits:
         held = reserved(ledger, ask, NOON)
         ledger.settle(held, 0)
         ledger.settle(held, None)
-        assert ledger.left(NOON) == 1.0
+        assert ledger.share_left(NOON) == 1.0
 
 
 class TestClocks:
@@ -338,7 +338,7 @@ class Partition(RuleBasedStateMachine):
         if outcome != "aborted":
             self.store = text
         if outcome == "done":
-            owner.ledger.committed()
+            owner.ledger.confirm_commit()
 
     @rule(skew=st.floats(-CLOCK_SECONDS, CLOCK_SECONDS), orderly=st.booleans())
     def change_hands(self, skew: float, orderly: bool) -> None:
@@ -387,7 +387,7 @@ def test_almost_all_of_a_share_can_be_spent_with_a_crash_now_and_then() -> None:
                 spent += cost
                 ledger.settle(held, cost)
             store = ledger.lease(NOON)
-            ledger.committed()
+            ledger.confirm_commit()
             ledger.wait_no_more(ask)
         if draw.random() < 0.0005:
             crashes += 1

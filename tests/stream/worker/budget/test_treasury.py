@@ -24,9 +24,9 @@ HALF_PAST = 1_800_001_800.0
 def treasury(per_hour_usd: float = 1.0, *, safety_share: float = 0.0, opened: bool = True) -> Treasury:
     budgets = Budgets(everyone=Budget(per_hour_usd=per_hour_usd), apps={}, safety_share=safety_share)
     found = Treasury(budgets, topic=TOPIC, clock=lambda: HALF_PAST)
-    found.assigned([FIRST])
+    found.expect_partitions([FIRST])
     if opened:
-        found.opened(FIRST, None, "", partitions=1)
+        found.open_partition(FIRST, None, "", partitions=1)
     return found
 
 
@@ -36,7 +36,7 @@ def nothing_started(_partition: Partition) -> int | None:
 
 def commit(found: Treasury, offset: int = 5) -> str:
     paper = found.prepare({FIRST: offset}, nothing_started)
-    found.committed(paper)
+    found.confirm_commit(paper)
     return paper.notes[FIRST]
 
 
@@ -96,10 +96,10 @@ class TestCalls:
 
     def test_without_budgets_there_is_no_purse_and_no_note(self) -> None:
         found = Treasury(None, topic=TOPIC)
-        found.assigned([FIRST])
+        found.expect_partitions([FIRST])
         assert found.unread == []
         assert found.purse(FIRST, None, "main") is None
-        assert found.knows(FIRST)
+        assert found.is_open(FIRST)
         assert not found.urgent
         paper = found.prepare({FIRST: 3}, nothing_started)
         assert (paper.offsets, paper.notes) == ({FIRST: 3}, {})
@@ -116,7 +116,7 @@ class TestCommits:
             paper = found.prepare({}, lambda _: 17)
             assert paper.offsets == {FIRST: 17}
             assert read(paper.notes[FIRST])
-            found.committed(paper)
+            found.confirm_commit(paper)
             await waiting
 
         asyncio.run(ask())
@@ -137,7 +137,7 @@ class TestCommits:
     def test_an_offset_is_never_committed_without_the_note_that_belongs_to_it(self) -> None:
         found = treasury(opened=False)
         assert found.unread == [FIRST]
-        assert not found.knows(FIRST)
+        assert not found.is_open(FIRST)
         with pytest.raises(RuntimeError, match="would erase"):
             found.prepare({FIRST: 3}, nothing_started)
 
@@ -158,13 +158,13 @@ class TestCommits:
             hold.settle(CENT)
 
         asyncio.run(ask())
-        found.closing([FIRST])
+        found.close_partitions([FIRST])
         assert found.urgent
         note = found.prepare({}, nothing_started).notes[FIRST]
         assert [caps.whole for scopes in read(note).values() for caps in scopes.values()] == [CENT]
         found.forget([FIRST])
         assert not found.urgent
-        assert not found.knows(FIRST)
+        assert not found.is_open(FIRST)
 
     def test_the_next_owner_goes_on_where_the_last_one_was(self) -> None:
         first = treasury()
@@ -178,15 +178,15 @@ class TestCommits:
             hold.settle(nano)
 
         asyncio.run(spend(first, 30 * CENT))
-        first.closing([FIRST])
+        first.close_partitions([FIRST])
         note = commit(first)
         second = treasury(opened=False)
-        second.opened(FIRST, 5, note, partitions=1)
-        assert second.left(FIRST, None) == pytest.approx(0.7)
+        second.open_partition(FIRST, 5, note, partitions=1)
+        assert second.share_left(FIRST, None) == pytest.approx(0.7)
 
     def test_a_strange_note_is_told_and_nothing_more_is_spent(self, caplog: pytest.LogCaptureFixture) -> None:
         found = treasury(opened=False)
-        found.opened(FIRST, 5, "not ours", partitions=1)
+        found.open_partition(FIRST, 5, "not ours", partitions=1)
         assert "will not be spent" in caplog.text
         assert asyncio.run(asyncio.wait_for(held(found, 1), 1)) is None
 
@@ -244,7 +244,7 @@ class TestPaying:
             commit(found)
             with contextlib.suppress(ConnectionError):
                 await task
-            found.closing([FIRST])
+            found.close_partitions([FIRST])
             return commit(found)
 
         return asyncio.run(work())

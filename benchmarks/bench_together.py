@@ -23,7 +23,7 @@ from benchmarks.common import argument_parser
 from judges import Criterion, DirectJudge, MultiCriteria, load_catalogue
 from judges.llm.together import Ask
 from judges.models.base import ChatMessage, Completion
-from judges.models.prices import ModelPrice, known_price
+from judges.models.prices import ModelPrice, find_price
 from judges.models.spending import dollars
 from judges.values.interaction import Case
 
@@ -128,7 +128,7 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--model", default="gpt-4o-mini", help="a model of the price table (default: %(default)s)")
     options = parser.parse_args()
-    price = known_price(options.model)
+    price = find_price(options.model)
     if price is None:
         parser.error(f"the price table has no model {options.model}")
     criteria = MultiCriteria(load_catalogue("rag").values()).asking_order

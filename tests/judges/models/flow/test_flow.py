@@ -328,8 +328,8 @@ class TestBreaker:
         with caplog.at_level(logging.INFO, "judges.models.flow"):
             run_virtually(inside())
         assert [record.getMessage() for record in caplog.records] == [
-            "nothing more is asked of gpu-1 until a probe succeeds: answered 500",
-            "gpu-1 answers again",
+            "circuit breaker open for gpu-1 until a probe succeeds: answered 500",
+            "circuit breaker closed: gpu-1 responds again",
         ]
 
     def test_those_in_the_queue_are_refused_as_soon_as_it_opens(self) -> None:

@@ -1,7 +1,7 @@
 """Measures the memory of a worker that works off a backlog of a million records, from the start to the end.
 
-The records are tiny and the judge answers at once, so only the worker's own bookkeeping is measured. The broker is a
-real Kafka, and the worker is a process of its own. Promised: at most 500 MiB, and no growth in the second half.
+The records are tiny and the judge answers immediately, so only the worker's bookkeeping is measured. The broker is a
+real Kafka, and the worker is a separate process. Promised: at most 500 MiB, and no growth in the second half.
 
     PYTHONPATH=. python benchmarks/bench_backlog.py --records 50000
 """
@@ -39,10 +39,10 @@ LIMIT_MIB = 500.0
 GROWTH_LIMIT = 0.10
 CRITERION = "rag.harmfulness"
 # More than the defaults: the worker judges at most `run_ahead` records between two transactions, so with an instant
-# judge the defaults would take most of an hour. This holds more in memory, never less.
+# judge the defaults would take most of an hour. Higher values need more memory, never less.
 CONCURRENCY, RUN_AHEAD = 256, 4096
 
-# The first mark leaves out start-up: by then the worker has its connections, its code and its first full queues.
+# The first mark excludes start-up: by then the worker has its connections, its code and its first full queues.
 MARKS = {
     "at the start": 0.02,
     "at a quarter": 0.25,

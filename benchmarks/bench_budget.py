@@ -74,9 +74,9 @@ def main() -> int:
     findings = run_schedules(first_seed, options.schedules or (SHORT_SCHEDULES if options.short else SCHEDULES))
     report(findings, first_seed, asyncio.run(measure_call(SHORT_CALLS if options.short else CALLS)))
     # The usable share depends on timing, so a busy machine can miss it; the cap must hold anywhere.
-    kept = all(finding.most <= 1 and (options.short or finding.used >= USABLE) for finding in findings)
-    Console().print("kept" if kept else "[red]NOT KEPT: no cap may be exceeded, and 95 % must be usable[/red]")
-    return 0 if kept else 1
+    is_kept = all(finding.most <= 1 and (options.short or finding.used >= USABLE) for finding in findings)
+    Console().print("kept" if is_kept else "[red]NOT KEPT: no cap may be exceeded, and 95 % must be usable[/red]")
+    return 0 if is_kept else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures false alarms of the monitor's canary watch, and how soon it detects a change of the judges.
 
 Each canary has a usual verdict. The watch sees it in 98.5 % of all cases, and after the change in 87 %. It must learn
-the usual verdicts first. `bench_detector.py` has thousands of runs of the detector alone, which sees agreements only.
+the usual verdicts first. `bench_detector.py` has thousands of runs of the detector alone, which sees only agreements.
 
     PYTHONPATH=. python benchmarks/bench_canaries.py --runs 20
 """

@@ -33,16 +33,16 @@ from benchmarks.detector_simulation import (
     Counts,
     Numbers,
     SimulatedScores,
-    clearing,
-    comparing,
+    arrive_in_rounds,
     composite,
-    covering,
-    dropping,
-    in_rounds,
-    mixed,
+    measure_coverage,
+    mixed_rates,
     passes,
     quantile,
-    quiet,
+    simulate_clearing,
+    simulate_comparison,
+    simulate_drop,
+    simulate_quiet,
     three_levels,
 )
 from stream.monitor.detection import Settings, VersionSettings, WeightedTally, canary_settings, lower_bound
@@ -50,7 +50,7 @@ from stream.monitor.detection import Settings, VersionSettings, WeightedTally, c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSize:
-    """How many runs there are, and how long they are: in days without a drop, in scores otherwise."""
+    """The number of runs and their length: in days if there is no drop, and otherwise in scores."""
 
     runs: int
     days: float
@@ -66,7 +66,7 @@ class RunSize:
 
 FULL = RunSize(runs=2_000, days=DAYS, before_drop=BEFORE, after_drop=5_000, cleared=8_000, compared=10_000)
 SHORT = RunSize(runs=4, days=0.25, before_drop=100, after_drop=300, cleared=300, compared=300)
-# Times as many runs for the cases that are on the edge of a promise.
+# Factor of runs for the cases that are on the edge of a promise.
 MANY = 5
 RATES = (20, 50, 200)
 KINDS: Mapping[str, Callable[[float], SimulatedScores]] = {
@@ -82,7 +82,7 @@ MOST_CANARIES = 250
 
 
 class DelayReport:
-    """Prints the tables, and collects the promises that do not hold."""
+    """Prints the tables, and collects the broken promises."""
 
     def __init__(self, size: RunSize) -> None:
         self.size = size
@@ -125,7 +125,7 @@ def show_quantile(counts: Counts, level: float) -> str:
 def false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield false alarms of the detector and of its rivals, for every kind of score."""
     for (kind, make), mean, rate in product(KINDS.items(), (0.90, TARGET), RATES):
-        silences = quiet(
+        silences = simulate_quiet(
             make(mean), rate, runs=report.runs, seed=rate, settings=Settings(target=TARGET), days=report.size.days
         )
         share = silences["detector"].share
@@ -136,10 +136,14 @@ def false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
 
 def special_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield false alarms of the detector with weights, canaries, uneven arrivals and learnt targets."""
-    fixed, known = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
+    fixed, weighted = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
     for mean, rate in product((0.90, TARGET), RATES):
-        yield watch_quietly(report, "π 1.0 and 0.05 mixed", mixed(mean), f"{mean:.2f}", rate, settings=known, seed=rate)
-    yield watch_quietly(report, "... and not known before", mixed(TARGET), f"{TARGET:.2f}", 50, settings=fixed, seed=2)
+        yield watch_quietly(
+            report, "π 1.0 and 0.05 mixed", mixed_rates(mean), f"{mean:.2f}", rate, settings=weighted, seed=rate
+        )
+    yield watch_quietly(
+        report, "... and not known before", mixed_rates(TARGET), f"{TARGET:.2f}", 50, settings=fixed, seed=2
+    )
     for name, burst in (("canaries", 1), ("canaries, 50 at a time", 50)):
         for rate in RATES:
             yield watch_quietly(
@@ -151,7 +155,7 @@ def special_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
                 settings=canary_settings(),
                 seed=rate,
                 target=0.985,
-                arrivals=None if burst == 1 else in_rounds(burst, rate),
+                arrivals=None if burst == 1 else arrive_in_rounds(burst, rate),
             )
     yield watch_quietly(
         report,
@@ -183,7 +187,7 @@ def watch_quietly(
     arrivals: Callable[[int], float] | None = None,
 ) -> tuple[str, ...]:
     """Run the detector alone on traffic without a drop, and return a row of the table."""
-    share = quiet(
+    share = simulate_quiet(
         scores,
         rate,
         runs=report.runs,
@@ -210,7 +214,7 @@ def learn_targets(scores: SimulatedScores, count: int, runs: int, settings: Sett
     rng = np.random.default_rng(5)
     targets = []
     for _run in range(runs):
-        values = scores.drawn(rng, (count, 1))[0]
+        values = scores.draw(rng, (count, 1))[0]
         total, power = float(values.sum()), float((values * values).sum())
         tally = WeightedTally(count=count, weight=count, total=total, squares=count, cross=total, power=power)
         targets.append(lower_bound(tally, settings.alpha * settings.reference_share))
@@ -218,22 +222,22 @@ def learn_targets(scores: SimulatedScores, count: int, runs: int, settings: Sett
 
 
 def edge_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
-    """Yield some of the cases that are exactly as rare as promised, with other seeds and more runs than elsewhere."""
+    """Yield some cases whose false alarms are exactly as rare as promised, with other seeds and more runs."""
     runs = MANY * report.runs
     watched = {"known": Settings(target=TARGET, lowest_probability=0.05), "not known": Settings(target=TARGET)}
     for name, settings in watched.items():
-        share = quiet(
-            mixed(TARGET), 20, runs=runs, seed=21, settings=settings, with_rivals=False, days=report.size.days
+        share = simulate_quiet(
+            mixed_rates(TARGET), 20, runs=runs, seed=21, settings=settings, with_rivals=False, days=report.size.days
         )["detector"].share
         report.hold_share(f"the edge, π {name}", share, MOST_FALSE, on_the_edge=True, runs=runs)
         yield f"π mixed and {name}, mean {TARGET}, 20 per hour", f"{runs:,}", percent(share)
     compared = {
         "two versions of 0.90, one with 10 %": (passes(0.9), 0.1, VersionSettings()),
-        "two versions of 0.90, π mixed": (mixed(0.9), 0.5, VersionSettings(lowest_probability=0.05)),
+        "two versions of 0.90, π mixed": (mixed_rates(0.9), 0.5, VersionSettings(lowest_probability=0.05)),
     }
     for name, (scores, part, both) in compared.items():
         most = report.size.compared
-        delays = comparing(scores, scores, share_of_a=part, runs=runs, seed=22, settings=both, most=most)
+        delays = simulate_comparison(scores, scores, share_of_a=part, runs=runs, seed=22, settings=both, most=most)
         share = float(np.mean(delays != NEVER))
         report.hold_share(f"the edge, {name}", share, MOST_FALSE, on_the_edge=True, runs=runs)
         yield name, f"{runs:,}", percent(share)
@@ -244,13 +248,13 @@ def edge_false_alarms(report: DelayReport) -> Iterator[tuple[str, ...]]:
 
 def drops(report: DelayReport) -> Iterator[tuple[str, ...]]:
     """Yield the delays of alarms after a drop."""
-    fixed, known = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
+    fixed, weighted = Settings(target=TARGET), Settings(target=TARGET, lowest_probability=0.05)
     for (kind, make), after, rate in product(KINDS.items(), (0.6, 0.7, 0.8), RATES):
         name, most = f"0.90 → {after:.2f}", MOST_DELAY.get(after)
         yield drop(report, kind, name, make(0.90), make(after), rate, settings=fixed, seed=rate, most_delay=most)
     for after in (0.6, 0.7):
         name = f"0.90 → {after:.2f}"
-        yield drop(report, "π mixed", name, mixed(0.90), mixed(after), 50, settings=known, seed=1)
+        yield drop(report, "π mixed", name, mixed_rates(0.90), mixed_rates(after), 50, settings=weighted, seed=1)
     for rate in RATES:
         before, changed, settings = passes(0.985), passes(0.87), canary_settings()
         name, most = "0.985 → 0.87", MOST_CANARIES
@@ -271,7 +275,7 @@ def drop(
 ) -> tuple[str, ...]:
     """Simulate a drop, and return a row of the table."""
     size = report.size
-    dropped = dropping(
+    dropped = simulate_drop(
         before, after, rate, runs=size.runs, seed=seed, settings=settings, lead=size.before_drop, most=size.after_drop
     )
     own = dropped.delays["detector"]
@@ -279,7 +283,7 @@ def drop(
         report.hold(f"delay, {kind} {name} at {rate}/h", quantile(own, 0.5) <= most_delay)
     low, middle, high = (show_quantile(dropped.onsets, level) for level in (0.1, 0.5, 0.9))
     figures = (show_quantile(own, level) for level in (0.5, 0.9, 0.99))
-    # The rivals are made for neither weights nor canaries.
+    # The rivals support neither weights nor canaries.
     has_rivals = kind not in ("π mixed", "canaries")
     rivals = (show_quantile(dropped.delays[name], 0.5) if has_rivals else "–" for name in RIVALS)
     return kind, name, str(rate), *figures, f"{middle} ({low} to {high})", *rivals
@@ -293,35 +297,37 @@ def clearings(report: DelayReport) -> Iterator[tuple[str, ...]]:
     settings, size = Settings(target=TARGET), report.size
     for kind, make in {"pass/fail": passes, "composite": composite}.items():
         for mean in (0.95, 0.90, TARGET):
-            cleared = clearing(make(mean), 50, runs=size.runs, seed=8, settings=settings, most=size.cleared)
+            cleared = simulate_clearing(make(mean), 50, runs=size.runs, seed=8, settings=settings, most=size.cleared)
             yield kind, f"{mean:.2f}", show_quantile(cleared, 0.5), show_quantile(cleared, 0.9), "–"
         for mean in (TARGET - settings.margin, 0.75, 0.70):
             a_day = min(size.cleared, 24 * 50)
-            cleared = clearing(make(mean), 50, runs=size.runs, seed=9, settings=settings, most=a_day)
+            cleared = simulate_clearing(make(mean), 50, runs=size.runs, seed=9, settings=settings, most=a_day)
             share = float(np.mean(cleared != NEVER))
             report.hold_share(f"false clearings at {mean}", share, settings.clear_alpha, on_the_edge=mean > 0.75)
             yield kind, f"{mean:.2f}", "–", "–", percent(share)
 
 
 def versions(report: DelayReport) -> Iterator[tuple[str, ...]]:
-    """Yield how often, and after how many scores, version A is reported to be worse than version B."""
-    plain, known = VersionSettings(), VersionSettings(lowest_probability=0.05)
+    """Yield the share of runs in which version A is reported as worse than version B, and after how many scores."""
+    plain, weighted = VersionSettings(), VersionSettings(lowest_probability=0.05)
     margin = VersionSettings(margin=0.05)
     cases = (
         ("pass/fail", passes(0.9), passes(0.9), 0.5, plain),
         ("pass/fail", passes(0.9), passes(0.9), 0.1, plain),
         ("pass/fail, margin 0.05", passes(0.85), passes(0.9), 0.5, margin),
-        ("π mixed", mixed(0.9), mixed(0.9), 0.5, known),
+        ("π mixed", mixed_rates(0.9), mixed_rates(0.9), 0.5, weighted),
         ("pass/fail", passes(0.85), passes(0.9), 0.5, plain),
         ("pass/fail", passes(0.80), passes(0.9), 0.5, plain),
         ("pass/fail", passes(0.80), passes(0.9), 0.1, plain),
         ("pass/fail, margin 0.05", passes(0.75), passes(0.9), 0.5, margin),
         ("composite", composite(0.85), composite(0.9), 0.5, plain),
-        ("π mixed", mixed(0.75), mixed(0.9), 0.5, known),
+        ("π mixed", mixed_rates(0.75), mixed_rates(0.9), 0.5, weighted),
     )
     for kind, a, b, share_of_a, settings in cases:
         most = report.size.compared
-        delays = comparing(a, b, share_of_a=share_of_a, runs=report.runs, seed=10, settings=settings, most=most)
+        delays = simulate_comparison(
+            a, b, share_of_a=share_of_a, runs=report.runs, seed=10, settings=settings, most=most
+        )
         is_null = b.mean - a.mean <= settings.margin + 1e-9
         share = float(np.mean(delays != NEVER))
         if is_null:
@@ -332,15 +338,15 @@ def versions(report: DelayReport) -> Iterator[tuple[str, ...]]:
 
 
 def intervals(report: DelayReport) -> Iterator[tuple[str, ...]]:
-    """Yield how often the interval is ever wrong, and its width beside that of an interval for one look."""
+    """Yield the share of runs in which the interval is ever wrong, and its width beside that of a fixed interval."""
     cases = {
         "pass/fail 0.90": passes(0.9),
         "pass/fail 0.60": passes(0.6),
         "composite 0.90": composite(0.9),
-        "π mixed 0.90": mixed(0.9),
+        "π mixed 0.90": mixed_rates(0.9),
     }
     for name, scores in cases.items():
-        missed, width = covering(scores, runs=report.size.interval_runs, seed=11)
+        missed, width = measure_coverage(scores, runs=report.size.interval_runs, seed=11)
         report.hold(f"intervals, {name}", missed <= 0.05)
         weights = np.ones(SIZE) if scores.probabilities is None else 1.0 / scores.probabilities
         spread = float(np.mean((weights * (scores.values - scores.mean)) ** 2) / np.mean(weights) ** 2)

@@ -27,7 +27,7 @@ PROBABILITIES = (1.0, 0.95, 0.8, 0.5)
 CRITERION = Criterion.pass_fail("Is the answer polite?")
 
 Ask = Callable[[JudgeEndpoint, list[str], bool], Awaitable[list[object]]]
-"""Judges answers on an endpoint, stopping early or not, and returns the outcomes."""
+"""Judges answers on an endpoint, with or without early stopping, and returns the outcomes."""
 
 
 def vote(probability: float) -> Respond:

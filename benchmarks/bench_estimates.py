@@ -27,7 +27,7 @@ DAYS, SHORT_DAYS = 1_000, 10
 RISKY_SHARE, RISKY_BAD, RISKY_RATE = 0.05, 0.40, 1.0
 REST_BAD, REST_RATE = 0.02, 0.05
 PLAIN, WALD, WEIGHTED, COMBINED = "plain", "± 1.96 σ", "weighted", "by rule"
-# Promised of the last two, at this much traffic or more.
+# Promised of the last two averages, from this much traffic.
 MOST_BIAS, COVERED = 0.002, (0.93, 0.97)
 LEAST_RECORDS = 5_000
 VOLUMES = (1_000, 2_000, 5_000, 20_000, 100_000)
@@ -35,7 +35,7 @@ VOLUMES = (1_000, 2_000, 5_000, 20_000, 100_000)
 
 @dataclass
 class CoverageTally:
-    """Adds up days: estimated means and intervals beside the true means."""
+    """Sums over days: estimated means and intervals, and the true means."""
 
     days: int = 0
     true: float = 0.0
@@ -66,7 +66,7 @@ class CoverageTally:
 
     @property
     def misses(self) -> str:
-        """The percentages of days whose whole interval is under and over the true mean."""
+        """Percentages of days whose whole interval is under, and over, the true mean."""
         return f"{100 * self.too_low / self.days:.1f}/{100 * self.too_high / self.days:.1f}"
 
     @property
@@ -91,17 +91,17 @@ class TrafficGroup:
 
 
 def draw_count(rng: random.Random, count: int, rate: float) -> int:
-    """Draw how many of `count` records are chosen independently at this rate, by leaps from one to the next."""
+    """Draw the number of `count` records that are chosen independently at this rate, by random gaps between them."""
     if rate >= 1.0:
         return count
-    drawn, position = 0, 0
+    chosen, position = 0, 0
     while (position := position + 1 + int(log(1.0 - rng.random()) / log1p(-rate))) <= count:
-        drawn += 1
-    return drawn
+        chosen += 1
+    return chosen
 
 
 def estimates(risky: TrafficGroup, rest: TrafficGroup) -> Iterator[tuple[str, Estimate]]:
-    # The plain mean takes the judged records for a sample in which every record was equally likely.
+    # The plain mean treats the judged records as a sample in which every record was equally likely.
     judged = risky.judged + rest.judged
     rate = judged.count / (risky.count + rest.count)
     bad = sum(round(group.judged.count * group.judged.records.mean) for group in (risky, rest))

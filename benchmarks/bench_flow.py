@@ -1,10 +1,10 @@
-"""Measures flow control: how much of a limit it uses, what random refusals cost, how soon it recovers.
+"""Measures flow control: the share of a limit that it uses, the cost of random refusals, and the time to recover.
 
 Callers ask again as soon as they have an answer, and a tenth of a second after an error. First in virtual time
-(`flow_simulation`), where the full form fails if a promise does not hold: random refusals of 5 % cost at most 15 % of
+(`flow_simulation`), where the full form fails if a promise is not kept: random refusals of 5 % cost at most 15 % of
 throughput, limits are used to 90 % with at most 5 % of the attempts refused, and a limit that was lifted is forgotten
 within ten seconds. Then on real sockets: the rate of answers is compared with the limit of an endpoint that throttles,
-and with the rate before the outage of one that goes away.
+and with the rate before an outage.
 
     PYTHONPATH=. python benchmarks/bench_flow.py --outage 6 --storm 8
 """
@@ -28,17 +28,17 @@ from tests.parts.endpoints.faulty_endpoint import Fault, FaultyEndpoint, Limit, 
 
 CALLERS = 64
 TIMEOUT_SECONDS = 30.0
-# Recovered means this share of the rate before the outage.
+# A flow has recovered at this share of the rate before the outage.
 RECOVERED = 0.95
 RECOVERY_SECONDS = 10.0
 SEEDS = range(5)
-# The short form plays few scenarios, as each takes seconds of computing.
+# The short form plays few scenarios, because each takes seconds of computing.
 SHORT_SCENARIOS = ("random 5 %", "bucket of 50/s", "16 at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Seconds that the parts of the scenarios last, and how many scenarios run at the same time."""
+    """Durations of the parts of a scenario in seconds, and the number of concurrent scenarios."""
 
     storm: float
     storms_at_once: int
@@ -49,7 +49,7 @@ class Timing:
     outages_at_once: int
 
 
-# Storms run one by one: the endpoint's limit is measured, not this machine's.
+# Storms run one by one, so that the limit is the endpoint's and not this machine's.
 FULL = Timing(storm=30.0, storms_at_once=1, warm_up=8.0, outage=60.0, afterwards=25.0, window=3.0, outages_at_once=2)
 SHORT = Timing(storm=2.5, storms_at_once=6, warm_up=2.5, outage=0.5, afterwards=2.0, window=1.0, outages_at_once=5)
 
@@ -76,7 +76,7 @@ async def keep_asking(flow: Flow, client: PlainClient, tally: CallTally) -> None
 
 @contextlib.asynccontextmanager
 async def run_callers(script: Script) -> AsyncIterator[tuple[Flow, CallTally]]:
-    """Keep all callers asking for the length of the `with` block."""
+    """Keep all callers busy for the duration of the `with` block."""
     flow, client, tally = Flow(FlowLimits()), PlainClient(script), CallTally()
     tasks = [asyncio.create_task(keep_asking(flow, client, tally)) for _ in range(CALLERS)]
     try:
@@ -86,14 +86,14 @@ async def run_callers(script: Script) -> AsyncIterator[tuple[Flow, CallTally]]:
             task.cancel()
         endings = await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
-    # A caller that was not just cancelled met a defect, and the others answered in its place.
+    # A caller that ended with an error met a bug, while the others kept asking in its place.
     for ending in endings:
         if isinstance(ending, Exception):
             raise ending
 
 
 def latency(seconds: float, spread: float) -> Callable[[int], Step]:
-    """Return answers that take about this time, as answers of different length do."""
+    """Return answers that take about this time, like answers of different length."""
     return lambda _: Step(seconds=seconds * random.uniform(1 - spread, 1 + spread))
 
 
@@ -141,7 +141,7 @@ OUTAGES = {
 
 
 async def measure_outage(endpoint: FaultyEndpoint, name: str, timing: Timing) -> tuple[str, ...]:
-    """Ask an endpoint that goes away and comes back, and return a row of the table."""
+    """Ask an endpoint before, during and after an outage, and return a row of the table."""
     healthy = latency(1.0, 0.2)
     script = endpoint.script(healthy)
     async with run_callers(script) as (flow, tally):
@@ -155,8 +155,8 @@ async def measure_outage(endpoint: FaultyEndpoint, name: str, timing: Timing) ->
         requests, paused = script.requests - requests, flow.paused
         await asyncio.sleep(timing.afterwards)
     delays = (step / 10 for step in range(int((timing.afterwards - timing.window) * 10)))
-    wanted = RECOVERED * full_rate
-    back = next((delay for delay in delays if tally.rate(end + delay, end + delay + timing.window) >= wanted), None)
+    recovered = RECOVERED * full_rate
+    back = next((delay for delay in delays if tally.rate(end + delay, end + delay + timing.window) >= recovered), None)
     recovery = "never" if back is None else f"{back:.1f} s"
     return name, f"{full_rate:.0f}/s", recovery, f"{requests / timing.outage:.1f}/s", paused or "no"
 
@@ -165,7 +165,7 @@ Measure = Callable[[FaultyEndpoint, str, Timing], Awaitable[tuple[str, ...]]]
 
 
 async def add_rows(table: Table, measure: Measure, names: Iterable[str], timing: Timing, *, at_once: int) -> None:
-    """Measure scenarios, this many at the same time, and add a row for each."""
+    """Measure scenarios, `at_once` of them concurrently, and add a row for each."""
     waiting = list(names)
     with FaultyEndpoint() as endpoint:
         while waiting:
@@ -175,7 +175,7 @@ async def add_rows(table: Table, measure: Measure, names: Iterable[str], timing:
 
 
 def simulate(scenario_names: Iterable[str], troubles: Iterable[str], seeds: Iterable[int]) -> list[str]:
-    """Print the tables of the scenarios in virtual time, and return the promises that do not hold."""
+    """Print the tables of the scenarios in virtual time, and return the broken promises."""
     broken, title = [], f"Virtual time, mean of {len(list(seeds))} runs"
     table = Table("endpoint", "allows", "used", "refused", "calls failed", title=title)
     for name in scenario_names:
@@ -226,7 +226,7 @@ def main() -> None:
     broken = simulate(SCENARIOS, TROUBLES, SEEDS)
     asyncio.run(measure_all(timing))
     if broken:
-        sys.exit("\n".join(["these promises do not hold:", *broken]))
+        sys.exit("\n".join(["broken promises:", *broken]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Measures a live worker against an endpoint: processor time per call, and how many of the endpoint's places it fills.
+"""Measures a live worker against an endpoint: processor time per call, and the share of the endpoint's places in use.
 
     broker ── a worker process, six criteria ── HTTP ── an endpoint process
 
-The endpoint answers at once (what does a call cost?) or after 200 ms (are its 64 places used?). A bare httpx loop makes
-the same calls in the same run, with a client for each place. Only the steady part counts, from a tenth of the records
-to nine tenths. The broker is a real Kafka if there is one, else the embedded one.
+The endpoint answers immediately (what does a call cost?) or after 200 ms (are its 64 places used?). A bare httpx loop
+makes the same calls in the same run, with a client for each place. Only the steady part counts, from a tenth of the
+records to nine tenths. The broker is a real Kafka if there is one, and otherwise the embedded one.
 
     PYTHONPATH=. python benchmarks/bench_live_worker.py
 """
@@ -75,7 +75,7 @@ def make_config(bootstrap: str, base_url: str) -> Config:
 
 
 def make_interactions(count: int) -> Iterator[Interaction]:
-    """Generate interactions with about a thousand words of passages each, no two alike."""
+    """Generate different interactions with about a thousand words of passages each."""
     english = (group for group in load_corpus().groups if group.language == "en")
     words = " ".join(passage.text for group in english for passage in group.contexts).split()
     choose = random.Random(1)
@@ -119,9 +119,8 @@ def measure_worker(broker: EmbeddedBroker | KafkaBroker, base_url: str, interact
     """Write the records to the broker, and return the measurements of a worker process that judges them."""
     config = make_config(broker.bootstrap, base_url)
     create_topics(broker, config)
-    write_records(
-        broker.bootstrap, config.topics.sampled, ((each.id, each.model_dump_json().encode()) for each in interactions)
-    )
+    records = ((interaction.id, interaction.model_dump_json().encode()) for interaction in interactions)
+    write_records(broker.bootstrap, config.topics.sampled, records)
     command = [sys.executable, __file__, "--child", broker.bootstrap, base_url, str(len(interactions))]
     worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return Measured(**json.loads(worker.stdout.splitlines()[-1]))

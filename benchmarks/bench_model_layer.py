@@ -1,10 +1,10 @@
 """Measures the cost of the model layer: judge calls per second and core, against a bare httpx loop.
 
-    DirectJudge ── EndpointModel ── httpx ── an endpoint in a process of its own that answers at once
+    DirectJudge ── EndpointModel ── httpx ── an endpoint in a separate process that answers immediately
 
 Both send the same requests. The layer is measured plain, with redaction, and with redaction and a worker's budget that
-pays every call. All take turns in one process, and only the processor time of that process counts: neither the endpoint
-nor other work on the machine does. The ratio is what matters; the rates depend on the machine.
+pays every call. All take turns in one process, and only the processor time of that process counts, not that of the
+endpoint or of other work on the machine. The ratio matters; the rates depend on the machine.
 
     PYTHONPATH=. python benchmarks/bench_model_layer.py
 """
@@ -51,7 +51,7 @@ COMMIT_SECONDS = 0.1
 Call = Callable[[int, int], Awaitable[None]]
 """Makes the call with the first number, for the concurrent caller with the second."""
 Rates = dict[str, list[tuple[float, float]]]
-"""Calls per second of processor time and per second on the clock: one pair a round, by what was measured."""
+"""Calls per second of processor time and per second on the clock, one pair per round, by the way of calling."""
 
 
 # The endpoint
@@ -109,7 +109,7 @@ def endpoint() -> Iterator[str]:
 
 
 def make_cases(count: int, first: int = 0) -> list[Case]:
-    """Return cases of which no two have a text in common: what was worked out for one is of no use for another."""
+    """Return cases without common texts, so that no cached result of one helps another."""
     return [
         case_of(
             Interaction(
@@ -225,7 +225,7 @@ def report(rates: Rates, title: str) -> None:
 
 
 def compare(rounds: list[tuple[float, float]], bare: list[tuple[float, float]]) -> float:
-    """Return the median ratio of processor times, round by round: other work on the machine then weighs on both."""
+    """Return the median ratio of processor times per round, so that other work on the machine affects both alike."""
     return median(own[0] / other[0] for own, other in zip(rounds, bare, strict=True))
 
 

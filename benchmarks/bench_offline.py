@@ -1,7 +1,7 @@
-"""Measures `streamjury evaluate` with the local judge: rows a second and memory, for files of several sizes.
+"""Measures `streamjury evaluate` with the local judge: rows per second and memory, for files of several sizes.
 
-Every size runs in a process of its own. The ratio is to the evaluator alone in one process, times the processes, with
-the same rows and in the same run: the rates depend on the machine.
+Every size runs in a separate process. The ratio compares with the evaluator alone in one process, times the number of
+processes, with the same rows in the same run, because the rates depend on the machine.
 
     PYTHONPATH=. python benchmarks/bench_offline.py 10000 50000
 """

@@ -1,8 +1,8 @@
-"""Measures Streamjury beside ragas, deepeval and mlflow: the same rows, three like criteria, one endpoint process.
+"""Measures Streamjury beside ragas, deepeval and mlflow: the same rows, three similar criteria, one endpoint process.
 
-Each tool runs in an interpreter of its own (`make peers` installs them into .cache/peers), driven by its script in
-benchmarks/peers with 64 calls at once. Tools that are not installed are listed, and the others are measured. The
-tables are Markdown, for docs/comparison.md, which says what they mean.
+Each tool runs in a separate interpreter (`make peers` installs them into .cache/peers), driven by its script in
+benchmarks/peers with 64 concurrent calls. Tools that are not installed are listed, and the others are measured. The
+tables are Markdown for docs/comparison.md, which explains them.
 
     PYTHONPATH=. python benchmarks/bench_peers.py --rows 200
 """
@@ -41,11 +41,11 @@ LIMIT_SECONDS, SHORT_LIMIT_SECONDS = 900.0, 100.0
 FIXED, TOKENS, FAULTS = "fixed", "tokens", "faults"
 SCENARIOS: Mapping[str, Behaviour] = {
     FIXED: Behaviour(),
-    # About a 70B model on a few GPUs: prompts are read at 10,000 tokens a second, and 100 are written.
+    # About a 70B model on a few GPUs: it reads 10,000 prompt tokens a second, and writes 100.
     TOKENS: Behaviour(fixed_seconds=0.02, uncached_token_seconds=0.0001, output_token_seconds=0.01),
     FAULTS: Behaviour(throttled=0.025, failed=0.02, unreadable=0.02, slow=0.005),
 }
-# Whatever a tool would send home, and any other request that leaves this machine, is refused at once.
+# Telemetry of a tool, and any other request that leaves this machine, is refused immediately.
 QUIET: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "RAGAS_DO_NOT_TRACK": "true",
@@ -69,7 +69,7 @@ class PeerRun:
     scores: Mapping[str, Mapping[str, float | None]]
     cost: Mapping[str, float] | None
     problem: str | None = None
-    """Why there is no result at all."""
+    """The reason if there is no result at all."""
 
     @property
     def requests(self) -> int:
@@ -87,7 +87,7 @@ class PeerRun:
         return self.rows - len(whole)
 
     def count_changed_scores(self, healthy: "PeerRun") -> int:
-        """Count the scores that differ from those of the run without faults: numbers that a fault has made."""
+        """Count the scores that differ from those of the run without faults, because of a fault."""
         return sum(
             score is not None and expected is not None and score != expected
             for row, scores in self.scores.items()
@@ -176,20 +176,20 @@ def run_tool(
 
 
 def run_process(command: Sequence[str], folder: Path, environment: Mapping[str, str], limit: float) -> str | None:
-    """Run a command, and return why it failed, if it did."""
+    """Run a command, and return the reason if it failed."""
     log = folder / "log.txt"
     with log.open("wb") as output:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command, cwd=folder, env=environment, stdout=output, stderr=output, timeout=limit, check=False
             )
         except subprocess.TimeoutExpired:
             return f"not finished after {limit:g} s"
-    if done.returncode == 0:
+    if process.returncode == 0:
         return None
-    said = log.read_text(errors="replace")
-    print(said[-3000:], file=sys.stderr)
-    return f"failed: {(said.strip().splitlines() or ['no output'])[-1][:120]}"
+    text = log.read_text(errors="replace")
+    print(text[-3000:], file=sys.stderr)
+    return f"failed: {(text.strip().splitlines() or ['no output'])[-1][:120]}"
 
 
 # The report
@@ -277,10 +277,10 @@ def report_losses(runs: Sequence[PeerRun], *, fail: bool) -> None:
     """Report the tools that lose scores without a fault; on few rows, the script or the endpoint is then wrong."""
     for run in runs:
         if run.problem or run.missing_scores:
-            said = f"{run.tool}: {run.problem or f'{run.missing_scores} scores missing'} without a fault"
+            message = f"{run.tool}: {run.problem or f'{run.missing_scores} scores missing'} without a fault"
             if fail or run.tool == STREAMJURY:
-                sys.exit(said)
-            print(f"{said}\n")
+                sys.exit(message)
+            print(f"{message}\n")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 Streamjury's prompts begin with the data, which all dimensions share. In the other order, task first, prompts share only
 their opening sentences. A real llama.cpp server gets both, from the judge and in the order of dimensions that the
-evaluator uses, and its own timings say how many prompt tokens it had to read.
+evaluator uses. The server's timings give the number of prompt tokens that it had to read.
 
     PYTHONPATH=. python benchmarks/bench_prefix_sharing.py
 """
@@ -93,12 +93,12 @@ HISTORY = (
 
 def make_case(*, short: bool) -> Case:
     answer, contexts = (ANSWER.partition(". ")[0], CONTEXTS[:1]) if short else (ANSWER, CONTEXTS)
-    shown = tuple(Context(text=text) for text in contexts)
-    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, history=HISTORY, contexts=shown))
+    passages = tuple(Context(text=text) for text in contexts)
+    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, history=HISTORY, contexts=passages))
 
 
 class TaskFirst(DirectJudge):
-    """Asks with the same words in the other order: the task, then the data."""
+    """Asks with the same text in the other order: the task, then the data."""
 
     async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
         task = await super().task(case, criterion, reverse=reverse)
@@ -108,7 +108,7 @@ class TaskFirst(DirectJudge):
 
 
 class Timings(httpx.AsyncHTTPTransport):
-    """Adds up the prompt tokens that the server reports as read, and those that it reused from the prompt before."""
+    """Counts the prompt tokens that the server reports as read, and those reused from the prompt before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Timings(httpx.AsyncHTTPTransport):
 
 
 async def measure(kind: type[DirectJudge], base_url: str, case: Case, criteria: Sequence[Criterion]) -> Timings:
-    """Judge one dimension after the other: a server with one slot keeps the last prompt only."""
+    """Judge one dimension after the other: a server with one slot keeps only the last prompt."""
     timings = Timings()
     model = OpenAIModel(
         "smollm2-135m", base_url=base_url, max_tokens=1, timeout_seconds=SECONDS, structured=False, transport=timings

@@ -1,7 +1,7 @@
 """Measures redaction: the recall of every kind, the false positives, and the megabytes redacted per second.
 
-The examples are in redaction_corpus.txt, one per line. An example counts as recalled when a placeholder replaced every
-value in it and nothing else; a benign line counts as a false positive when anything in it was replaced.
+The examples are in redaction_corpus.txt, one per line. An example counts as recalled if placeholders replaced every
+value in it and nothing else; a benign line counts as a false positive if anything in it was replaced.
 
     make bench
     PYTHONPATH=. .venv/bin/python benchmarks/bench_redaction.py
@@ -35,7 +35,7 @@ _VALUE = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """How many examples of a kind were redacted completely."""
+    """The number of examples of a kind that were redacted completely."""
 
     examples: int
     redacted: int

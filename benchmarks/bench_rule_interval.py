@@ -1,8 +1,9 @@
 """Measures how often the interval of the recording rules covers the mean of all traffic, on 1,000 simulated days.
 
-Of most traffic 5 % is judged, and 2 % of it is bad, so scores are skewed. In one world that is all; in the other 5 % of
-the traffic is risky, often bad, and always judged. Prometheus has only sums (Σw, Σw², Σws, Σws²), so it cannot see
-which records were certain to be judged: in the second world its interval is wider than necessary. Compared are
+5 % of ordinary traffic is judged, and 2 % of it is bad, so scores are skewed. One world has only ordinary traffic; in
+the other, 5 % of the traffic is risky, often bad, and always judged. Prometheus has only sums (Σw, Σw², Σws, Σws²), so
+it cannot see which records were certain to be judged: in the second world its interval is wider than necessary. The
+compared intervals are
 
 normal    mean ± 1.96·√(v/n), the textbook's, with the measured variance v and n by Kish
 binomial  Wilson's with m·(1 − m), as if every score were a pass or a fail
@@ -30,12 +31,12 @@ DAYS, SHORT_DAYS = 1_000, 10
 RISKY_RATE, REST_RATE = 1.0, 0.05
 # The share of the traffic that is risky, by world.
 WORLDS: Mapping[str, float] = {"one rate": 0.0, "risky traffic judged always": 0.05}
-# Scores and the shares of records that have them. Where few are bad, a mean of them is far from normal.
+# Scores, and the shares of records that have them. If few are bad, their mean is far from normally distributed.
 RISKY: Mapping[float, float] = {1.0: 0.4, 0.75: 0.2, 0.25: 0.2, 0.0: 0.2}
 REST: Mapping[float, float] = {1.0: 0.85, 0.92: 0.10, 0.5: 0.03, 0.0: 0.02}
 VOLUMES = (600, 1_000, 2_000, 5_000, 20_000)
 Z = 1.96
-# Promised of the rules, from objectives.min_effective judgements on.
+# Promised of the rules, from objectives.min_effective judgements.
 LEAST_EFFECTIVE, LEAST_COVERED = 30, 0.93
 
 
@@ -50,12 +51,12 @@ class Day:
 
 
 def draw_scores(rng: random.Random, count: int, shares: Mapping[float, float]) -> Iterator[tuple[float, int]]:
-    """Draw how many of `count` records have each score."""
-    left = 1.0
+    """Draw the number of `count` records that have each score."""
+    remaining = 1.0
     for score, share in shares.items():
-        number = draw_count(rng, count, share / left) if share < left else count
+        number = draw_count(rng, count, share / remaining) if share < remaining else count
         yield score, number
-        count, left = count - number, left - share
+        count, remaining = count - number, remaining - share
 
 
 def draw_day(rng: random.Random, records: int, risky_share: float) -> Day:

@@ -1,7 +1,7 @@
-"""Measures the records a second of the sampler, against a bare `consume()` loop and a bare Faust agent on real Kafka.
+"""Measures the sampler's records per second, against a bare `consume()` loop and a bare Faust agent on real Kafka.
 
-Records have 2 KiB, and 5 % are sampled. Every reader is a process of its own on one core; the broker has all cores. The
-readers take turns for some rounds, because machines have faster and slower minutes. The table shows each reader's
+Records have 2 KiB, and 5 % are sampled. Every reader is a separate process on one core; the broker has all cores. The
+readers take turns for some rounds, because the speed of a machine varies over time. The table shows each reader's
 median round. In each round two samplers, with a core and a topic each, also run at the same time.
 
     make bench-sampler
@@ -36,7 +36,7 @@ from tests.parts.kafka import KafkaBroker, why_unavailable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSize:
-    """How often the readers take turns, and how many records they read; Faust, being slower, reads fewer."""
+    """The number of rounds and of records; Faust reads fewer, because it is slower."""
 
     rounds: int
     records: int
@@ -44,7 +44,7 @@ class LoadSize:
 
 
 FULL = LoadSize(rounds=5, records=400_000, faust_records=20_000)
-# More records than one batch, or the clock would start when all are read.
+# More records than one batch, or the clock would start after all are read.
 SHORT = LoadSize(rounds=1, records=25_000, faust_records=500)
 PARTITIONS = 4
 RATE = 0.05
@@ -81,7 +81,7 @@ def make_records(count: int) -> Iterator[tuple[str, bytes]]:
         yield f"id-{number:010}", values[number % 1000]
 
 
-# The readers, each in a process of its own
+# The readers, each in a separate process
 
 
 def measure(batches: Iterator[int], records: int) -> Measurement:
@@ -135,13 +135,13 @@ def run_sampler(bootstrap: str, group: str, topic: str, **sampling: Any) -> Iter
     metrics = PipelineMetrics(registry)
     stage = Sampler(config, metrics, SamplingMetrics(registry))
     stage.pulse.start()
-    done = 0
+    before = 0
     while True:
         stage.step()
         now = metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
-        if now > done:
-            yield now - done
-            done = now
+        if now > before:
+            yield now - before
+            before = now
 
 
 def read_bare_relaxed(bootstrap: str, group: str, topic: str) -> Iterator[int]:
@@ -165,7 +165,7 @@ def make_faust_app(bootstrap: str, group: str) -> faust.App:
 
 
 def measure_faust(bootstrap: str, group: str, topic: str, *, records: int) -> Measurement:
-    """Measure a Faust agent that does nothing but count."""
+    """Measure a Faust agent that only counts."""
     app = make_faust_app(bootstrap, group)
     source = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
     measured: asyncio.Queue[Measurement] = asyncio.Queue()
@@ -207,14 +207,14 @@ def run_reader(size: LoadSize, kind: str, bootstrap: str, group: str, topic: str
     """Measure one reader in this process, and print the measurement as JSON."""
     os.sched_setaffinity(0, {int(core)})
     print(json.dumps(KINDS[kind](size, bootstrap, group, topic)), flush=True)
-    os._exit(0)  # leaving the consumer group in good order would take seconds
+    os._exit(0)  # leaving the consumer group cleanly would take seconds
 
 
 # The rounds
 
 
 class Reader:
-    """A reader in a process of its own, on one core."""
+    """A reader in a separate process, on one core."""
 
     def __init__(self, kind: str, bootstrap: str, core: int, topic: str, size: LoadSize) -> None:
         self._name = f"{kind} on {topic}"
@@ -260,7 +260,7 @@ def run_rounds(size: LoadSize, cores: Sequence[int]) -> dict[str, list[Sequence[
 
 
 def rate(*readers: Measurement) -> float:
-    """Return the records a second of readers together, from when the first began to when the last ended."""
+    """Return the joint records per second of readers, from the first start to the last end."""
     seconds = max(reader["ended"] for reader in readers) - min(reader["began"] for reader in readers)
     return sum(reader["records"] for reader in readers) / seconds
 

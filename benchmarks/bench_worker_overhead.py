@@ -1,7 +1,7 @@
-"""Measures the cost of the worker's bookkeeping: records a second of a worker, against those of the evaluator alone.
+"""Measures the cost of the worker's bookkeeping: records per second of a worker, against the evaluator alone.
 
-Both judge the same records with the local judge in one run, the worker from an embedded broker. The ratio is what
-counts; the rates depend on the machine.
+Both judge the same records with the local judge in one run, the worker from an embedded broker. The ratio matters; the
+rates depend on the machine.
 
     PYTHONPATH=. python benchmarks/bench_worker_overhead.py
 """
@@ -23,7 +23,7 @@ RECORDS, SHORT_RECORDS = 2_000, 200
 
 
 def measure_worker(values: list[bytes]) -> float:
-    """Return the records a second of a worker, from the first that it finished to the last."""
+    """Return the records per second of a worker, from the first finished record to the last."""
     with EmbeddedBroker() as broker:
         config = Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}})
         create_topics(broker, config)

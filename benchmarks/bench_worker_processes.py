@@ -1,13 +1,13 @@
 """Measures a worker of two processes against one of a single process, on an endpoint that is never the limit.
 
     streamjury worker [--processes 2] ── an endpoint that answers after 20 ms with a canned verdict
-            └── embedded broker, as many records on every partition
+            └── embedded broker, the same number of records on every partition
 
-The two take turns, each on a new broker with as many records for each process, six calls a record. Rates are taken
-between a fifth and nine tenths of the records, by the worker's own metrics. Promised on idle cores: a ratio of 1.8.
+The two take turns, each on a new broker with the same number of records per process and six calls per record. The
+worker's metrics give the rates, between a fifth and nine tenths of the records. Promised on idle cores: a ratio of 1.8.
 
-Broker, endpoint and supervisor need time as well. With two cores they take it from the second process, so the table
-also has the ratio by processor time: what two cores would give that the processes had for themselves.
+Broker, endpoint and supervisor need processor time, too. With two cores they take it from the second process, so the
+table also has the ratio by processor time: the ratio if the processes had two cores to themselves.
 
     PYTHONPATH=. python benchmarks/bench_worker_processes.py
 """
@@ -38,13 +38,13 @@ from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 
 RECORDS, SHORT_RECORDS = 1_500, 60
-"""For each process: so each form of the worker takes as long."""
+"""Records per process, so that both forms of the worker take equally long."""
 ROUNDS, SHORT_ROUNDS = 3, 1
 PROCESSES = (1, 2)
 WANTED_RATIO = 1.8
 LATENCY_SECONDS = 0.02
 PARTITIONS = 4
-"""As many as a topic of the embedded broker has."""
+"""The number of partitions of a topic of the embedded broker."""
 START_SECONDS, LOOK_SECONDS = 180.0, 0.25
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -62,7 +62,7 @@ class WorkerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRates:
-    """What happened between two snapshots. Cores are processor seconds a second."""
+    """Rates between two snapshots. Cores are processor seconds per second."""
 
     records: float
     cpu_ms: float
@@ -91,7 +91,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 class RunningWorker:
-    """`streamjury worker` with some number of processes."""
+    """`streamjury worker` with a number of processes."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path, processes: int) -> None:
         self._process, self._log, self._processes = process, log, processes
@@ -109,11 +109,11 @@ class RunningWorker:
 
     def _find(self, pattern: str, least: int) -> list[str]:
         deadline = time.monotonic() + START_SECONDS
-        while len(found := re.findall(pattern, self._log.read_text())) < least:
+        while len(matches := re.findall(pattern, self._log.read_text())) < least:
             if time.monotonic() > deadline:
                 raise SystemExit(f"the worker did not start:\n{self._log.read_text()}")
             self._wait()
-        return found
+        return matches
 
     def _wait(self) -> None:
         if self._process.poll() is not None:
@@ -124,7 +124,7 @@ class RunningWorker:
 @contextmanager
 def run_worker(bootstrap: str, base_url: str, processes: int) -> Iterator[RunningWorker]:
     judge = {"kind": "openai", "name": "judge", "model": "m", "base_url": base_url}
-    # Every verdict is asked for: the demo's traffic repeats its texts.
+    # No cache: the demo's traffic repeats its texts, and every verdict should need a call.
     config = {"judges": {"panel": [judge], "cache": {"entries": 0}}, "http": {"port": 0}, "sampling": {"salt": "bench"}}
     with tempfile.TemporaryDirectory() as folder:
         path, log = Path(folder) / "worker.json", Path(folder) / "worker.log"
@@ -144,7 +144,7 @@ def run_worker(bootstrap: str, base_url: str, processes: int) -> Iterator[Runnin
 
 
 def write_evenly(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
-    """Write as many records to each partition, so that all processes have as much to do."""
+    """Write the same number of records to each partition, so that all processes have the same load."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number, value in enumerate(values):
         producer.produce(topic, key=json.loads(value)["id"], value=value, partition=number % PARTITIONS)

@@ -1,8 +1,8 @@
 """Shared parts of the benchmarks: the command line, topics and records on a broker, and the memory of a process.
 
-Every benchmark has two forms. The full form measures, and fails when a promise does not hold. The short form is for
-the tests: with `--short` the same code runs on little data. It checks results that must be right for any amount of
-data, but no promise about speed or statistics: those need the full amount and an idle machine.
+Every benchmark has two forms. The full form measures, and fails if a promise is not kept. The short form is for the
+tests: with `--short` the same code runs on little data. It checks results that must be correct for any amount of data,
+but no promise about speed or statistics: those need the full amount and an idle machine.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.parts.kafka import KafkaBroker
 
 
 def argument_parser(description: str | None) -> argparse.ArgumentParser:
-    """Build the command line of a benchmark: its docstring is the help, and `--short` is the option all have."""
+    """Build the command line of a benchmark: its docstring is the help, and all have the option `--short`."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -33,9 +33,9 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def skip_without(part: str, missing: str | None) -> None:
-    """End the benchmark with success when a real part that it needs is missing."""
+    """End the benchmark with success if a real part that it needs is missing."""
     if missing:
-        print(f"not measured, for it needs a real {part}: {missing}")
+        print(f"not measured, because it needs a real {part}: {missing}")
         sys.exit()
 
 
@@ -50,7 +50,7 @@ def create_topics(broker: EmbeddedBroker | KafkaBroker, *configs: Config) -> Non
 
 
 def write_records(bootstrap: str, topic: str, records: Iterable[tuple[str, bytes]]) -> None:
-    """Write records, each a key and a value, as fast as the broker takes them."""
+    """Write records, each a key and a value, as fast as the broker accepts them."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.kbytes": 262_144})
     for key, value in records:
         while True:
@@ -65,7 +65,7 @@ def write_records(bootstrap: str, topic: str, records: Iterable[tuple[str, bytes
 def read_memory(field: Literal["VmRSS", "VmHWM"]) -> float:
     """Return the current (VmRSS) or peak (VmHWM) memory of this process in MiB.
 
-    The peak that getrusage reports includes memory of the parent before this program was started.
+    The peak that getrusage reports includes memory of the parent from before this program started.
     """
     status = Path("/proc/self/status").read_text()
     return int(status.partition(f"{field}:")[2].split()[0]) / 1024

@@ -24,13 +24,13 @@ Generator = np.random.Generator
 SIZE = 10_000
 DAYS = 30.0
 TARGET = 0.85
-# Scores before a drop, which is in the middle of a long run.
+# Scores before a drop, so that it is in the middle of a long run.
 BEFORE = 2_000
 NEVER = np.iinfo(np.int64).max
 RIVALS = ("interval", "window", "CUSUM")
 
-# The CUSUM sums how far scores fall short of the aim, which is best for a drop from 0.90 to 0.70. It alarms at the
-# limit, which 99 % of 4,000 runs of 30 days at 50 scores an hour stayed below.
+# The CUSUM sums the distances of scores below the aim, which is best for a drop from 0.90 to 0.70. It raises an alarm
+# at the limit; 99 % of 4,000 runs of 30 days at 50 scores an hour stayed below it.
 CUSUM_AIM, CUSUM_LIMIT = 0.814, 9.19
 
 
@@ -46,44 +46,44 @@ class SimulatedScores:
 
     @property
     def mean(self) -> float:
-        """Of all traffic."""
+        """The mean of all traffic."""
         weights = None if self.probabilities is None else 1.0 / self.probabilities
         return float(np.average(self.values, weights=weights))
 
-    def drawn(self, rng: Generator, shape: tuple[int, int]) -> tuple[Numbers, Numbers | None]:
+    def draw(self, rng: Generator, shape: tuple[int, int]) -> tuple[Numbers, Numbers | None]:
         which = rng.integers(0, len(self.values), shape, dtype=np.uint16)
         return self.values[which], None if self.probabilities is None else self.probabilities[which]
 
 
 def passes(mean: float) -> SimulatedScores:
-    """Passes and fails."""
+    """Return passes and fails with this mean."""
     return levels(1.0 - mean, 0.0, mean)
 
 
 def levels(bad: float, middling: float, good: float) -> SimulatedScores:
-    """Scores of 0, a half and 1, as groundedness has."""
+    """Return scores of 0, a half and 1, like those of groundedness."""
     counts = [round(SIZE * share) for share in (bad, middling, good)]
     return SimulatedScores(values=np.repeat([0.0, 0.5, 1.0], counts))
 
 
 def three_levels(mean: float) -> SimulatedScores:
-    """Scores of 0, a half and 1, where middling answers account for a quarter of the shortfall."""
+    """Return scores of 0, a half and 1; middling answers account for a quarter of the shortfall."""
     lost = 1.0 - mean
     return levels(0.75 * lost, 0.5 * lost, 1.0 - 1.25 * lost)
 
 
 def composite(mean: float) -> SimulatedScores:
-    """Scores like those of composites: anything in between, and crowded near the top."""
-    drawn = np.sort(np.random.default_rng(7).beta(4.0, 0.9, SIZE))
+    """Return scores like those of composites: continuous, and crowded near the top."""
+    values = np.sort(np.random.default_rng(7).beta(4.0, 0.9, SIZE))
     low, high = 0.01, 20.0
     for _halving in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(np.mean(drawn**middle)) > mean else (low, middle)
-    return SimulatedScores(values=drawn**low)
+        low, high = (middle, high) if float(np.mean(values**middle)) > mean else (low, middle)
+    return SimulatedScores(values=values**low)
 
 
-def mixed(mean: float) -> SimulatedScores:
-    """5 % of the traffic is risky, mostly bad and always judged; of the rest 5 % is judged.
+def mixed_rates(mean: float) -> SimulatedScores:
+    """Return scores of traffic with two sampling rates: 5 % is risky, mostly bad and always judged; of the rest, 5 %.
 
     So half of the scores belong to risky traffic, and the plain mean of scores says little about all traffic.
     """
@@ -101,7 +101,7 @@ def mixed(mean: float) -> SimulatedScores:
 
 
 class Bettor:
-    """The evidence of `stream.monitor.detection`, for many series: a row for each bet."""
+    """The evidence of `stream.monitor.detection` for many series: a row for each bet."""
 
     def __init__(self, line: float | Numbers, runs: int) -> None:
         self.line = line
@@ -188,9 +188,9 @@ class Rivals:
     def step(self, scores: Numbers) -> dict[str, Flags]:
         place = self.scores % self.rate
         self.scores += 1
-        gone = self.last[place]
-        self.total += scores - gone
-        self.squares += scores * scores - gone * gone
+        oldest = self.last[place]
+        self.total += scores - oldest
+        self.squares += scores * scores - oldest * oldest
         self.last[place] = scores
         self.short = np.maximum(0.0, self.short + (CUSUM_AIM - scores))
         mean = self.total / self.rate
@@ -209,7 +209,7 @@ class Rivals:
 
 @dataclass
 class Silence:
-    """Runs without a drop: which had an alarm, and how many began in all of them."""
+    """Runs without a drop: which of them had an alarm, and the number of alarms in all of them."""
 
     alarmed: Flags
     episodes: int = 0
@@ -223,7 +223,7 @@ class Silence:
         return self.episodes / len(self.alarmed)
 
 
-def quiet(
+def simulate_quiet(
     scores: SimulatedScores,
     rate: int,
     *,
@@ -260,13 +260,13 @@ def stream(scores: SimulatedScores, rng: Generator, count: int, runs: int) -> It
     """Yield the next score of every run, `count` times."""
     chunk = 500
     for start in range(0, count, chunk):
-        values, probabilities = scores.drawn(rng, (min(chunk, count - start), runs))
+        values, probabilities = scores.draw(rng, (min(chunk, count - start), runs))
         for row in range(len(values)):
             yield values[row], None if probabilities is None else probabilities[row]
 
 
-def in_rounds(size: int, rate: int) -> Callable[[int], float]:
-    """Return arrival times of `size` scores at the same moment, then silence."""
+def arrive_in_rounds(size: int, rate: int) -> Callable[[int], float]:
+    """Return gaps between arrivals: `size` scores at the same moment, then silence."""
     return lambda number: 3600.0 * size / rate if number % size == 0 else 0.0
 
 
@@ -275,7 +275,7 @@ def in_rounds(size: int, rate: int) -> Callable[[int], float]:
 
 @dataclass
 class Drop:
-    """Scores from the drop to the alarm, and to the suspected onset; of runs that had no alarm before it."""
+    """Number of scores from the drop to the alarm, and to the suspected onset, in runs without an earlier alarm."""
 
     delays: dict[str, Counts]
     onsets: Counts
@@ -299,13 +299,13 @@ class Follower:
             grown = np.maximum(1.0, self.capital[place]) * (1.0 + bettor.stakes[bet] * short)
             self.capital[place] = np.minimum(1e300, grown)
 
-    def suspected(self, bettor: Bettor) -> Counts:
+    def suspect_onsets(self, bettor: Bettor) -> Counts:
         asked = np.array(ASKED)[np.argmax(bettor.evidence, axis=0)]
         onsets: Counts = self.began[asked, np.arange(self.runs)]
         return onsets
 
 
-def dropping(
+def simulate_drop(
     before: SimulatedScores,
     after: SimulatedScores,
     rate: int,
@@ -316,7 +316,7 @@ def dropping(
     lead: int = BEFORE,
     most: int = 5_000,
 ) -> Drop:
-    """Simulate a drop after `lead` scores, until all have raised an alarm or for `most` scores."""
+    """Simulate a drop after `lead` scores, until all runs have raised an alarm or for `most` scores."""
     rng = np.random.default_rng(seed)
     assert settings.target is not None
     watch, rivals = Watch(settings, runs, settings.target), Rivals(rate, runs, settings.target)
@@ -330,7 +330,7 @@ def dropping(
         if number < 0:
             watch.bettor.forget(alerts["detector"])
             continue
-        onsets = np.where(delays["detector"] == NEVER, follower.suspected(watch.bettor), onsets)
+        onsets = np.where(delays["detector"] == NEVER, follower.suspect_onsets(watch.bettor), onsets)
         for name, raised in alerts.items():
             delays[name][raised & (delays[name] == NEVER)] = number + 1
         watch.bettor.forget(alerts["detector"])
@@ -342,8 +342,10 @@ def dropping(
 # Clearing, versions, intervals
 
 
-def clearing(scores: SimulatedScores, rate: int, *, runs: int, seed: int, settings: Settings, most: int) -> Counts:
-    """Return the scores from an alarm to its end, if all scores after the alarm are like these."""
+def simulate_clearing(
+    scores: SimulatedScores, rate: int, *, runs: int, seed: int, settings: Settings, most: int
+) -> Counts:
+    """Return the number of scores from an alarm to its end, if all scores after the alarm are like these."""
     rng = np.random.default_rng(seed)
     assert settings.target is not None
     line = settings.target - settings.margin
@@ -385,7 +387,7 @@ class Pairing:
         return alerts
 
 
-def comparing(
+def simulate_comparison(
     a: SimulatedScores,
     b: SimulatedScores,
     *,
@@ -395,16 +397,16 @@ def comparing(
     settings: VersionSettings,
     most: int,
 ) -> Counts:
-    """Return the scores of both versions until A turns out to be worse."""
+    """Return the number of scores of both versions until A is found to be worse."""
     rng = np.random.default_rng(seed)
     pairing, delays = Pairing(settings, runs), np.full(runs, NEVER)
     for number in range(most):
         is_a = rng.random(runs) < share_of_a
-        drawn = [scores.drawn(rng, (1, runs)) for scores in (a, b)]
-        values = np.where(is_a, drawn[0][0][0], drawn[1][0][0])
+        (a_values, a_probabilities), (b_values, b_probabilities) = (scores.draw(rng, (1, runs)) for scores in (a, b))
+        values = np.where(is_a, a_values[0], b_values[0])
         weights: Numbers | float = 1.0
-        if drawn[0][1] is not None and drawn[1][1] is not None:
-            weights = settings.lowest_probability / np.where(is_a, drawn[0][1][0], drawn[1][1][0])
+        if a_probabilities is not None and b_probabilities is not None:
+            weights = settings.lowest_probability / np.where(is_a, a_probabilities[0], b_probabilities[0])
         alerts = pairing.step(is_a, values, weights)
         delays[alerts & (delays == NEVER)] = number + 1
         pairing.bettor.forget(alerts)
@@ -413,15 +415,15 @@ def comparing(
     return delays
 
 
-def covering(
+def measure_coverage(
     scores: SimulatedScores, *, runs: int, seed: int, miss: float = 0.05, most: int = 1_000
 ) -> tuple[float, float]:
-    """Return the share of runs whose interval is wrong at any of a dozen looks, and its mean width at the last."""
+    """Return the share of runs whose interval is wrong at any of a dozen looks, and the mean width at the last one."""
     rng = np.random.default_rng(seed)
     looks = set(np.unique(np.geomspace(10, most, 12).astype(int)).tolist())
     missed, width = 0, 0.0
     for _run in range(runs):
-        values, probabilities = scores.drawn(rng, (most, 1))
+        values, probabilities = scores.draw(rng, (most, 1))
         tally, is_missed = WeightedTally(), False
         for number in range(most):
             weight = 1.0 if probabilities is None else 0.05 / float(probabilities[number, 0])
@@ -435,5 +437,5 @@ def covering(
 
 
 def quantile(counts: Counts, level: float) -> int:
-    """Return one of the counts themselves: there is nothing halfway to never."""
+    """Return a quantile without interpolation: there is no value halfway to "never"."""
     return int(np.sort(counts)[math.ceil(level * len(counts)) - 1])

@@ -1,4 +1,4 @@
-"""The evaluator alone, in one process and in memory: the baseline for everything that is built around it."""
+"""The evaluator alone, in one process and in memory: the baseline for everything built around it."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ def generate_values(count: int) -> Iterator[bytes]:
 
 
 def measure_evaluator(values: Sequence[bytes]) -> float:
-    """Return the records a second that the evaluator alone judges in one process, from JSON to JSON in memory."""
+    """Return the records per second of the evaluator alone in one process, from JSON to JSON in memory."""
     config = Config()
     evaluator, reader = build_evaluator(config), InteractionReader(config.input)
 

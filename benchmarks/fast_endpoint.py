@@ -1,6 +1,6 @@
-"""An endpoint in a process of its own that gives every call the best verdict, immediately or after a fixed time.
+"""An endpoint in a separate process that answers every call with the best verdict, immediately or after a fixed time.
 
-It needs a small part of the processor time that its caller needs, so it is not what is measured.
+It needs a small part of the processor time of its caller, so it hardly affects the measurement.
 
 PYTHONPATH=. python -m benchmarks.fast_endpoint --seconds 0.2
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class RunningEndpoint(NamedTuple):
-    """Where it is, and the process whose time can be measured."""
+    """The address of the endpoint, and the process whose time can be measured."""
 
     base_url: str
     pid: int
@@ -37,7 +37,7 @@ def make_response(labels: bytes) -> bytes:
 
 
 def labels_in(body: bytes) -> bytes:
-    """Return the list of labels in the schema of a request, which stands behind the prompt."""
+    """Return the list of labels in the schema of a request, which follows the prompt."""
     start = body.index(b"[", body.rindex(b'"enum"'))
     return body[start : body.index(b"]", start) + 1]
 
@@ -71,12 +71,12 @@ class FastEndpoint(asyncio.Protocol):
 async def serve(seconds: float) -> None:
     server = await asyncio.get_running_loop().create_server(lambda: FastEndpoint(seconds), "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until its parent is gone
+    await asyncio.to_thread(sys.stdin.read)  # until the parent process ends
 
 
 @contextmanager
 def run_endpoint(seconds: float) -> Iterator[RunningEndpoint]:
-    """Run the endpoint for the length of the block; it answers after `seconds`."""
+    """Run the endpoint for the duration of the block; it answers after `seconds`."""
     command = [sys.executable, "-m", "benchmarks.fast_endpoint", "--seconds", str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Scenarios of flow control in virtual time: the rate that an endpoint allows, and how much of it callers get."""
+"""Scenarios of flow control in virtual time: the rate that an endpoint allows, and the share that callers get."""
 
 import asyncio
 import random
@@ -24,14 +24,14 @@ from tests.parts.endpoints.simulated_endpoint import (
 )
 
 PLACES = 64
-# Twice as many as places, so that a caller that waits to try again leaves no place empty.
+# Twice as many as places, so that no place is empty while a caller waits to retry.
 CALLERS = 128
 TIMEOUT_SECONDS = 30.0
 LATENCY_SECONDS = 0.2
 # Answers per second of an endpoint without a limit.
 UNLIMITED = PLACES / LATENCY_SECONDS
 WARM_UP_SECONDS = 10.0
-# Recovered means this share of the rate without a limit, over a second.
+# A flow has recovered at this share of the rate without a limit, over a second.
 RECOVERED = 0.9
 
 
@@ -42,10 +42,10 @@ class Scenario:
     throttle: Callable[[random.Random], Throttle]
     ideal: float
     least_use: float | None = 0.9
-    """The share of the ideal rate that is promised, or None."""
+    """Promised share of the ideal rate, or None."""
 
     most_refused: float | None = 0.05
-    """The share of attempts that may be refused, or None."""
+    """Maximum share of refused attempts, or None."""
 
     latency: float = LATENCY_SECONDS
     status: int = 429
@@ -73,14 +73,14 @@ class Result:
     """Share of the ideal rate."""
 
     refused: float
-    """Share of attempts."""
+    """Share of refused attempts."""
 
     failed: float
-    """Share of calls."""
+    """Share of failed calls."""
 
 
-def scattered(share: float, **options: object) -> Scenario:
-    """Random refusals: at most 15 % of throughput is lost, whatever they are."""
+def random_refusals(share: float, **options: object) -> Scenario:
+    """Return a scenario with random refusals, which may cost at most 15 % of throughput."""
     scenario = Scenario(
         throttle=lambda dice: Scattered(share, dice), ideal=UNLIMITED, least_use=0.85, most_refused=None
     )
@@ -102,17 +102,17 @@ def moving_limit() -> Scenario:
 
 SCENARIOS: dict[str, Scenario] = {
     "no limit": Scenario(throttle=lambda _: Unlimited(), ideal=UNLIMITED, most_refused=0.0),
-    "random 1 %": scattered(0.01),
-    "random 1 %, Retry-After 1": scattered(0.01, retry_after=1.0),
-    "random 2.5 %": scattered(0.025),
-    "random 2.5 %, Retry-After 1": scattered(0.025, retry_after=1.0),
-    "random 5 %": scattered(0.05),
-    "random 5 %, Retry-After 1": scattered(0.05, retry_after=1.0),
-    "random 10 %": scattered(0.1, least_use=0.8),
-    "random 10 %, Retry-After 1": scattered(0.1, least_use=0.8, retry_after=1.0),
-    "random 5 %, answers in 1.6 s": scattered(0.05, latency=1.6, ideal=40.0, seconds=120.0),
-    "random 5 %, answers in 3.2 s": scattered(0.05, latency=3.2, ideal=20.0, seconds=120.0),
-    "random 5 % of 503": scattered(0.05, status=503),
+    "random 1 %": random_refusals(0.01),
+    "random 1 %, Retry-After 1": random_refusals(0.01, retry_after=1.0),
+    "random 2.5 %": random_refusals(0.025),
+    "random 2.5 %, Retry-After 1": random_refusals(0.025, retry_after=1.0),
+    "random 5 %": random_refusals(0.05),
+    "random 5 %, Retry-After 1": random_refusals(0.05, retry_after=1.0),
+    "random 10 %": random_refusals(0.1, least_use=0.8),
+    "random 10 %, Retry-After 1": random_refusals(0.1, least_use=0.8, retry_after=1.0),
+    "random 5 %, answers in 1.6 s": random_refusals(0.05, latency=1.6, ideal=40.0, seconds=120.0),
+    "random 5 %, answers in 3.2 s": random_refusals(0.05, latency=3.2, ideal=20.0, seconds=120.0),
+    "random 5 % of 503": random_refusals(0.05, status=503),
     "bucket of 50/s": bucket(50, 5),
     "bucket of 50/s, Retry-After 1": bucket(50, 5, retry_after=1.0),
     "bucket of 300/s": bucket(300, 10),
@@ -131,7 +131,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 async def play(scenario: Scenario, seed: int) -> Outcomes:
-    """Keep all callers asking for the length of the scenario."""
+    """Keep all callers busy for the duration of the scenario."""
     loop, dice, outcomes = asyncio.get_running_loop(), random.Random(seed), Outcomes()
     endpoint = SimulatedEndpoint(
         throttle=scenario.throttle(dice),
@@ -172,7 +172,7 @@ async def play(scenario: Scenario, seed: int) -> Outcomes:
 
 
 def measure(scenario: Scenario, seeds: Iterable[int]) -> Result:
-    """Play a scenario once with each seed."""
+    """Play a scenario once per seed."""
     uses, refusals, failures = [], [], []
     for seed in seeds:
         outcomes = run_virtually(play(scenario, seed), busy_machine(seed) if scenario.busy else never_stall)
@@ -198,7 +198,7 @@ _TROUBLE_FROM, _TROUBLE_UNTIL, _RECOVERY_UNTIL = 10.0, 30.0, 50.0
 
 
 def measure_recovery(trouble: str, seed: int) -> float | None:
-    """Return the seconds after which a limit that was lifted is forgotten, or None."""
+    """Return the seconds from the end of a limit until the rate has recovered, or None."""
     status, make = TROUBLES[trouble]
 
     def throttle(dice: random.Random) -> Throttle:
@@ -208,8 +208,8 @@ def measure_recovery(trouble: str, seed: int) -> float | None:
     answered = run_virtually(play(scenario, seed)).answered
     delays = (step / 10 for step in range(int(_RECOVERY_UNTIL - _TROUBLE_UNTIL - 1) * 10))
     starts = ((delay, _TROUBLE_UNTIL + delay) for delay in delays)
-    wanted = RECOVERED * UNLIMITED
-    return next((delay for delay, start in starts if count_between(answered, start, start + 1) >= wanted), None)
+    full_rate = RECOVERED * UNLIMITED
+    return next((delay for delay, start in starts if count_between(answered, start, start + 1) >= full_rate), None)
 
 
 def count_between(moments: list[float], start: float, end: float) -> int:

@@ -1,4 +1,4 @@
-"""A worker's budget that never runs out, to measure what paying for calls costs."""
+"""A worker's budget that never runs out, to measure the overhead of paying for calls."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from stream.worker.budget.limits import Budget, Budgets
 
 @asynccontextmanager
 async def open_purse(commit_seconds: float) -> AsyncIterator[Purse]:
-    """Open the budget, and commit it as regularly as a worker does."""
+    """Open the budget, and commit it regularly, like a worker."""
     everyone = Budget(per_hour_usd=1e6, per_day_usd=1e7)
     partition = Partition("sampled", 0)
     treasury = Treasury(Budgets(everyone=everyone, apps={}, safety_share=0.2), topic=partition.topic)

@@ -1,9 +1,9 @@
 """A model endpoint for comparisons: answers any JSON schema after a set time, counts tokens, and fails at a set rate.
 
-It speaks OpenAI's chat completions and embeddings. It reads no meaning: each schema that a request asks to fulfil is
-filled with the best verdict and with text of a fixed length, so that every tool gets answers of the same kind, and the
-score of a row is known. A token is four bytes. The prefix cache works as vLLM's does: in blocks of 16 tokens, which
-other requests share from the moment that a request has its place.
+It speaks OpenAI's chat completions and embeddings, and does not interpret texts. It fills the schema of each request
+with the best verdict and with text of a fixed length, so that every tool gets answers of the same kind, and the score
+of a row is known. A token is four bytes. The prefix cache works like vLLM's: in blocks of 16 tokens, which other
+requests share from the moment that a request has its place.
 
 Run as a program, it prints its port, and ends with its standard input. `PUT /scenario` sets how it behaves and starts
 counting from zero; `GET /tally` returns the counts.
@@ -27,20 +27,20 @@ BLOCK_BYTES = BLOCK_TOKENS * BYTES_PER_TOKEN
 LIST_ITEMS = 3
 EMBEDDING_SIZE = 64
 TEXT = "The answer agrees with the passages that were given, and every part of it addresses what the user asked about."
-# Values that a schema alone does not tell, by the name of the property.
+# Values that cannot be inferred from a schema, by the name of the property.
 KNOWN_VALUES: Mapping[str, object] = {"noncommittal": 0, "verdict": "yes", "result": "yes", "attributed": 1}
 BEST_INTEGER, BEST_SCORE = 1, 9
-# The answer where neither the request nor the prompt has a schema: what G-Eval describes in words.
+# The answer if neither the request nor the prompt has a schema, in the form that G-Eval describes in words.
 PLAIN_ANSWER = {"reason": TEXT, "score": BEST_SCORE}
 NOT_BEST = frozenset({"not_applicable", "idk", "unknown", "no"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """Behaviour of the endpoint; shares of faults are of all chat requests."""
+    """Behaviour of the endpoint; faults are shares of all chat requests."""
 
     places: int = 64
-    """Requests answered at once; the others wait in their order of arrival."""
+    """Maximum number of concurrent requests; the others wait in their order of arrival."""
 
     fixed_seconds: float = 0.2
     uncached_token_seconds: float = 0.0
@@ -74,14 +74,14 @@ class Tally:
 
 
 class PrefixCache:
-    """Blocks of prompts that were read before; the least recently used ones make room."""
+    """Blocks of earlier prompts; the least recently used ones are evicted."""
 
     def __init__(self, blocks: int) -> None:
         self._size = blocks
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     def hash_blocks(self, prompt: bytes) -> list[int]:
-        """Hash each full block together with all that comes before it."""
+        """Hash each full block together with everything before it."""
         hashes, previous = [], 0
         for start in range(0, len(prompt) - BLOCK_BYTES + 1, BLOCK_BYTES):
             previous = hash((previous, prompt[start : start + BLOCK_BYTES]))
@@ -109,7 +109,7 @@ class PrefixCache:
 
 
 def fill_schema(schema: Json, root: Json, name: str = "") -> object:
-    """Build a value that fulfils a JSON schema, the best one where there is a choice."""
+    """Build a value that conforms to a JSON schema, the best one if there is a choice."""
     if "$ref" in schema:
         target: Any = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
@@ -133,21 +133,21 @@ def fill_type(schema: Json, root: Json, name: str) -> object:
         case "array":
             return [fill_schema(schema.get("items", {}), root, name) for _ in range(LIST_ITEMS)]
         case "integer" | "number":
-            known = KNOWN_VALUES.get(name)
-            return known if isinstance(known, int) else BEST_SCORE if name == "score" else BEST_INTEGER
+            value = KNOWN_VALUES.get(name)
+            return value if isinstance(value, int) else BEST_SCORE if name == "score" else BEST_INTEGER
         case "boolean":
             return True
         case _:
-            known = KNOWN_VALUES.get(name)
-            return known if isinstance(known, str) else TEXT
+            value = KNOWN_VALUES.get(name)
+            return value if isinstance(value, str) else TEXT
 
 
-def wanted_schema(body: Json) -> Json | None:
+def read_schema(body: Json) -> Json | None:
     """Return the schema of the tool that must be called, or of the response format."""
     if tools := body.get("tools"):
         return dict(tools[0]["function"]["parameters"])
-    wanted = body.get("response_format") or {}
-    return dict(wanted["json_schema"]["schema"]) if wanted.get("type") == "json_schema" else None
+    response_format = body.get("response_format") or {}
+    return dict(response_format["json_schema"]["schema"]) if response_format.get("type") == "json_schema" else None
 
 
 def write_prompt(body: Json) -> str:
@@ -162,12 +162,12 @@ def plain_text(message: Json) -> str:
 
 
 def write_answer(body: Json, prompt: str) -> str:
-    schema = wanted_schema(body) or schema_in(prompt)
+    schema = read_schema(body) or find_schema(prompt)
     return json.dumps(PLAIN_ANSWER if schema is None else fill_schema(schema, schema))
 
 
-def schema_in(prompt: str) -> Json | None:
-    """Find the last JSON schema that is part of the prompt itself, as some tools write it there."""
+def find_schema(prompt: str) -> Json | None:
+    """Find the last JSON schema in the prompt itself, where some tools write it."""
     decoder, schema, start = json.JSONDecoder(), None, 0
     while (start := prompt.find("{", start)) >= 0:
         try:
@@ -216,7 +216,7 @@ def certain_token(token: str) -> Json:
 
 
 def embeddings(body: Json) -> Json:
-    """Embed every text alike: all questions are as similar as can be."""
+    """Return the same embedding for every text, so that all questions are maximally similar."""
     texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
     vector = [EMBEDDING_SIZE**-0.5] * EMBEDDING_SIZE
     data = [{"object": "embedding", "index": number, "embedding": vector} for number in range(len(texts))]
@@ -255,21 +255,21 @@ class PeerEndpoint:
                 size = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
                 body = await reader.readexactly(int(size[1]) if size else 0)
                 status, answer = await self.respond(method, path, body)
-                written = json.dumps(answer).encode()
+                content = json.dumps(answer).encode()
                 opening = (
-                    f"HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: {len(written)}"
+                    f"HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
                 )
-                writer.write(opening.encode() + b"\r\n\r\n" + written)
+                writer.write(opening.encode() + b"\r\n\r\n" + content)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass  # the client left
         finally:
             writer.close()
 
-    async def respond(self, method: str, path: str, written: bytes) -> tuple[int, Json]:
+    async def respond(self, method: str, path: str, content: bytes) -> tuple[int, Json]:
         if path == "/tally":
             return 200, asdict(self.tally)
-        body = json.loads(written)
+        body = json.loads(content)
         if (method, path) == ("PUT", "/scenario"):
             self.set_scenario(Behaviour(**body))
             return 200, {}
@@ -312,7 +312,7 @@ class PeerEndpoint:
         tally.output_tokens += output_tokens
         seconds = scenario.fixed_seconds + (scenario.slow_seconds if fault == "slow" else 0.0)
         seconds += scenario.uncached_token_seconds * (prompt_tokens - cached_tokens)
-        # Several choices of one request are written at the same time.
+        # Several choices of one request are generated at the same time.
         seconds += scenario.output_token_seconds * (len(text) // BYTES_PER_TOKEN)
         await asyncio.sleep(seconds)
         return completion(

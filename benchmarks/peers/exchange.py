@@ -1,11 +1,12 @@
-"""The contract of the scripts beside this file: what each is given, and what it writes.
+"""The contract of the scripts in this folder: their arguments and their output.
 
-A script runs in the interpreter of its tool, so this module needs the standard library alone.
+A script runs in the interpreter of its tool, so this module needs only the standard library.
 
     python run_TOOL.py ROWS RESULTS BASE_URL
 
-ROWS has an interaction a line, as Streamjury reads it: `id`, `question`, `answer`, and `contexts` with `text`. RESULTS
-gets a line for each row, with a score or null for each criterion, and a last line with what the evaluation took.
+ROWS has an interaction per line, as Streamjury reads it: `id`, `question`, `answer`, and `contexts` with `text`.
+RESULTS gets a line for each row, with a score or null for each criterion, and a last line with the cost of the
+evaluation.
 """
 
 import json
@@ -36,7 +37,7 @@ class PeerRow(TypedDict):
 
 
 class Assignment(NamedTuple):
-    """What a script is given on its command line."""
+    """The arguments of a script."""
 
     rows_file: Path
     rows: list[PeerRow]
@@ -53,9 +54,9 @@ def read_assignment() -> Assignment:
 
 
 def run_measured(assignment: Assignment, evaluate: Callable[[], Scores]) -> None:
-    """Evaluate, and write the scores and what it took.
+    """Evaluate, and write the scores and the cost.
 
-    The process ends here: threads and exit handlers of a tool must not hold up the next one.
+    The process ends here: threads and exit handlers of a tool must not delay the next one.
     """
     clock, processor = time.perf_counter(), time.process_time()
     scores = evaluate()
@@ -67,15 +68,15 @@ def run_measured(assignment: Assignment, evaluate: Callable[[], Scores]) -> None
     }
     with assignment.results.open("w", encoding="utf-8") as file:
         for row in assignment.rows:
-            found = {name: finite(score) for name, score in scores.get(row["id"], {}).items()}
-            file.write(json.dumps({"id": row["id"], "scores": found}) + "\n")
+            row_scores = {name: drop_infinite(score) for name, score in scores.get(row["id"], {}).items()}
+            file.write(json.dumps({"id": row["id"], "scores": row_scores}) + "\n")
         file.write(json.dumps(cost) + "\n")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def finite(score: float | None) -> float | None:
+def drop_infinite(score: float | None) -> float | None:
     return None if score is None or not math.isfinite(score) else float(score)
 
 

@@ -1,7 +1,7 @@
 """Judges the rows with deepeval's `evaluate`, asynchronously, with errors ignored as its documentation offers.
 
-See exchange.py. To give it its best: no reasons beside those of the verdicts, steps that G-Eval would else generate,
-and one HTTP client; without it, deepeval makes a new client with a new connection for each call.
+See exchange.py. For its best results it gets no reasons except those of the verdicts, ready-made steps that G-Eval
+would otherwise generate, and one HTTP client: without it, deepeval opens a new connection for each call.
 """
 
 from deepeval import evaluate as evaluate_cases

@@ -1,9 +1,9 @@
 """Judges the rows with `mlflow.genai.evaluate` and its built-in scorers, on a tracking store in SQLite.
 
 See exchange.py. Its groundedness reads the passages from a trace, so a stand-in for the application returns each row's
-answer and traces the retrieval. To give it its best: 22 rows at once with three scorers each, as more workers only
-wait for the lock of the store, and lose rows to it; a connection to the store for each of them; and no rate limit,
-which is 10 rows a second by default.
+answer and traces the retrieval. For its best results it gets 22 rows at once with three scorers each, because more
+workers only wait for the lock of the store and lose rows to it; a connection to the store for each worker; and no rate
+limit, which is 10 rows a second by default.
 """
 
 import os
@@ -32,7 +32,7 @@ SETTINGS = {
     "MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT": "0",
     "MLFLOW_GENAI_EVAL_SCORER_RATE_LIMIT": "0",
     "MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION": "true",
-    # With the 15 connections that it opens by default, workers wait for one in vain, and rows have no scores.
+    # With the default of 15 connections, workers time out waiting for one, and rows have no scores.
     "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "64",
 }
 NAMES = {GROUNDEDNESS: "retrieval_groundedness", RELEVANCE: "relevance_to_query", HARMLESSNESS: "harm"}

@@ -1,7 +1,7 @@
 """Judges the rows with ragas, as its documentation recommends since 0.4: an experiment with asynchronous metrics.
 
-See exchange.py. Ragas starts all rows of an experiment at once, so a semaphore keeps to the limit; and it drops a row
-of which one metric raises, so the other two scores are kept here.
+See exchange.py. Ragas starts all rows of an experiment at once, so a semaphore enforces the limit. It drops a row if
+one of its metrics raises an error, so the other two scores are kept here.
 """
 
 import asyncio

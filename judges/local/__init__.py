@@ -3,7 +3,7 @@
 - `judge`: the judge itself: six dimensions
 - `assessors`: one assessor per dimension
 - `case_reading`: one case, read once and shared by all assessors
-- `finding`: the level that an assessor gives, and its reason
+- `finding`: the level that an assessor assigns, and its reason
 - `lexicon`: the words that the judge knows, from `words.yaml` and `harm.yaml`
 - `language`: reads English and Russian text
 """

@@ -13,48 +13,49 @@ from judges.local.lexicon import Lexicon
 from judges.values.interaction import Case, Language
 
 # Longer texts are judged by their beginning. 20,000 characters are some 3,500 words, far beyond any answer a person
-# reads; the contexts' share is what keeps one case below a fifth of a second on one core.
+# reads; the limit on contexts keeps one case below a fifth of a second on one core.
 ANSWER_LIMIT = 20_000
 QUESTION_LIMIT = 5_000
 CONTEXTS_LIMIT = 150_000
 
-# Of the conversation before the question, this much of the newest turns of the person who asks is read for facts.
+# Characters of the user's earlier turns that are read for facts, newest turns first.
 HISTORY_LIMIT = 20_000
 
-# Harm is looked for everywhere, up to this length; beyond it, in the beginning and the end.
+# The search for harm covers the whole answer up to this length; beyond it, the beginning and the end.
 HARM_LIMIT = 300_000
 HARM_END = 100_000
 
-# Contexts that stay read, and how long one may be: at most some 20 MB.
-REMEMBERED = 512
-REMEMBERED_LENGTH = 2_000
+# Number of cached contexts, and the maximum length of one: at most some 20 MB.
+CACHED_CONTEXTS = 512
+CACHED_CONTEXT_CHARS = 2_000
 
 # A question with fewer content words ("And how long?") is understood from the question before it.
 _FEW = 2
 
-# How the turns of the person who asks begin; "userbot" is somebody else.
+# The beginning of a turn of the user; "userbot" is someone else.
 _ASKER = re.compile(
     r"\s*(?:end[ _-]?)?(?:user|human|customer|client|visitor|guest|пользователь|клиент|покупатель|посетитель|гость)"
     r"(?![^\W\d_]|-)[^:\n]{0,64}:",
     re.IGNORECASE,
 )
 
-# How a follow-up begins that is no full sentence ("And for children?", «А детям?»).
-_JOINED_ON = frozenset({"and", "or", "but", "also", "а", "и", "но", "или", "ну"})
+# First words of a follow-up that is not a full sentence ("And for children?", «А детям?»).
+_CONTINUATIONS = frozenset({"and", "or", "but", "also", "а", "и", "но", "или", "ну"})
 
-# What makes a sentence of a context evidence for a question: it matches this share of the question's words, and is
-# nearly as good as the best. A word found elsewhere in the same context counts half, because headings and first
-# sentences name the subject that the later ones leave out.
+# A sentence of a context is evidence for a question if it matches this share of the question's words, and nearly as
+# many as the best one. A word elsewhere in the same context counts half, because headings and first sentences name the
+# subject that later ones omit.
 _EVIDENCE = 0.3
 _NEAR_BEST = 0.75
 _SURROUNDINGS = 0.5
 
-# Letters of other alphabets from which on the text is in a language the rules do not know.
+# Share of letters of other alphabets from which the text is in a language that the rules do not know.
 _FOREIGN_SHARE = 0.5
 _LETTER = re.compile(r"[^\W\d_]")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_A-Za-z\u00c0-\u024f\u0400-\u04ff]")
 
-# A text with more Cyrillic words is Russian; contexts with fewer words of the answer's language cannot support it.
+# A text with a higher share of Cyrillic words is Russian; contexts with a lower share of words in the answer's language
+# cannot support it.
 _MOSTLY = 0.5
 _TOO_FEW = 0.1
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
@@ -66,11 +67,11 @@ _SILENCE = Passage(sentences=(), content=frozenset(), stems=frozenset(), facts=Q
 class Evidence(NamedTuple):
     sentences: tuple[Sentence, ...]
     contexts: tuple[Passage, ...]
-    """Those in which they stand."""
+    """The contexts of these sentences."""
 
 
 class Sources:
-    """The passages that may support an answer, with all that they say together."""
+    """The passages that may support an answer, and their words and facts together."""
 
     def __init__(self, passages: tuple[Passage, ...]) -> None:
         self.passages = passages
@@ -91,23 +92,23 @@ class Sources:
     def facts(self) -> QuantityFacts:
         return QuantityFacts.of([passage.facts for passage in self.passages])
 
-    def joined_with(self, sentences: Iterable[Sentence]) -> "Sources":
-        """These and some sentences, each a passage of its own."""
+    def add_sentences(self, sentences: Iterable[Sentence]) -> "Sources":
+        """Return sources with more sentences, each as a separate passage."""
         return Sources((*self.passages, *map(passage_of, sentences)))
 
 
 class CaseReading:
-    """The texts of a case as the assessors use them, each worked out when it is first asked for."""
+    """The texts of a case as the assessors use them, each computed at its first use."""
 
-    def __init__(self, case: Case, field: str, lexicon: Lexicon, known: dict[str, Passage]) -> None:
+    def __init__(self, case: Case, field: str, lexicon: Lexicon, context_cache: dict[str, Passage]) -> None:
         self.case = case
-        self._known = known
+        self._context_cache = context_cache
         self.lexicon = lexicon
         self.language: Language = case.language
         self._field = field
         self._evidence: dict[frozenset[str], Evidence] = {}
         self.empty: dict[int, bool] = {}
-        """Which sentences of the answer say nothing, by their id, once it is known."""
+        """Whether a sentence of the answer says nothing, by its id; `padding` fills it."""
 
     @cached_property
     def raw_answer(self) -> str:
@@ -115,7 +116,7 @@ class CaseReading:
 
     @cached_property
     def full_answer(self) -> str:
-        """All of it, cleaned: harm may stand at the very end. Of an endless one, the beginning and the end."""
+        """The whole answer, cleaned: harm may be at the very end. Of an endless one, the beginning and the end."""
         text = self.raw_answer
         if len(text) > HARM_LIMIT:
             text = text[: HARM_LIMIT - HARM_END] + "\n" + text[-HARM_END:]
@@ -135,7 +136,7 @@ class CaseReading:
 
     @cached_property
     def full_question(self) -> str:
-        """Cleaning can make it longer than what is read of it."""
+        """The question, cleaned; cleaning can make it longer than the limit for reading."""
         return clean(self.case.text("question")[:QUESTION_LIMIT])
 
     @cached_property
@@ -146,14 +147,14 @@ class CaseReading:
         return tuple(passage for passage in read_texts if passage.sentences)
 
     def _context(self, text: str) -> Passage:
-        """Services retrieve the same passages for many questions, so that those read last are remembered."""
-        passage = self._known.get(text)
+        """Read a context; the latest ones are cached, because many questions retrieve the same passages."""
+        passage = self._context_cache.get(text)
         if passage is None:
             passage = read(clean(text)[: len(text)], self.lexicon)
-            if len(text) <= REMEMBERED_LENGTH:
-                if len(self._known) >= REMEMBERED:
-                    self._known.pop(next(iter(self._known)))
-                self._known[text] = passage
+            if len(text) <= CACHED_CONTEXT_CHARS:
+                if len(self._context_cache) >= CACHED_CONTEXTS:
+                    self._context_cache.pop(next(iter(self._context_cache)))
+                self._context_cache[text] = passage
         return passage
 
     @cached_property
@@ -174,10 +175,10 @@ class CaseReading:
 
     @cached_property
     def topic(self) -> frozenset[str]:
-        """The content words of the question, with those of the question before it when it has few of its own.
+        """The content words of the question; if it has few, also those of the question before it.
 
-        A question that only names another subject ("And for children?") is about that subject if the contexts know it:
-        with the earlier words, passages about the earlier subject would look like the better evidence.
+        A question that only names another subject ("And for children?") is about that subject if the contexts mention
+        it: with the earlier words, passages about the earlier subject would look like better evidence.
         """
         own = self.question.content
         if not self.is_follow_up or (self.changes_subject and not own.isdisjoint(self.context_content)):
@@ -186,40 +187,40 @@ class CaseReading:
 
     @cached_property
     def is_follow_up(self) -> bool:
-        """The question has few words of its own and is understood from the user's turn before it."""
+        """Whether the question has few content words and is understood from the user's turn before it."""
         return len(self.question.content) <= _FEW and bool(self.question_before.content)
 
     @cached_property
     def changes_subject(self) -> bool:
-        """The follow-up asks nothing itself: it puts another subject into the question before it."""
+        """Whether the follow-up only puts another subject into the question before it."""
         words = [word for sentence in self.question.sentences for word in sentence.words]
         if not self.is_follow_up or not words:
             return False
         if self.lexicon.replaces.matches(words):
             return True
-        joined = words[0] in _JOINED_ON or self.full_question.rstrip().endswith("?")
+        joined = words[0] in _CONTINUATIONS or self.full_question.rstrip().endswith("?")
         return joined and self.lexicon.asks_more.isdisjoint(words)
 
     @cached_property
     def question_before(self) -> Passage:
-        """The newest turn of the person who asks that says something."""
+        """The newest earlier turn of the user with content."""
         passages = (read(clean(text[:QUESTION_LIMIT]), self.lexicon) for text in self._user_turns)
         return next((passage for passage in passages if passage.content), _SILENCE)
 
     @cached_property
     def answer_before(self) -> Passage:
-        """The newest turn of anybody else, which is what a follow-up follows."""
+        """The newest turn of anyone but the user, to which a follow-up refers."""
         turns = (turn.partition(":")[2] for turn in reversed(self.case.items("history")) if not _ASKER.match(turn))
         return read(clean(next(turns, "")[:QUESTION_LIMIT]), self.lexicon)
 
     @cached_property
     def user_statements(self) -> tuple[Sentence, ...]:
-        """Facts that the user stated in earlier turns: not their questions, and not what the assistant said."""
-        left, statements = HISTORY_LIMIT, list[Sentence]()
+        """Facts that the user stated in earlier turns: no questions, and no statements of the assistant."""
+        remaining, statements = HISTORY_LIMIT, list[Sentence]()
         for text in self._user_turns:
-            statements += filter(self._states, read(clean(text[:left]), self.lexicon).sentences)
-            left -= len(text)
-            if left <= 0:
+            statements += filter(self._states, read(clean(text[:remaining]), self.lexicon).sentences)
+            remaining -= len(text)
+            if remaining <= 0:
                 break
         return tuple(statements)
 
@@ -230,16 +231,16 @@ class CaseReading:
 
     @cached_property
     def _user_turns(self) -> tuple[str, ...]:
-        """The earlier turns of the person who asks, newest first, without the role."""
+        """The earlier turns of the user, newest first, without the role."""
         matches = ((_ASKER.match(turn), turn) for turn in reversed(self.case.items("history")))
         return tuple(turn[match.end() :] for match, turn in matches if match)
 
     def evidence(self, stems: frozenset[str]) -> Evidence:
-        """The sentences of the contexts that speak of these words, in their own words or in their surroundings."""
-        found = self._evidence.get(stems)
-        if found is None:
-            found = self._evidence[stems] = self._search(stems)
-        return found
+        """Return the sentences of the contexts that contain these stems, themselves or in their context."""
+        evidence = self._evidence.get(stems)
+        if evidence is None:
+            evidence = self._evidence[stems] = self._search(stems)
+        return evidence
 
     def _search(self, stems: frozenset[str]) -> Evidence:
         scored = [
@@ -257,7 +258,7 @@ class CaseReading:
 
     @cached_property
     def refuses(self) -> bool:
-        """The answer says first of all, courtesies aside, that it does not answer."""
+        """Whether the answer, after any courtesies, begins by declining to answer."""
         for sentence in self.answer.sentences:
             if sentence.refuses:
                 return True
@@ -267,13 +268,13 @@ class CaseReading:
 
     @cached_property
     def agrees(self) -> bool:
-        """The answer is a bare yes or no."""
+        """Whether the answer is a bare yes or no."""
         words = [word for sentence in self.answer.sentences for word in sentence.words[:1]]
         return bool(words) and words[0] in self.lexicon.agreement and not self.answer.content
 
     @property
     def cut(self) -> str:
-        """A remark for the explanation when not all of the answer was read."""
+        """A remark for the explanation if the answer was read only in part."""
         if len(self.full_answer) <= ANSWER_LIMIT:
             return ""
         return say(
@@ -284,7 +285,7 @@ class CaseReading:
 
     @cached_property
     def cut_fields(self) -> frozenset[str]:
-        """The fields of which not everything is read."""
+        """The fields that are read only in part."""
         lengths = {
             self._field: (len(self.full_answer), ANSWER_LIMIT),
             "question": (len(self.case.text("question")), QUESTION_LIMIT),
@@ -299,12 +300,12 @@ class CaseReading:
         return foreign > 0 and foreign >= _FOREIGN_SHARE * len(_LETTER.findall(text))
 
     def need_known_script(self) -> None:
-        """Rules for English and Russian words say nothing about a text in another alphabet."""
+        """Refuse a text in another alphabet: the rules know only English and Russian words."""
         if self._foreign:
             raise CannotJudgeError("the answer is in an alphabet other than Latin and Cyrillic")
 
     def need_one_script(self) -> None:
-        """Words of Russian and of English cannot be compared with each other."""
+        """Refuse an answer and contexts in different languages: Russian and English words cannot be compared."""
         answer, contexts = self.answer.content, self.context_content
         russian = _cyrillic_share(answer) > _MOSTLY
         shared = _cyrillic_share(contexts) if russian else 1.0 - _cyrillic_share(contexts)
@@ -323,11 +324,11 @@ def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
 
 
 def _fair_limit(lengths: Sequence[int], budget: int) -> int:
-    """The length to which each text is cut so that all fit the budget; it does not depend on their order."""
-    left = budget
+    """Return the length to cut each text to, so that all fit the budget; the order of the texts does not matter."""
+    remaining = budget
     for place, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - place)
+        share = remaining // (len(lengths) - place)
         if length > share:
             return max(1, share)
-        left -= length
+        remaining -= length
     return max(lengths, default=1)

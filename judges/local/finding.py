@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from judges.values.interaction import Language
 
-_SHOWN = 3
-_SHOWN_LENGTH = 60
+_MAX_QUOTED = 3
+_MAX_QUOTED_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,22 +18,22 @@ class Assessment:
 
 
 class CannotJudgeError(Exception):
-    """The rules do not reach this text, and a number would be a guess."""
+    """The rules do not apply to this text, and a score would be a guess."""
 
 
 def say(language: Language, *, en: str, ru: str) -> str:
     return ru if language == "ru" else en
 
 
-def quoted(items: Iterable[str], language: Language) -> str:
-    """A few of the items in quotation marks, each once, and how many more there are."""
+def quote(items: Iterable[str], language: Language) -> str:
+    """Return a few of the items in quotation marks, each once, and the number of further ones."""
     distinct = list(dict.fromkeys(shorten(item) for item in items))
-    left, right = ("«", "»") if language == "ru" else ("'", "'")
-    shown = ", ".join(f"{left}{item}{right}" for item in distinct[:_SHOWN])
-    more = len(distinct) - _SHOWN
-    return shown + (say(language, en=f" and {more} more", ru=f" и ещё {more}") if more > 0 else "")
+    opening, closing = ("«", "»") if language == "ru" else ("'", "'")
+    quotes = ", ".join(f"{opening}{item}{closing}" for item in distinct[:_MAX_QUOTED])
+    more = len(distinct) - _MAX_QUOTED
+    return quotes + (say(language, en=f" and {more} more", ru=f" и ещё {more}") if more > 0 else "")
 
 
 def shorten(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= _SHOWN_LENGTH else flat[: _SHOWN_LENGTH - 1].rstrip() + "…"
+    return flat if len(flat) <= _MAX_QUOTED_CHARS else flat[: _MAX_QUOTED_CHARS - 1].rstrip() + "…"

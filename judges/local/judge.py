@@ -17,14 +17,14 @@ from judges.values.interaction import Case
 
 _log = logging.getLogger(__name__)
 
-# Raised with every change of a rule, a threshold or a pattern that can change a verdict.
+# Increased with every change to a rule, a threshold or a pattern that can change a verdict.
 VERSION = "2"
 
-# Cases whose texts stay read. The dimensions of one case are asked together, or nearly so where other judges are waited
-# for; more of them would only crowd the processor's caches.
+# Number of cached readings. The dimensions of one case are judged together, or nearly so while other judges answer;
+# more readings would only crowd the processor's caches.
 _READINGS = 16
 
-# Verdicts that stay made: most say no more than that all is well, and to check one costs as much as to find it.
+# Number of cached verdicts: most of them only report that all is well, and validating one costs as much as finding it.
 _VERDICTS = 512
 
 _ONE_VALID = Samples(requested=1, valid=1)
@@ -36,7 +36,7 @@ class _Assessor(NamedTuple):
     """From 0, the worst, to the best."""
 
     needs: tuple[str, ...] = ()
-    """Fields beside the one under evaluation without which there is nothing to judge."""
+    """Required fields in addition to the one under evaluation."""
 
 
 class LocalJudge(Judge):
@@ -51,7 +51,7 @@ class LocalJudge(Judge):
         self._assessors = _assessors(self._harm)
         self._readings: dict[tuple[int, str], CaseReading] = {}
         self._contexts: dict[str, Passage] = {}
-        self._remembered = lru_cache(_VERDICTS)(self._scored)
+        self._scored_verdict = lru_cache(_VERDICTS)(self._make_verdict)
 
     @property
     def name(self) -> str:
@@ -84,8 +84,8 @@ class LocalJudge(Judge):
     async def aclose(self) -> None:
         self._readings.clear()
         self._contexts.clear()
-        self._harm.remembered.cache_clear()
-        self._remembered.cache_clear()
+        self._harm.hits_in_short.cache_clear()
+        self._scored_verdict.cache_clear()
         completeness.forget()
         forget()
 
@@ -96,7 +96,7 @@ class LocalJudge(Judge):
         except CannotJudgeError as reason:
             return self._refuse(Reason.UNSUPPORTED, f"{criterion.name}: {reason}")
         except Exception as error:
-            # A defect in a rule costs one verdict, not the stream.
+            # A bug in a rule costs one verdict, not the stream.
             _log.exception("the rules for %s failed", criterion.name)
             return self._refuse(Reason.UNAVAILABLE, f"{criterion.name}: the rules failed with {type(error).__name__}")
         if finding.level is None:
@@ -112,9 +112,9 @@ class LocalJudge(Judge):
             return self._refuse(Reason.TRUNCATED, f"{criterion.name}: {fields} too long to be read whole by the rules")
         label = criterion.scale.choices[finding.level].label
         option, word = label.en, label.of(case.language)
-        return self._remembered(finding.level, assessor.levels[-1], option, word, finding.explanation)
+        return self._scored_verdict(finding.level, assessor.levels[-1], option, word, finding.explanation)
 
-    def _scored(self, level: int, best: int, option: str, label: str, explanation: str) -> JudgeVerdict:
+    def _make_verdict(self, level: int, best: int, option: str, label: str, explanation: str) -> JudgeVerdict:
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
@@ -128,7 +128,7 @@ class LocalJudge(Judge):
         )
 
     def _read(self, case: Case, field: str) -> CaseReading:
-        """The case read once for all dimensions; holding the case keeps its id from being given to another."""
+        """Return the reading of the case, the same for all dimensions; it holds the case, so its id stays unique."""
         key = (id(case), field)
         reading = self._readings.get(key)
         if reading is None:

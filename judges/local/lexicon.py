@@ -1,4 +1,4 @@
-"""The words the local judge knows, read once from its two YAML files."""
+"""The words that the local judge knows, read once from its two YAML files."""
 
 import functools
 import hashlib
@@ -30,16 +30,16 @@ class Word(NamedTuple):
     """The same for all forms of the word and for its synonyms."""
 
     content: bool
-    """It says something about the subject."""
+    """Whether it says something about the subject."""
 
     calendar: bool
-    """A month or a day of the week."""
+    """Whether it is a month or a day of the week."""
 
     capital: bool
-    """Written with a capital first letter."""
+    """Whether its first letter is a capital."""
 
     special: bool
-    """Written as an abbreviation or a product name (VAT, iPhone)."""
+    """Whether it looks like an abbreviation or a product name (VAT, iPhone)."""
 
     number: float | None
     scale: float | None
@@ -61,8 +61,8 @@ class Lexicon:
         self._same: dict[str, str] = {}
         self._same = {key: f"={group[0]}" for group in self._groups(words["same"]) for key in group}
         self._calendar = _calendar(words)
-        self._numbers = _spelled(words["numbers"])
-        self._scales = _spelled(words["scales"])
+        self._numbers = _index_spellings(words["numbers"])
+        self._scales = _index_spellings(words["scales"])
         self.units = {
             word: Unit(entry["base"], float(entry["factor"]))
             for entry in words["units"]
@@ -88,13 +88,13 @@ class Lexicon:
         self.filler = PhraseIndex(words["filler"])
         self.abbreviations = frozenset(words["abbreviations"]["always"].split())
         self.abbreviations_before_lower = frozenset(words["abbreviations"]["before_lower"].split())
-        self.known: dict[str, Word] = {}
-        """The words met so far; `look` fills it."""
+        self.examined: dict[str, Word] = {}
+        """The words examined so far; `look_up` fills it."""
 
     @classmethod
     @functools.cache
     def load(cls) -> "Lexicon":
-        """The shipped words, read once in a process: parsing them takes longer than judging a hundred answers."""
+        """Return the shipped words, read once per process: parsing them takes longer than judging a hundred answers."""
         folder = resources.files("judges.local")
         texts = [folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES]
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
@@ -108,17 +108,17 @@ class Lexicon:
         key = stem(self._irregular.get(word, word))
         return self._same.get(key, key)
 
-    def look(self, raw: str) -> Word:
-        """What is known of a word as it stands in a text."""
-        known = self.known.get(raw)
-        if known is None:
-            if len(self.known) >= _CACHED_WORDS:
-                self.known.clear()
-            known = self.known[raw] = self._examine(raw)
-        return known
+    def look_up(self, raw: str) -> Word:
+        """Return the properties of a word as it is written in a text."""
+        word = self.examined.get(raw)
+        if word is None:
+            if len(self.examined) >= _CACHED_WORDS:
+                self.examined.clear()
+            word = self.examined[raw] = self._examine(raw)
+        return word
 
-    def sign(self, sign: str) -> Word:
-        """A month or a day by its sign."""
+    def calendar_word(self, sign: str) -> Word:
+        """Return a month or a day by its sign."""
         return Word(sign, sign, True, True, False, False, None, None, None)
 
     def _examine(self, raw: str) -> Word:
@@ -141,14 +141,14 @@ class Lexicon:
 
 
 def _calendar(words: Mapping[str, Any]) -> dict[str, str]:
-    """English names as written, Russian ones in lower case, to one sign for each month and day."""
-    found = {}
+    """Return one sign for each month and day, by English names as written and Russian ones in lower case."""
+    signs = {}
     for kind in ("months", "weekdays"):
         for number, names in enumerate(words[kind], start=1):
             for name in names:
-                found[name if name.isascii() else plain(name)] = f"#{kind[:-1]}{number}"
-    return found
+                signs[name if name.isascii() else plain(name)] = f"#{kind[:-1]}{number}"
+    return signs
 
 
-def _spelled(table: Mapping[float, str]) -> dict[str, float]:
+def _index_spellings(table: Mapping[float, str]) -> dict[str, float]:
     return {word: float(number) for number, text in table.items() for word in text.split()}

@@ -10,12 +10,12 @@ class ChatMessage:
     role: Literal["system", "user", "assistant"]
     content: str
     is_redacted: bool = False
-    """Whether personal data and secrets were replaced before it was written, so that no model looks for them again."""
+    """Whether personal data and secrets are already replaced, so that the model need not redact the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token of a completion, with what could have stood in its place: text to logarithm of its probability."""
+    """One token of a completion and its alternatives: each text with the logarithm of its probability."""
 
     text: str
     likelihoods: Mapping[str, float]
@@ -23,42 +23,42 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a model wrote, without its reasoning. `None` means that the endpoint did not say."""
+    """The reply of a model, without its reasoning. `None` marks a value that the endpoint did not report."""
 
     text: str | None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
-    """Those of the prompt's tokens that the endpoint had in a cache."""
+    """Prompt tokens that the endpoint had in a cache."""
 
     finish_reason: str | None = None
     tokens: tuple[Token, ...] = ()
-    """The tokens, where they were asked for and the endpoint gives them."""
+    """The tokens, if they were requested and the endpoint returns them."""
 
     retries: int = 0
     """Calls that failed before this one."""
 
     redacted: Mapping[str, int] = field(default_factory=dict)
-    """How many values of each kind were kept from the endpoint."""
+    """Number of redacted values, by kind."""
 
     cost_usd: float | None = None
-    """What it cost; `None` where the prices or the tokens are not known."""
+    """The cost of the call; `None` if the price or the number of tokens is unknown."""
 
 
 class ChatModel(Protocol):
-    """Anything that completes a conversation; it raises `ModelError` and nothing else but cancellation."""
+    """Completes a conversation; raises only `ModelError`, apart from cancellation."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def identity(self) -> str:
-        """Everything that can change its completions, as one line without secrets."""
+        """Everything that can change the completions, as one line without secrets."""
         ...
 
     @property
     def paused(self) -> str | None:
-        """Why nothing is asked of it for now, or None."""
+        """The reason why calls are paused, or None."""
         ...
 
     async def complete(
@@ -70,13 +70,13 @@ class ChatModel(Protocol):
         likelihoods: bool = False,
         answers: int = 1,
     ) -> Completion:
-        """Asks once; with a schema, the endpoint is asked to constrain the text to JSON of that shape.
+        """Return one completion; with a schema, request JSON that conforms to it.
 
-        `sample` numbers the samples of a judge that takes several, which are to differ; None means the only one.
-        `answers` is the number of answers that one completion is to hold; it may be as many times as long.
+        `sample` numbers the samples of a judge that takes several, so that they differ; None means the only sample.
+        `answers` is the number of answers in one completion; its length limit is multiplied by it.
         """
         ...
 
     async def aclose(self) -> None:
-        """Lets go of connections; nothing is asked afterwards."""
+        """Close the connections; the model cannot be called afterwards."""
         ...

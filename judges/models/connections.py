@@ -1,10 +1,9 @@
-"""Connections to one endpoint for many calls at once: one address, no redirects, no cookies, no more than is wanted.
+"""Connections to one endpoint for many calls at once: one address, no redirects, no cookies, bounded responses.
 
-The calls go through httpx's transports and not its client, which would look for proxies and passwords in the
-environment, and costs time of its own. An address without TLS is asked through a transport of our own (`plain_http`),
-any other through httpx's, which also speaks HTTP/2. Each of those is kept small: httpcore looks at all connections of a
-pool, or at every pair of them, for every request, and with hundreds in one pool it spends more time on them than on the
-calls.
+The calls use httpx's transports and not its client, which takes extra time and would look for proxies and passwords in
+the environment. Addresses without TLS use our own transport (`plain_http`), all others that of httpx, which also speaks
+HTTP/2. Each pool of httpx is small: for every request, httpcore looks at all connections of a pool, or at every pair of
+them. With hundreds in one pool, it spends more time on them than on the calls.
 """
 
 import asyncio
@@ -27,17 +26,17 @@ from judges.runtime.sync import is_cancelled
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 
-# One connection each; or, where HTTP/2 may be offered, as many calls as are to share one.
+# Without TLS, one connection per transport; with TLS, the calls that share an HTTP/2 connection.
 _CALLS_PER_TRANSPORT = {"http": 1, "https": 8}
 _IDLE_SECONDS = 30.0
 _ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
-# zlib's own number for "find out whether it is gzip or deflate".
+# zlib's number for "detect whether it is gzip or deflate".
 _ANY_HEADER = 32 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; of a body that is too long, a little more than its limit."""
+    """The response; a body that is too long is cut shortly after the limit."""
 
     status: int
     headers: httpx.Headers
@@ -51,7 +50,7 @@ class Answer:
 @dataclass(slots=True)
 class _Exchange:
     read: bool = False
-    """Whether nothing is left to do but to tidy up."""
+    """Whether the body is read, and only cleanup is left."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class _Lane:
     calls: int = 0
     used_at: float = 0.0
     opening: asyncio.Lock | None = None
-    """Of those whose connections begin with a TLS handshake."""
+    """Only for connections that begin with a TLS handshake."""
 
 
 class EndpointConnections:
@@ -85,47 +84,47 @@ class EndpointConnections:
         self._shakes_hands = url.scheme == "https" or (proxy is not None and httpx.URL(proxy).scheme == "https")
         self._transport = transport
         self._is_plain = url.scheme == "http" and proxy is None and transport is None
-        # A transport that was given is the only one, and has room for all.
+        # A transport that the caller passes is the only one, and takes all calls.
         self._room = _CALLS_PER_TRANSPORT[url.scheme] if transport is None else sys.maxsize
         self._lanes: list[_Lane] = []
         self._free: list[_Lane] = []
-        """Those with room for one more call; the one that was used last is the first to be used again."""
+        """Lanes with room for another call; the most recently used one is last and is used first."""
 
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         _look_for_sniffio_once()
 
     async def post(self, content: bytes) -> Answer:
-        """Raises httpx's errors.
+        """Post the content and return the answer; raise httpx's errors.
 
-        Whoever is cancelled here breaks off the exchange, but never its tidying up: httpcore shields that from anyio's
-        cancellation only, and a connection that it was kept from giving back is neither used again nor closed. Our own
-        transport tidies up without waiting, so nothing can come between.
+        A cancellation aborts the exchange, but never its cleanup. httpcore shields it only from cancellation by anyio,
+        and a connection that it cannot return to its pool is neither used again nor closed. Our own transport cleans up
+        without waiting, so a cancellation cannot interrupt it.
         """
         self._enter(asyncio.get_running_loop())
         exchange = _Exchange()
         if self._is_plain:
-            return await self._exchanged(content, exchange)
-        work = asyncio.create_task(self._exchanged(content, exchange))
+            return await self._exchange(content, exchange)
+        work = asyncio.create_task(self._exchange(content, exchange))
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             if not is_cancelled():
-                raise httpx.ReadError("the connection was closed on our side") from None
+                raise httpx.ReadError("the client closed the connection") from None
             if not exchange.read:
                 work.cancel()
             await asyncio.wait([work])
             raise
 
-    async def _exchanged(self, content: bytes, exchange: _Exchange) -> Answer:
-        lane = self._taken_lane()
+    async def _exchange(self, content: bytes, exchange: _Exchange) -> Answer:
+        lane = self._take_lane()
         try:
             response = await self._response(lane, content)
             try:
                 body = await _read(response, MAX_RESPONSE_BYTES if response.is_success else MAX_ERROR_BYTES, exchange)
-                _give_up_if_more_came(response)
+                _give_up_if_more_arrived(response)
             finally:
                 await response.aclose()
         finally:
@@ -134,7 +133,7 @@ class EndpointConnections:
         return Answer(status=response.status_code, headers=response.headers, body=body)
 
     async def _response(self, lane: _Lane, content: bytes) -> httpx.Response:
-        # With a stream, httpx adds no headers; looking for those that it might add takes longer than all the rest.
+        # With a stream, httpx adds no headers; checking which to add would take longer than everything else.
         headers = [*self._headers, (b"Content-Length", b"%d" % len(content))]
         request = httpx.Request(
             "POST",
@@ -154,7 +153,7 @@ class EndpointConnections:
         self._enter(None)
         if loop is not asyncio.get_running_loop():
             return
-        # httpcore would not close what is being opened.
+        # httpcore would not close connections that are being opened.
         for work in under_way:
             work.cancel()
         if under_way:
@@ -163,11 +162,11 @@ class EndpointConnections:
             await lane.transport.aclose()
 
     def _enter(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Connections of a loop that has ended cannot be used, or even closed, in the next."""
+        """Forget the connections of another loop: after it has ended, they can be neither used nor closed."""
         if self._loop is not loop:
             self._lanes, self._free, self._under_way, self._loop = [], [], set(), loop
 
-    def _taken_lane(self) -> _Lane:
+    def _take_lane(self) -> _Lane:
         if not self._free:
             lane = self._new_lane(asyncio.get_running_loop())
             self._lanes.append(lane)
@@ -190,14 +189,14 @@ class EndpointConnections:
         lane.used_at = lane.loop.time()
 
     async def _close_one_idle(self) -> None:
-        """After a rush, with every call: nobody else would notice that the endpoint has closed a connection."""
-        longest = self._free[0] if len(self._free) > 1 else None
-        if longest is not None and not longest.calls and longest.loop.time() - longest.used_at > _IDLE_SECONDS:
-            self._free.remove(longest)
-            self._lanes.remove(longest)
-            # What nobody needs may fail to close; the call it is closed after has its answer.
+        """Close the connection that is idle for longest: otherwise one that the endpoint has closed would stay here."""
+        oldest = self._free[0] if len(self._free) > 1 else None
+        if oldest is not None and not oldest.calls and oldest.loop.time() - oldest.used_at > _IDLE_SECONDS:
+            self._free.remove(oldest)
+            self._lanes.remove(oldest)
+            # An unused connection may fail to close; the current call already has its answer.
             with suppress(Exception):
-                await longest.transport.aclose()
+                await oldest.transport.aclose()
 
     def _new_transport(self) -> httpx.AsyncBaseTransport:
         if self._is_plain:
@@ -205,7 +204,7 @@ class EndpointConnections:
         return httpx.AsyncHTTPTransport(
             verify=self._tls,
             trust_env=False,
-            http2=self._url.scheme == "https",  # where the endpoint offers it
+            http2=self._url.scheme == "https",  # if the endpoint offers it
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._room),
             proxy=self._proxy,
         )
@@ -216,11 +215,11 @@ class _Stream(Protocol):
 
 
 class _Opening:
-    """Around a request, whose way to a connection it follows; one at a time goes there.
+    """Follows a request until it has a connection; only one request at a time opens one.
 
-    httpcore 1.0 loses connections that a cancellation meets during their TLS handshake. The connection itself stays
-    open, which is mended by closing it here. And another request that waits for the same handshake goes on to open a
-    connection that its pool knows nothing of, which is avoided by letting none wait there.
+    httpcore 1.0 leaks a connection if a cancellation arrives during its TLS handshake. The connection stays open, so it
+    is closed here. Another request that waits for the same handshake would then open a connection outside its pool, so
+    no request may wait there.
     """
 
     def __init__(self, turn: asyncio.Lock) -> None:
@@ -236,12 +235,12 @@ class _Opening:
     async def __aexit__(self, *_: object) -> None:
         self._next_turn()
         if self._stream is not None and self._shaking_hands:
-            # The request has failed already, and of something else.
+            # The request has already failed for another reason.
             with suppress(Exception):
                 await self._stream.aclose()
 
     async def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Told by httpcore of every step of the request, and of the one that opens a tunnel through a proxy."""
+        """Receive from httpcore every step of the request, and of the one that opens a tunnel through a proxy."""
         step = event.partition(".")[2]
         if step == "connect_tcp.complete":
             self._stream = info["return_value"]
@@ -259,9 +258,9 @@ class _Opening:
 
 
 async def _read(response: httpx.Response, limit: int, exchange: _Exchange) -> bytes:
-    """The body, or a little more than `limit` bytes of a longer one."""
+    """Return the body; of one longer than `limit`, the first `limit` bytes and a few more."""
     body = bytearray()
-    # An async generator, whatever its annotation says: closed here, it cannot outlive the connection.
+    # An async generator, despite its annotation: closed here, it cannot outlive the connection.
     async with aclosing(
         cast(AsyncGenerator[bytes, None], aiter(cast(httpx.AsyncByteStream, response.stream)))
     ) as chunks:
@@ -271,14 +270,14 @@ async def _read(response: httpx.Response, limit: int, exchange: _Exchange) -> by
                 break
         exchange.read = True
     encoding = response.headers.get("content-encoding", "").lower()
-    return _unpacked(body, limit) if encoding in _ENCODINGS else bytes(body)
+    return _decompress(body, limit) if encoding in _ENCODINGS else bytes(body)
 
 
-def _give_up_if_more_came(response: httpx.Response) -> None:
-    """Lets httpcore close a connection on which more than the response came.
+def _give_up_if_more_arrived(response: httpx.Response) -> None:
+    """Make httpcore close a connection on which more than the response arrived.
 
-    It would be taken for the response to the next request. What comes later, httpcore notices by itself before that
-    request. Neither library offers a way to this state of HTTP/1.1, of which only the attributes below are private.
+    The extra data would be taken for the response to the next request. httpcore itself notices data that arrives later.
+    Neither library gives access to this state of HTTP/1.1; only the attributes below are private.
     """
     state: Any = response.stream
     for attribute in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
@@ -287,8 +286,8 @@ def _give_up_if_more_came(response: httpx.Response) -> None:
         state.send_failed()
 
 
-def _unpacked(body: bytearray, limit: int) -> bytes:
-    """What some send packed without being asked, but no more of it than would be read as it is."""
+def _decompress(body: bytearray, limit: int) -> bytes:
+    """Decompress a body that an endpoint compressed without being asked, up to the same limit."""
     try:
         return zlib.decompressobj(wbits=_ANY_HEADER).decompress(body, limit + 1)
     except zlib.error:
@@ -296,9 +295,9 @@ def _unpacked(body: bytearray, limit: int) -> bytes:
 
 
 def _look_for_sniffio_once() -> None:
-    """httpcore tries to import it for every call; searching the path for what is not there is a third of its time."""
+    """Mark a missing sniffio as missing: httpcore tries to import it for every call, a third of httpcore's time."""
     if find_spec("sniffio") is None:
-        sys.modules["sniffio"] = None  # type: ignore[assignment] # the import system's mark for "is not there"
+        sys.modules["sniffio"] = None  # type: ignore[assignment] # the import system's mark for "not installed"
 
 
 def _proxy_at(url: httpx.URL) -> httpx.Proxy:
@@ -306,14 +305,14 @@ def _proxy_at(url: httpx.URL) -> httpx.Proxy:
 
 
 def _tls_for(url: httpx.URL) -> ssl.SSLContext:
-    """Made ahead of the calls, because reading the certificates would hold up a running event loop.
+    """Create the TLS context before the calls, because reading the certificates would block a running event loop.
 
-    An address without TLS gets a context that trusts nobody, which costs nothing.
+    An address without TLS gets a context without certificates, which costs nothing.
     """
     if url.scheme != "https":
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    importlib.import_module("h2.connection")  # read ahead for the same reason
-    # It logs the headers that it packs, the key among them.
+    importlib.import_module("h2.connection")  # imported early for the same reason
+    # hpack logs the headers that it compresses, including the key.
     for name in ("hpack.hpack", "hpack.table"):
         logging.getLogger(name).addFilter(_is_warning)
     return httpx.create_ssl_context()

@@ -1,7 +1,7 @@
 """One model of one endpoint, whatever API it speaks.
 
-complete ── flow.call ── _ask_for_what_it_gives ── _ask ── connections.post
-redaction   when, and    what it does not do       errors
+complete ── flow.call ── _ask_without_refused_features ── _ask ── connections.post
+redaction   when, and    features it lacks                errors
             how often
 """
 
@@ -39,32 +39,32 @@ from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, re
 from judges.models.wire.refusals import Refusals
 
 if TYPE_CHECKING:
-    # Who redacts nothing need not load the numbering plans.
+    # Without redaction, the numbering plans need not be loaded.
     from judges.models.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
 _TOO_MANY = 429
 _MAY_PASS = frozenset({408, _TOO_MANY})
-# What a prompt is taken to be before the endpoint has counted: few languages have fewer characters to a token.
+# Estimates a prompt before the endpoint has counted its tokens: few languages have fewer characters per token.
 _CHARS_PER_TOKEN = 3
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json",
-    # Compressed answers are not asked for: the size limit should count what is read.
+    # No compressed answers: the size limit should count the bytes that are read.
     "Accept-Encoding": "identity",
     "User-Agent": "streamjury",
 }
-# Shorter ones are words such as "none", for endpoints that want any key.
+# Shorter keys are words such as "none", for endpoints that accept any key.
 _MIN_KEY_CHARS = 8
-# Printable ASCII in the escapes of JSON, and other escapes, which are left as they are.
+# Printable ASCII as JSON escapes, and other escapes, which stay unchanged.
 _ESCAPED = re.compile(r"\\(?:u00([2-7][0-9a-fA-F])|(/)|.)", re.DOTALL)
-# What an account without money is refused with, whatever status its endpoint has for that.
+# Status for an account without money, whatever status the endpoint itself sends.
 _NO_MONEY = 402
 
 
 class ModelOptions(TypedDict, total=False):
-    """What models of all APIs can be told; `EndpointModel` has the defaults."""
+    """The options that models of all APIs have; `EndpointModel` has the defaults."""
 
     api_key: str | None
     timeout_seconds: float
@@ -92,7 +92,7 @@ class _Call:
 
 
 class _FeatureRefused(ModelRefused):
-    """The endpoint does not do something that was asked for."""
+    """The endpoint does not support a feature of the request."""
 
     def __init__(self, message: str, *, status: int, refusal: Refusal) -> None:
         super().__init__(message, status=status)
@@ -100,16 +100,19 @@ class _FeatureRefused(ModelRefused):
 
 
 class EndpointModel:
-    """A chat model over connections that are kept and shared.
+    """A chat model over persistent connections that all calls share.
 
-    `timeout_seconds` bounds a `complete` from when it is first sent, retries included, and not its wait for a turn
-    (`flow`); within it, `connect_seconds` a new
-    connection and `read_seconds` a silence (None: no further bound). A judge that takes several samples gets
-    them with `sampling_temperature` where `temperature` is 0, and each with a seed of its own: the same answer several
-    times would be one voice counted several times. A `temperature` of None is never sent: some models refuse any.
-    JSON is asked for in the strongest form that the endpoint has, and what it refuses is not asked for again.
-    `flow` decides when it is asked and how often; models of one endpoint share one, and alone a model has its own.
-    While nothing is asked of an endpoint that fails or refuses us, `paused` says why.
+    - `timeout_seconds` limits a `complete`, retries included. It starts when the request is first sent, so it does not
+      cover the wait for a turn (`flow`). Within it, `connect_seconds` limits a new connection and `read_seconds` a
+      silence (None: no further limit).
+    - A judge that takes several samples gets them with `sampling_temperature` if `temperature` is 0, and with a
+      different seed each: several copies of one answer would count as several opinions. A `temperature` of None is
+      never sent: some models refuse every value.
+    - JSON is requested in the strongest form that the endpoint supports. A feature that it refuses is not requested
+      again.
+    - `flow` decides when and how often the endpoint is called. Models of one endpoint share a flow; without one, a
+      model creates its own. While calls to an endpoint are paused, because it fails or refuses us, `paused` is the
+      reason.
     """
 
     def __init__(
@@ -138,13 +141,13 @@ class EndpointModel:
         _check_seconds(timeout_seconds=timeout_seconds, connect_seconds=connect_seconds, read_seconds=read_seconds)
         for name, value in (("temperature", temperature), ("sampling_temperature", sampling_temperature)):
             if value is not None:
-                check_number(name, value, least=0, most=wire.hottest)
+                check_number(name, value, least=0, most=wire.max_temperature)
         check_count("max_tokens", max_tokens)
         self._model = model
         self._wire = wire
-        self._url = _checked_url(base_url, wire)
+        self._url = _completion_url(base_url, wire)
         self._where = self._url.netloc.decode("ascii")
-        self._api_key = _checked_key(api_key)
+        self._api_key = _check_key(api_key)
         self._timeout_seconds = timeout_seconds
         self._temperature = temperature
         self._sampling_temperature = temperature or sampling_temperature
@@ -184,12 +187,12 @@ class EndpointModel:
 
     @property
     def redactor(self) -> "Redactor | None":
-        """What judges redact a case with before they write their prompts; None: the endpoint may see everything."""
+        """Redacts cases before judges write their prompts; None: the endpoint may see everything."""
         return self._redactor
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the endpoint does, as far as is known by now."""
+        """The features of the endpoint, without those that it has refused so far."""
         return self._features - self._refusals.of(None)
 
     @property
@@ -211,10 +214,10 @@ class EndpointModel:
         most = self._most(call)
         if most:
             fares = Fares(most)
-            async with fares.kept(self._timeout_seconds):
-                answered = await self._through_flow(call, partial(self._paid, call, fares))
+            async with fares.reserve_first(self._timeout_seconds):
+                answered = await self._call_through_flow(call, partial(self._ask_and_pay, call, fares))
         else:
-            answered = await self._through_flow(call, partial(self._ask_for_what_it_gives, call))
+            answered = await self._call_through_flow(call, partial(self._ask_without_refused_features, call))
         completion, cost = answered.result, self._cost(answered.result)
         cost_usd = None if cost is None else dollars(cost)
         return replace(completion, retries=answered.retries, redacted=redacted, cost_usd=cost_usd)
@@ -224,35 +227,37 @@ class EndpointModel:
         await self._connections.aclose()
 
     def _outgoing(self, messages: Sequence[ChatMessage]) -> tuple[Sequence[ChatMessage], Mapping[str, int]]:
-        """The messages as they leave the process, and how many values of each kind do not.
+        """Return the messages as they leave the process, and the number of redacted values by kind.
 
-        What judges write is redacted already: their redaction looks at each field alone, before there is a prompt.
+        Prompts of judges are redacted already: judges redact each field separately, before they write a prompt.
         """
         if self._redactor is None or all(message.is_redacted for message in messages):
             return messages, {}
         return self._redactor.redact_messages(messages)
 
-    async def _through_flow(self, call: _Call, attempt: Callable[[], Awaitable[Completion]]) -> Answered[Completion]:
+    async def _call_through_flow(
+        self, call: _Call, attempt: Callable[[], Awaitable[Completion]]
+    ) -> Answered[Completion]:
         tokens = sum(len(message.content) for message in call.messages) // _CHARS_PER_TOKEN + call.max_tokens
-        return await self._flow.call(attempt, tokens=tokens, used=_used, seconds=self._timeout_seconds)
+        return await self._flow.call(attempt, tokens=tokens, used=_count_tokens, seconds=self._timeout_seconds)
 
     def _most(self, call: _Call) -> int:
-        """What an attempt can cost, in nanodollars; 0 where nobody limits that."""
+        """Return the maximum cost of an attempt in nanodollars; 0 if there is no budget."""
         if self._price is None or current_purse() is None:
             return 0
         return self._price.most(most_prompt_tokens(call.messages, call.schema), call.max_tokens)
 
     def _cost(self, completion: Completion) -> int | None:
-        used = completion.prompt_tokens, completion.completion_tokens
-        if self._price is None or used[0] is None or used[1] is None:
+        prompt_tokens, completion_tokens = completion.prompt_tokens, completion.completion_tokens
+        if self._price is None or prompt_tokens is None or completion_tokens is None:
             return None
-        return self._price.cost(used[0], used[1], completion.cached_tokens or 0)
+        return self._price.cost(prompt_tokens, completion_tokens, completion.cached_tokens or 0)
 
-    async def _paid(self, call: _Call, fares: Fares) -> Completion:
-        """One attempt; what it is not known to have cost counts in full."""
-        async with fares.one() as hold:
+    async def _ask_and_pay(self, call: _Call, fares: Fares) -> Completion:
+        """Make one attempt; if its cost is unknown, it counts in full."""
+        async with fares.pay_attempt() as hold:
             try:
-                completion = await self._ask_for_what_it_gives(call)
+                completion = await self._ask_without_refused_features(call)
             except ModelError as error:
                 if _is_free(error):
                     hold.settle(0)
@@ -260,18 +265,18 @@ class EndpointModel:
             hold.settle(self._cost(completion))
             return completion
 
-    async def _ask_for_what_it_gives(self, call: _Call) -> Completion:
-        """Drops one by one what the endpoint says it does not do."""
-        found: list[Refusal] = []
+    async def _ask_without_refused_features(self, call: _Call) -> Completion:
+        """Ask, and drop one by one the features that the endpoint refuses."""
+        refusals: list[Refusal] = []
         while True:
-            without = self._refusals.of(call.schema).union(refusal.feature for refusal in found)
+            without = self._refusals.of(call.schema).union(refusal.feature for refusal in refusals)
             try:
                 completion = await self._ask(self._request(call, self._features - without))
             except _FeatureRefused as error:
-                found.append(error.refusal)
+                refusals.append(error.refusal)
             else:
-                # Remembered only now: had the plainer request failed too, the feature was not what was wrong.
-                self._refusals.remember(found, call.schema)
+                # Remembered only now: if the simpler request had failed too, the feature would not be the cause.
+                self._refusals.remember(refusals, call.schema)
                 return completion
 
     def _request(self, call: _Call, features: frozenset[Feature]) -> ModelRequest:
@@ -279,7 +284,7 @@ class EndpointModel:
         if call.sample is not None:
             temperature = None if temperature is None else self._sampling_temperature
             seed = None if seed is None else seed + call.sample
-        form = next((each for each in FORMS if each in features), None)
+        strongest_form = next((form for form in FORMS if form in features), None)
         return ModelRequest(
             model=self._model,
             messages=call.messages,
@@ -287,16 +292,16 @@ class EndpointModel:
             temperature=temperature if "temperature" in features else None,
             seed=seed if "seed" in features else None,
             schema=call.schema,
-            form=None if call.schema is None else form,
+            form=None if call.schema is None else strongest_form,
             likelihoods=call.likelihoods and "likelihoods" in features,
             old_limit="max_tokens" in features,
         )
 
     async def _ask(self, request: ModelRequest) -> Completion:
         if self._closed:
-            raise ModelUnavailable(f"{self._where}: the model was closed")
-        body = _in_json(self._wire.body(request))
-        with self._translated(request):
+            raise ModelUnavailable(f"{self._where}: the model is closed")
+        body = _encode_json(self._wire.body(request))
+        with self._translate_errors(request):
             started = time.perf_counter()
             answer = await self._connections.post(body)
         logger.debug("%s answered %d after %.3f s", self._where, answer.status, time.perf_counter() - started)
@@ -305,39 +310,40 @@ class EndpointModel:
         raise self._failure(answer, request)
 
     @contextmanager
-    def _translated(self, request: ModelRequest) -> Iterator[None]:
+    def _translate_errors(self, request: ModelRequest) -> Iterator[None]:
         try:
             yield
         except (httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ConnectError, httpx.ProxyError) as error:
-            raise ModelUnavailable(self._said(error, request), sent=False) from error
+            raise ModelUnavailable(self._describe(error, request), sent=False) from error
         except httpx.TimeoutException as error:
-            raise ModelTimeout(self._said(error, request)) from error
+            raise ModelTimeout(self._describe(error, request)) from error
         except httpx.TransportError as error:
-            raise ModelUnavailable(self._said(error, request)) from error
+            raise ModelUnavailable(self._describe(error, request)) from error
         except httpx.HTTPError as error:
-            raise ModelProtocolError(self._said(error, request)) from error
+            raise ModelProtocolError(self._describe(error, request)) from error
 
-    def _said(self, error: Exception, request: ModelRequest) -> str:
-        return f"{self._where}: {type(error).__name__}: {self._trimmed(str(error), request)}".rstrip(": ")
+    def _describe(self, error: Exception, request: ModelRequest) -> str:
+        return f"{self._where}: {type(error).__name__}: {self._make_publishable(str(error), request)}".rstrip(": ")
 
-    def _trimmed(self, text: str, request: ModelRequest) -> str:
-        """One short line that can be logged and published, whatever the other side wrote."""
+    def _make_publishable(self, text: str, request: ModelRequest) -> str:
+        """Return one short line that can be logged and published, whatever the endpoint wrote."""
         prompt = (message.content for message in request.messages)
         return make_publishable(text, prompt, self._redact_error, api_key=self._api_key)
 
     def _redact_error(self, line: str) -> str:
-        """Without personal data, also where the endpoint itself may see them: logs are read by others."""
+        """Return the line without personal data, even if the endpoint may see them: logs have other readers."""
         redactor = self._redactor or _default_redactor()
         return redactor.redact([line]).texts[0]
 
     def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")
-        message = f"{self._where} answered {status}: {self._trimmed(server_message(text), request)}".rstrip(": ")
+        detail = self._make_publishable(server_message(text), request)
+        message = f"{self._where} answered {status}: {detail}".rstrip(": ")
         if status in (400, 429) and is_out_of_money(text):
             return ModelRefused(message, status=_NO_MONEY)
         if status in _MAY_PASS or status >= 500:
             return ModelUnavailable(message, retry_after=retry_after(answer.headers), status=status)
-        # OpenAI forbids probabilities to some models as if they were a matter of rights.
+        # OpenAI refuses probabilities for some models with 403, as if permission were missing.
         about_request = status in (400, 422) or (status == 403 and request.likelihoods)
         refusal = refusal_in(text, request) if about_request else None
         if refusal is not None:
@@ -350,36 +356,37 @@ class EndpointModel:
         try:
             completion = self._wire.completion(json.loads(body))
         except (ValueError, RecursionError) as error:
-            start = self._trimmed(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"), request)[:80]
-            raise ModelProtocolError(f"{self._where} did not answer with JSON but: {start}") from error
+            start = self._make_publishable(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"), request)[:80]
+            raise ModelProtocolError(f"{self._where} did not answer with JSON: {start}") from error
         if completion is None:
-            said = self._trimmed(server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace")), request)
-            raise ModelProtocolError(f"{self._where} returned no completion: {said}")
+            message = server_message(body[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
+            detail = self._make_publishable(message, request)
+            raise ModelProtocolError(f"{self._where} returned no completion: {detail}")
         return self._without_key(completion)
 
     def _without_key(self, completion: Completion) -> Completion:
-        """Some gateways repeat the headers that they were sent, and what a model writes is published."""
-        key, written = self._api_key, completion.text
-        if key is None or written is None or len(key) < _MIN_KEY_CHARS:
+        """Hide the key in a completion: some gateways echo their request headers, and completions are published."""
+        key, text = self._api_key, completion.text
+        if key is None or text is None or len(key) < _MIN_KEY_CHARS:
             return completion
-        # In JSON the key may be written in escapes.
-        plain = written if "\\" not in written else _ESCAPED.sub(_unescape, written)
+        # In JSON, the key may contain escapes.
+        plain = text if "\\" not in text else _ESCAPED.sub(_unescape, text)
         return replace(completion, text=plain.replace(key, "***"), tokens=()) if key in plain else completion
 
 
 @cache
 def _default_redactor() -> "Redactor":
-    from judges.models.redaction import Redactor  # noqa: PLC0415 - only for whoever meets an error
+    from judges.models.redaction import Redactor  # noqa: PLC0415 - loaded with the first error only
 
     return Redactor()
 
 
-def _in_json(body: Mapping[str, object]) -> bytes:
+def _encode_json(body: Mapping[str, object]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except (UnicodeEncodeError, TypeError):
         # Lone surrogates have no UTF-8 form; they arrive in logged texts that were cut in the middle of a pair. And a
-        # schema may hold types that only the standard library writes.
+        # schema may contain types that only the standard library encodes.
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -397,17 +404,17 @@ def _check_seconds(**seconds: float | None) -> None:
             raise ValueError(f"{name} must be above 0")
 
 
-def _checked_url(base_url: str, wire: Wire) -> httpx.URL:
+def _completion_url(base_url: str, wire: Wire) -> httpx.URL:
     url = _plain_url("base_url", base_url)
     path = url.path.rstrip("/")
-    if path.endswith(wire.no_endings):
-        advice = "" if "/v1" in wire.no_endings else "; most end with /v1"
+    if path.endswith(wire.forbidden_endings):
+        advice = "" if "/v1" in wire.forbidden_endings else "; most end with /v1"
         raise ValueError(f"base_url must end before {wire.path}, which is appended{advice}")
     return url.copy_with(path=path + wire.path)
 
 
 def _plain_url(name: str, text: str) -> httpx.URL:
-    """An address with a secret in it would be logged and published."""
+    """Parse an address and refuse one that contains a secret: addresses are logged and published."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL:
@@ -419,8 +426,8 @@ def _plain_url(name: str, text: str) -> httpx.URL:
     return url
 
 
-def _checked_key(api_key: str | None) -> str | None:
-    """Refused here, because the HTTP library would quote an unsendable key in its error."""
+def _check_key(api_key: str | None) -> str | None:
+    """Return the key, stripped; refuse an invalid one here, because the HTTP library would quote it in its error."""
     if not api_key:
         return None
     key = api_key.strip()
@@ -430,12 +437,12 @@ def _checked_key(api_key: str | None) -> str | None:
 
 
 def _is_free(error: ModelError) -> bool:
-    """Whether an endpoint that failed so has surely written nothing that it could bill."""
+    """Return whether the endpoint cannot have generated anything that it would bill."""
     if isinstance(error, ModelUnavailable):
         return not error.sent or error.status == _TOO_MANY
     return isinstance(error, ModelRefused | ModelOverBudget)
 
 
-def _used(completion: Completion) -> int | None:
-    known = completion.prompt_tokens, completion.completion_tokens
-    return None if known == (None, None) else (known[0] or 0) + (known[1] or 0)
+def _count_tokens(completion: Completion) -> int | None:
+    counts = completion.prompt_tokens, completion.completion_tokens
+    return None if counts == (None, None) else (counts[0] or 0) + (counts[1] or 0)

@@ -1,13 +1,13 @@
 """Errors of a model that gave no completion.
 
     ModelError
-    ├── ModelUnavailable    could not be reached, is overloaded or failing (transport, 408, 429, 5xx): may pass
-    ├── ModelTimeout        did not answer within the time it was given
-    ├── ModelRefused        understood and declined (key, address, parameters): asking again will not help
-    ├── ModelProtocolError  answered with something that is not a chat completion
-    └── ModelOverBudget     was not asked: what it may cost is not there
+    ├── ModelUnavailable    unreachable, overloaded or failing (transport, 408, 429, 5xx): a retry may succeed
+    ├── ModelTimeout        no answer before the timeout
+    ├── ModelRefused        rejected the request (key, address, parameters): a retry will fail, too
+    ├── ModelProtocolError  the answer is not a chat completion
+    └── ModelOverBudget     not called: the remaining budget may not cover the call
 
-The messages are for people, of bounded length, and never carry a key.
+The messages are for people. Their length is bounded, and they never contain a key.
 """
 
 
@@ -15,7 +15,7 @@ class ModelError(Exception):
     """The model gave no completion."""
 
     retries = 0
-    """Calls that failed before the one of which it tells."""
+    """Failed attempts before this one."""
 
 
 class ModelUnavailable(ModelError):  # noqa: N818 - the leaf says what happened
@@ -24,13 +24,13 @@ class ModelUnavailable(ModelError):  # noqa: N818 - the leaf says what happened
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds after which the endpoint asks to be tried again, when it says so."""
+        """Seconds after which the endpoint asks for a retry, if it does."""
 
         self.status = status
-        """What it answered with, where it answered."""
+        """HTTP status of the answer, if there was one."""
 
         self.sent = sent
-        """Whether the request may have reached it."""
+        """Whether the request may have reached the endpoint."""
 
 
 class ModelTimeout(ModelError):  # noqa: N818
@@ -48,4 +48,4 @@ class ModelProtocolError(ModelError):
 
 
 class ModelOverBudget(ModelError):  # noqa: N818
-    """The call was not made: its budget is used up, or what is left may not be enough for it."""
+    """The call was not made: the budget is used up, or the rest may not cover the call."""

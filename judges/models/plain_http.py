@@ -1,9 +1,9 @@
 """HTTP/1.1 without TLS on one connection at a time, as a transport of httpx.
 
-Endpoints on a private network are asked most of all, and httpx's own transport takes several times the processor time
-of the exchange itself: for its pool, its locks, and cancel scopes around every step. Here asyncio moves the bytes, h11
-writes and reads the messages, and one connection serves one call after the other. Everything that ends a call early
-closes the connection at once and without waiting, so a cancellation cannot leave one behind.
+Endpoints on a private network get the most calls, and httpx's own transport takes several times the processor time of
+the exchange itself: for its pool, its locks, and cancel scopes around every step. Here asyncio moves the bytes, h11
+writes and reads the messages, and one connection serves one call after the other. If a call ends early, its connection
+is closed immediately and without waiting, so that a cancellation cannot leak one.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _MAX_HEAD_BYTES = 100 * 1024
 
 
 class PlainTransport(httpx.AsyncBaseTransport):
-    """Keeps its connection for the next request, and opens another one when the endpoint has closed it.
+    """Keeps its connection for the next request, and opens another one if the endpoint has closed it.
 
-    It takes one request at a time, and belongs to the event loop of its first. The time to read counts from sending, so
-    that an endpoint that does not take the request is late, too.
+    It handles one request at a time, in the event loop of its first request. The read timeout starts with sending, so
+    it also covers an endpoint that does not accept the request.
     """
 
     def __init__(self) -> None:
@@ -30,37 +30,37 @@ class PlainTransport(httpx.AsyncBaseTransport):
         self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises httpx's errors."""
+        """Send the request and return its response; raise httpx's errors."""
         timeouts: dict[str, float | None] = request.extensions.get("timeout", {})
-        content = b"".join([part async for part in _sent(request)])
+        content = b"".join([part async for part in _body_parts(request)])
         connection = self._connection
         if connection is None or not connection.is_idle:
             connection = self._connection = await self._open(request.url, timeouts.get("connect"))
         try:
             return await connection.exchange(request, content, timeouts.get("read"))
         except BaseException:
-            connection.close("the call was broken off")
+            connection.close("the call was aborted")
             raise
 
     async def aclose(self) -> None:
-        """Ends a request that is under way, too."""
+        """Close the connection; a request in flight fails."""
         self._closed = True
         if self._opening is not None:
             self._opening.reschedule(asyncio.get_running_loop().time())
         if self._connection is not None:
-            self._connection.close("the connection was closed on our side")
+            self._connection.close("the client closed the connection")
 
     async def _open(self, url: httpx.URL, seconds: float | None) -> "_Connection":
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds) as self._opening:
                 # Several addresses of a host are tried one after the other: asyncio's race between them (happy
-                # eyeballs) loses a connection whose caller is cancelled.
+                # eyeballs) leaks a connection if its caller is cancelled.
                 _, connection = await loop.create_connection(_Connection, url.host, url.port or 80)
         except TimeoutError:
             if self._closed:
-                raise httpx.ConnectError("the connection was closed on our side") from None
-            raise httpx.ConnectTimeout("no connection within the time for it") from None
+                raise httpx.ConnectError("the client closed the connection") from None
+            raise httpx.ConnectTimeout("no connection before the timeout") from None
         except (OSError, UnicodeError) as error:
             raise httpx.ConnectError(str(error)) from error
         finally:
@@ -77,7 +77,7 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._failure: httpx.TransportError | None = None
         self.is_idle = True
-        """Whether it can take a request."""
+        """Whether it can accept a request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -86,7 +86,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_idle:
             # It would be taken for the answer to the next request.
-            self.close("the endpoint sent more than it was asked for")
+            self.close("the endpoint sent data without a request")
             return
         self._state.receive_data(data)
         self._wake()
@@ -103,7 +103,7 @@ class _Connection(asyncio.Protocol):
         self._wake()
 
     def close(self, reason: str) -> None:
-        """Closes it at once; a request that is under way fails with the reason."""
+        """Close the connection immediately; a request in flight fails with the reason."""
         self.is_idle = False
         self._failure = self._failure or httpx.ReadError(reason)
         if self._transport is not None:
@@ -111,19 +111,19 @@ class _Connection(asyncio.Protocol):
         self._wake()
 
     async def exchange(self, request: httpx.Request, content: bytes, seconds: float | None) -> httpx.Response:
-        """Sends a request, and returns when the head of its answer is there."""
+        """Send a request and return its response once the status and the headers have arrived."""
         assert self._transport is not None
         self.is_idle = False
-        self._transport.write(self._written(request, content))
+        self._transport.write(self._encode(request, content))
         while isinstance(event := await self.next_event(seconds), h11.InformationalResponse):
             pass
         if not isinstance(event, h11.Response):
-            raise httpx.RemoteProtocolError(f"{type(event).__name__} came instead of an answer")
+            raise httpx.RemoteProtocolError(f"received {type(event).__name__} instead of a response")
         return httpx.Response(
             event.status_code, headers=event.headers.raw_items(), stream=_Body(self, seconds), request=request
         )
 
-    def _written(self, request: httpx.Request, content: bytes) -> bytes:
+    def _encode(self, request: httpx.Request, content: bytes) -> bytes:
         try:
             head = h11.Request(method=request.method, target=request.url.raw_path, headers=request.headers.raw)
             events = (head, h11.Data(data=content), h11.EndOfMessage())
@@ -132,7 +132,7 @@ class _Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError(str(error)) from error
 
     async def next_event(self, seconds: float | None) -> Any:
-        """The next part of the answer; waits for it, each time for at most so many seconds."""
+        """Return the next part of the response; wait at most this many seconds for each piece of data."""
         while True:
             try:
                 event = self._state.next_event()
@@ -153,7 +153,7 @@ class _Connection(asyncio.Protocol):
             async with asyncio.timeout(seconds):
                 await self._waiter
         except TimeoutError:
-            raise httpx.ReadTimeout("nothing came within the time for it") from None
+            raise httpx.ReadTimeout("no data before the timeout") from None
         finally:
             self._waiter = None
 
@@ -162,14 +162,14 @@ class _Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def finish(self) -> None:
-        """After the answer, or what was wanted of it: keeps the connection if both sides are done with it."""
+        """Keep the connection if the response was read to the end and both sides are done; otherwise close it."""
         state = self._state
         is_done = state.our_state is h11.DONE and state.their_state is h11.DONE
         if is_done and not state.trailing_data[0] and self._failure is None:
             state.start_next_cycle()
             self.is_idle = True
         else:
-            self.close("the answer was not read to its end")
+            self.close("the response was not read to the end")
 
 
 class _Body(httpx.AsyncByteStream):
@@ -185,6 +185,6 @@ class _Body(httpx.AsyncByteStream):
         self._connection.finish()
 
 
-def _sent(request: httpx.Request) -> AsyncIterator[bytes]:
+def _body_parts(request: httpx.Request) -> AsyncIterator[bytes]:
     assert isinstance(request.stream, httpx.AsyncByteStream)
     return aiter(request.stream)

@@ -1,4 +1,4 @@
-"""Services with OpenAI's API: where they are, and in which dialect they speak it."""
+"""Services with OpenAI's API: their addresses and their dialects of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,21 +13,21 @@ PRESET_NAMES: tuple[PresetName, ...] = get_args(PresetName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """`provider` is the service's name in OpenTelemetry; without `base_url` everybody has an address of their own."""
+    """`provider` is the service's name in OpenTelemetry; without `base_url` the address differs by customer."""
 
     provider: str
     base_url: str | None = None
     wire: OpenAIWire = field(default_factory=OpenAIWire)
 
 
-# All models of OpenAI take max_completion_tokens; those that reason refuse max_tokens.
+# All models of OpenAI accept max_completion_tokens; reasoning models refuse max_tokens.
 _NEW_LIMIT = EVERYTHING - {"max_tokens"}
 
 PRESETS: Mapping[PresetName, Preset] = {
     "openai": Preset(provider="openai", base_url="https://api.openai.com/v1", wire=OpenAIWire(features=_NEW_LIMIT)),
     "vllm": Preset(provider="vllm", base_url="http://localhost:8000/v1"),
     "llamacpp": Preset(provider="llamacpp", base_url="http://localhost:8080/v1"),
-    # It takes tools, but none can be forced on the model.
+    # It accepts tools, but cannot force the model to use one.
     "ollama": Preset(
         provider="ollama", base_url="http://localhost:11434/v1", wire=OpenAIWire(features=EVERYTHING - {"tool"})
     ),
@@ -42,10 +42,10 @@ PRESETS: Mapping[PresetName, Preset] = {
 
 
 def preset_of(name: str | None) -> Preset:
-    """The preset of that name, or what is true of any endpoint with this API."""
+    """Return the preset of that name; for None, the settings that suit any endpoint with this API."""
     if name is None:
         return Preset(provider="openai")
-    found = next((preset for known, preset in PRESETS.items() if known == name), None)
-    if found is None:
-        raise ValueError(f"preset must be one of {', '.join(PRESET_NAMES)}, not {name!r}")
-    return found
+    for preset_name, preset in PRESETS.items():
+        if preset_name == name:
+            return preset
+    raise ValueError(f"preset must be one of {', '.join(PRESET_NAMES)}, not {name!r}")

@@ -9,7 +9,7 @@ from judges.models.wire.ollama import OllamaWire
 
 
 class OpenAIModel(EndpointModel):
-    """`preset` names a service: it has the address, where there is one for all, and knows the service's dialect."""
+    """A model of an OpenAI-compatible endpoint; `preset` names a service with a known dialect and mostly an address."""
 
     def __init__(
         self,
@@ -19,18 +19,18 @@ class OpenAIModel(EndpointModel):
         preset: PresetName | None = None,
         **options: Unpack[ModelOptions],
     ) -> None:
-        known = preset_of(preset)
-        address = known.base_url if base_url is None else base_url
+        service = preset_of(preset)
+        address = service.base_url if base_url is None else base_url
         if address is None:
             raise ValueError(f"base_url is required{f' with the preset {preset}' if preset else ' without a preset'}")
-        super().__init__(model, wire=known.wire, base_url=address, **options)
+        super().__init__(model, wire=service.wire, base_url=address, **options)
 
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 
 class AnthropicModel(EndpointModel):
-    """Has no seed and no probabilities; temperatures are 0 to 1."""
+    """A model of Anthropic: no seed, no token probabilities, temperatures from 0 to 1."""
 
     def __init__(self, model: str, *, base_url: str = ANTHROPIC_URL, **options: Unpack[ModelOptions]) -> None:
         super().__init__(model, wire=AnthropicWire(), base_url=base_url, **options)

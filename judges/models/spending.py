@@ -1,7 +1,7 @@
-"""Spending: a model reserves money before a call, and reports afterwards what the call cost.
+"""Spending: a model reserves money before a call and reports the cost afterwards.
 
-Whoever pays binds a purse around the work; with none bound, calls cost what they cost. Money is in whole nanodollars:
-a token of the cheapest models costs some tens of them, and integers add up without a rest.
+The payer binds a purse around the work; without one, spending has no limit. Money is in whole nanodollars: a token of
+the cheapest models costs some tens of them, and sums of integers are exact.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from typing import Protocol
 from judges.models.errors import ModelOverBudget, ModelTimeout
 
 NANODOLLARS = 1_000_000_000
-"""In a dollar."""
+"""Nanodollars per dollar."""
 
 
 def nanodollars(usd: float, *, up: bool = True) -> int:
-    """Dollars as they are written, not as floats store them; rounded up, as costs are, or down, as limits are."""
+    """Convert dollars by their decimal notation, not their binary value; round costs up and limits down."""
     exact = Decimal(repr(usd)) * NANODOLLARS
     return int(exact.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR))
 
@@ -28,26 +28,26 @@ def dollars(nano: int) -> float:
 
 
 class Hold(Protocol):
-    """Money that is kept for one call."""
+    """Money reserved for one call."""
 
     def settle(self, nano: int | None) -> None:
-        """Says what the call cost: 0 when nothing was sent, None when that is not known and all of it may be gone.
+        """Report the cost of the call: 0 if nothing was sent, None if it is unknown and counts in full.
 
-        What is said after the first time counts for nothing.
+        Only the first report counts.
         """
         ...
 
 
 class Purse(Protocol):
-    """What the calls for one record are paid from."""
+    """Pays for the calls of one record."""
 
     async def reserve(self, nano: int) -> Hold | None:
-        """Keeps the most that a call can cost; waits while that may yet become free, and is None when it will not."""
+        """Reserve the maximum cost of a call; wait while that much may still become free, and else return None."""
         ...
 
 
 class _Free:
-    """The hold of calls that nobody limits."""
+    """The hold of calls without a limit on spending."""
 
     def settle(self, nano: int | None) -> None:
         pass
@@ -59,7 +59,7 @@ _purse: ContextVar[Purse | None] = ContextVar("purse", default=None)
 
 @contextmanager
 def paying_from(purse: Purse | None) -> Iterator[None]:
-    """Binds a purse for what is done inside, also in tasks that begin there; None means no budget."""
+    """Bind a purse for the block, including tasks that start in it; None means no budget."""
     token = _purse.set(purse)
     try:
         yield
@@ -72,10 +72,10 @@ def current_purse() -> Purse | None:
 
 
 @asynccontextmanager
-async def paid(most: int) -> AsyncIterator[Hold]:
-    """Around one request to an endpoint: keeps the most it can cost, and raises `ModelOverBudget` if that is not there.
+async def reserve_money(most: int) -> AsyncIterator[Hold]:
+    """Reserve the maximum cost of a request for the block; raise `ModelOverBudget` if the budget does not cover it.
 
-    A request that ends without `settle` (cancelled, cut off, timed out) counts in full: the endpoint may bill it.
+    A request that ends without `settle` (cancelled, aborted, timed out) counts in full: the endpoint may bill it.
     """
     purse = _purse.get()
     if purse is None:
@@ -91,39 +91,39 @@ async def paid(most: int) -> AsyncIterator[Hold]:
 
 
 class Fares:
-    """The money for the attempts of one call, each the most that one can cost.
+    """The money for the attempts of one call: for each, the maximum that an attempt can cost.
 
-    That for the first is kept before the call waits for its turn: an attempt that waited for money would look slow.
+    The first is paid for before the call waits for its turn: an attempt that waited for money would look slow.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: Hold | None = None
+        self._first: Hold | None = None
 
     @asynccontextmanager
-    async def kept(self, seconds: float) -> AsyncIterator[None]:
-        """Around the call; waits for money for so many seconds at most."""
+    async def reserve_first(self, seconds: float) -> AsyncIterator[None]:
+        """Reserve money for the first attempt of the call in the block; wait for it at most this many seconds."""
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(seconds):
-                    self._kept = await stack.enter_async_context(paid(self._most))
+                    self._first = await stack.enter_async_context(reserve_money(self._most))
             except TimeoutError:
                 raise ModelTimeout(f"no budget became available for the call within {seconds:g} s") from None
             try:
                 yield
             finally:
-                if self._kept is not None:  # nobody was asked
-                    self._kept.settle(0)
+                if self._first is not None:  # no attempt was made
+                    self._first.settle(0)
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Hold]:
-        """Around an attempt: what was kept, or for a further one more of the same."""
-        kept, self._kept = self._kept, None
-        if kept is None:
-            async with paid(self._most) as hold:
+    async def pay_attempt(self) -> AsyncIterator[Hold]:
+        """Hold the money for one attempt in the block: for the first as reserved before, for every further one now."""
+        first, self._first = self._first, None
+        if first is None:
+            async with reserve_money(self._most) as hold:
                 yield hold
             return
         try:
-            yield kept
+            yield first
         finally:
-            kept.settle(None)
+            first.settle(None)

@@ -1,4 +1,4 @@
-"""Clarity: can the answer be read at once, or do long sentences, remains of markup and garbage stand in the way?"""
+"""Clarity: is the answer easy to read, or do long sentences, remains of markup and garbage get in the way?"""
 
 import re
 import unicodedata
@@ -12,17 +12,17 @@ from judges.values.interaction import Language
 
 BEST = 4
 
-# Mean words a sentence, from which on reading is work and hard work. Plain-language guides ask for 15 to 20 in English;
-# Russian says the same in about a fifth fewer words.
+# Mean number of words per sentence above which reading is work, and hard work. Plain-language guides recommend 15 to 20
+# in English; Russian needs about a fifth fewer words.
 LONG_SENTENCE = {"en": 26, "ru": 21}
 VERY_LONG_SENTENCE = {"en": 42, "ru": 34}
 LONGEST_SENTENCE = {"en": 55, "ru": 45}
 
-# Mean letters a word. Everyday prose has 4.5 in English and 5.5 in Russian; officialese about two more.
+# Mean number of letters per word. Everyday prose has 4.5 in English and 5.5 in Russian; officialese about two more.
 LONG_WORDS = {"en": 6.8, "ru": 8.2}
 WORDS_TO_MEASURE = 8
 
-# Share of the longer words written in capitals.
+# Share of the longer words that are in capitals.
 SHOUTING = 0.3
 SHOUTING_ONLY = 0.8
 SHOUTED_LENGTH = 4
@@ -30,16 +30,17 @@ SHOUTED_LENGTH = 4
 # A paragraph of this many words without a break is a wall.
 WALL = 160
 
-# Share of unreadable characters that makes a text rough, and from which on it cannot be read.
+# Share of unreadable characters that makes a text hard to read, and unreadable.
 SOME_GARBAGE = 0.01
 MUCH_GARBAGE = 0.15
 
-# Letters per word beyond which it is no word, and the share of such, or of words without a vowel, that is gibberish.
+# Number of letters above which a word is not a word, and the share of such words, or of words without a vowel, that is
+# gibberish.
 UNWORD = 30
 GIBBERISH = 0.3
 VOWELLESS = 4
 
-# Share of letters in the other alphabet than the question's that makes it the wrong language.
+# Share of letters in another alphabet than the question's that makes it the wrong language.
 WRONG_LANGUAGE = 0.75
 WRONG_LANGUAGE_WORDS = 5
 
@@ -48,7 +49,7 @@ _MARKUP = re.compile(
     r"|<\|[^<>|]{0,40}\|>|\[/?INST\]|\\u[0-9a-fA-F]{4}|\\n|\]\(\s*\)|%[A-Z_]{3,20}%"
 )
 _CODE = re.compile(r"```.{0,5000}?```|`[^`\n]{0,300}`", re.DOTALL)
-# Beginning with one set of characters, which a search skips to.
+# Begins with one set of characters, to which a search can skip.
 _MOJIBAKE = re.compile("[ÃÐÑâ\ufffd](?:(?<=\ufffd)|[\u0080-\u00bf€™œž“”–]|(?<=Ð).Ñ)")
 _TWO_MARKS = re.compile(r"[!?.,;-][!?.,;-]")
 _PUNCTUATION = re.compile(r"!{2,}|\?{3,}|[?!]{4,}|\.{4,}|,{2,}|;{2,}|-{6,}")
@@ -78,12 +79,12 @@ class Flaw(NamedTuple):
 
 
 class ClaritySubject(NamedTuple):
-    """What the checks look at."""
+    """The input of the checks."""
 
     reading: CaseReading
     raw: str
     prose: str
-    """Without code and addresses."""
+    """The answer without code and addresses."""
 
     words: list[str]
 
@@ -107,8 +108,8 @@ def _explain(flaws: list[Flaw], language: Language) -> str:
     if not flaws:
         return say(language, en="It reads easily.", ru="Читается легко.")
     worst = sorted(flaws, key=lambda flaw: -flaw.points)[:3]
-    named = "; ".join(say(language, en=flaw.en, ru=flaw.ru) for flaw in worst)
-    return say(language, en=f"Hard to read: {named}.", ru=f"Мешает читать: {named}.")
+    reasons = "; ".join(say(language, en=flaw.en, ru=flaw.ru) for flaw in worst)
+    return say(language, en=f"Hard to read: {reasons}.", ru=f"Мешает читать: {reasons}.")
 
 
 def _long_sentences(subject: ClaritySubject) -> Flaw | None:
@@ -142,8 +143,8 @@ def _shouting(subject: ClaritySubject) -> Flaw | None:
 
 
 def _punctuation(subject: ClaritySubject) -> Flaw | None:
-    found = len(_PUNCTUATION.findall(subject.prose)) if _TWO_MARKS.search(subject.prose) else 0
-    return Flaw(1 + (found > 2), "repeated punctuation", "повторы знаков препинания") if found else None
+    count = len(_PUNCTUATION.findall(subject.prose)) if _TWO_MARKS.search(subject.prose) else 0
+    return Flaw(1 + (count > 2), "repeated punctuation", "повторы знаков препинания") if count else None
 
 
 def _brackets(subject: ClaritySubject) -> Flaw | None:
@@ -152,7 +153,7 @@ def _brackets(subject: ClaritySubject) -> Flaw | None:
         if char not in _PAIRS:
             open_brackets.append(char)
         elif not open_brackets or open_brackets.pop() != _PAIRS[char]:
-            # "a)" and "1)" are list markers, not brackets that nobody opened.
+            # "a)" and "1)" are list markers, not unopened brackets.
             if char == ")" and not open_brackets:
                 continue
             return Flaw(1, "unbalanced brackets", "непарные скобки")
@@ -160,12 +161,12 @@ def _brackets(subject: ClaritySubject) -> Flaw | None:
 
 
 def _markup(subject: ClaritySubject) -> Flaw | None:
-    found = len(_MARKUP.findall(subject.prose)) + subject.raw.count("```") % 2
-    return Flaw(1 + (found > 2), "remains of markup", "остатки разметки") if found else None
+    count = len(_MARKUP.findall(subject.prose)) + subject.raw.count("```") % 2
+    return Flaw(1 + (count > 2), "remains of markup", "остатки разметки") if count else None
 
 
 def _garbage(subject: ClaritySubject) -> Flaw | None:
-    bad = 0 if subject.raw.replace("\n", "").isprintable() else sum(map(_unreadable, subject.raw))
+    bad = 0 if subject.raw.replace("\n", "").isprintable() else sum(map(_is_unreadable, subject.raw))
     bad += 0 if subject.raw.isascii() else 2 * len(_MOJIBAKE.findall(subject.raw))
     share = bad / len(subject.raw)
     if not bad or share < SOME_GARBAGE:
@@ -173,7 +174,7 @@ def _garbage(subject: ClaritySubject) -> Flaw | None:
     return Flaw(4 if share >= MUCH_GARBAGE else 2, "unreadable characters", "нечитаемые символы")
 
 
-def _unreadable(char: str) -> bool:
+def _is_unreadable(char: str) -> bool:
     return not char.isprintable() and char not in _BLANK
 
 
@@ -181,20 +182,20 @@ def _gibberish(subject: ClaritySubject) -> Flaw | None:
     if not subject.words:
         return None
     endless = sum([len(word) > UNWORD for word in subject.words])
-    share = (endless + sum(map(_vowelless, filter(_VOWELS.isdisjoint, subject.words)))) / len(subject.words)
+    share = (endless + sum(map(_is_gibberish, filter(_VOWELS.isdisjoint, subject.words)))) / len(subject.words)
     if share < GIBBERISH:
         return None
     return Flaw(3 if share >= 2 * GIBBERISH else 2, "words that are no words", "набор букв вместо слов")
 
 
-def _vowelless(word: str) -> bool:
-    """Whether a word without vowels is no abbreviation."""
+def _is_gibberish(word: str) -> bool:
+    """Return whether a word without vowels is not an abbreviation."""
     return VOWELLESS <= len(word) <= UNWORD and not word.isupper()
 
 
 def _mixed_alphabets(subject: ClaritySubject) -> Flaw | None:
-    found = len(_MIXED.findall(subject.prose)) if scripts_touch(subject.prose) else 0
-    return Flaw(1 + (found > 2), "words in mixed alphabets", "слова из разных алфавитов") if found else None
+    count = len(_MIXED.findall(subject.prose)) if scripts_touch(subject.prose) else 0
+    return Flaw(1 + (count > 2), "words in mixed alphabets", "слова из разных алфавитов") if count else None
 
 
 def _wrong_language(subject: ClaritySubject) -> Flaw | None:
@@ -203,33 +204,33 @@ def _wrong_language(subject: ClaritySubject) -> Flaw | None:
         return None
     if subject.prose.isascii() and question.isascii():
         return None
-    asked_in_russian = _letters(_CYRILLIC, question) > _letters(_LATIN, question)
+    asked_in_russian = _count_letters(_CYRILLIC, question) > _count_letters(_LATIN, question)
     expected, other = (_CYRILLIC, _LATIN) if asked_in_russian else (_LATIN, _CYRILLIC)
-    wrong = _letters(other, subject.prose)
-    if not wrong or wrong / (wrong + _letters(expected, subject.prose)) < WRONG_LANGUAGE:
+    wrong = _count_letters(other, subject.prose)
+    if not wrong or wrong / (wrong + _count_letters(expected, subject.prose)) < WRONG_LANGUAGE:
         return None
     return Flaw(2, "not in the language of the question", "не на языке вопроса")
 
 
-def _letters(runs: re.Pattern[str], text: str) -> int:
+def _count_letters(runs: re.Pattern[str], text: str) -> int:
     return sum(map(len, runs.findall(text)))
 
 
 def _stutter(subject: ClaritySubject) -> Flaw | None:
-    found = len(_REPEATED_WORD.findall(subject.prose)) if _may_stutter(subject.prose) else 0
-    return Flaw(1 + (found > 1), "the same word again and again", "одно слово несколько раз подряд") if found else None
+    count = len(_REPEATED_WORD.findall(subject.prose)) if _may_stutter(subject.prose) else 0
+    return Flaw(1 + (count > 1), "the same word again and again", "одно слово несколько раз подряд") if count else None
 
 
 def _may_stutter(text: str) -> bool:
-    """Whether a word ends on the next one, which is faster to see than words that are the same in any case."""
+    """Return whether a word ends with the next one: this is faster to check than equality regardless of case."""
     plain = text.lower()
     if len(plain) != len(text) or "ς" in plain:
-        return True  # letters for which the pattern has another lower case
+        return True  # letters that the pattern lowercases differently
     words = plain.split()
     return any(map(str.endswith, words, words[1:]))
 
 
-def _cut_short(subject: ClaritySubject) -> Flaw | None:
+def _unfinished_end(subject: ClaritySubject) -> Flaw | None:
     end = subject.raw[-40:].rstrip()
     may_be_open = end[-1:].isalpha() or end[-1:] in _OPEN_MARKS
     if len(subject.raw) == ANSWER_LIMIT or not may_be_open or not _ENDING_OPEN.search(end):
@@ -253,5 +254,5 @@ def _zalgo(subject: ClaritySubject) -> Flaw | None:
 
 _CHECKS: tuple[Callable[[ClaritySubject], Flaw | None], ...] = (
     _long_sentences, _long_words, _shouting, _punctuation, _brackets, _markup, _garbage, _gibberish,
-    _mixed_alphabets, _wrong_language, _stutter, _cut_short, _wall, _zalgo,
+    _mixed_alphabets, _wrong_language, _stutter, _unfinished_end, _wall, _zalgo,
 )  # fmt: skip

@@ -4,32 +4,34 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from judges.local.case_reading import CaseReading
-from judges.local.finding import Assessment, quoted, say
+from judges.local.finding import Assessment, quote, say
 from judges.local.language.padding import says_nothing
 from judges.local.language.sentence import Sentence
 
-# Share of the answer's words that are waste (filler, repetition, the question said again) up to which it is concise
-# and acceptable. One closing phrase on a short answer is about a tenth; a third is what readers call padding.
+# Share of waste (filler, repetition, the restated question) in the answer's words up to which it is concise, and
+# acceptable. One closing phrase on a short answer is about a tenth; a third is what readers call padding.
 CONCISE = 0.15
 ACCEPTABLE = 0.35
 
-# Words per part of a question beyond which even an answer without waste is long. A spoken minute is 150 words.
+# Number of words per part of a question above which even an answer without waste is long. A minute of speech is 150
+# words.
 LONG = 150
 VERY_LONG = 350
 
-# A sentence repeats when fewer of its content words than this are new, and it has enough of them to tell.
+# A sentence is a repetition if fewer of its content words than this are new, and it has at least this many.
 NEW_WORDS = 0.25
 REPEATING_WORDS = 4
 
-# Runs of words that occur again within the answer, and the number of words for which a share of them means something.
+# Length of a run of words that may recur within the answer, and the number of words from which the share of runs is
+# meaningful.
 RUN = 4
 RUNS_FROM = 12
 
-# A sentence restates the question when it has most of its words and hardly any other.
+# A sentence restates the question if it has most of its words and hardly any others.
 RESTATED = 0.7
 RESTATED_NEW = 1
 
-# An answer that is nothing but courtesy (a greeting) is concise up to this many words.
+# An answer that is only a courtesy (a greeting) is concise up to this many words.
 GREETING = 30
 
 # Very long answers are measured on their first sentences.
@@ -54,7 +56,7 @@ def assess(reading: CaseReading) -> Assessment:
         return Assessment(level=2, explanation=say(language, en="A short courtesy.", ru="Краткая любезность."))
     counted = sum(len(sentence.words) for sentence in sentences)
     waste = _waste(reading, sentences)
-    share = min(1.0, max(waste.words / max(1, counted), _repeated_runs(sentences)))
+    share = min(1.0, max(waste.words / max(1, counted), _share_of_repeated_runs(sentences)))
     level = (share <= ACCEPTABLE) + (share <= CONCISE)
     parts = max(1, reading.case.text("question")[:2000].count("?"))
     if total > LONG * parts:
@@ -66,16 +68,16 @@ def assess(reading: CaseReading) -> Assessment:
 
 def _waste(reading: CaseReading, sentences: tuple[Sentence, ...]) -> Waste:
     waste = Waste(0, [], [], [])
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for sentence in sentences:
-        waste = _add(waste, reading, sentence, seen, alone=len(sentences) == 1)
-        seen |= sentence.content
-        seen.update(item.text for item in sentence.quantities)
+        waste = _add(waste, reading, sentence, earlier, alone=len(sentences) == 1)
+        earlier |= sentence.content
+        earlier.update(item.text for item in sentence.quantities)
     return waste
 
 
-def _add(waste: Waste, reading: CaseReading, sentence: Sentence, seen: set[str], *, alone: bool) -> Waste:
-    if _repeats(sentence, seen):
+def _add(waste: Waste, reading: CaseReading, sentence: Sentence, earlier: set[str], *, alone: bool) -> Waste:
+    if _repeats(sentence, earlier):
         waste.repeated.append(sentence.text)
         return waste._replace(words=waste.words + len(sentence.words))
     if not alone and _restates(sentence, reading):
@@ -86,36 +88,36 @@ def _add(waste: Waste, reading: CaseReading, sentence: Sentence, seen: set[str],
     return waste._replace(words=waste.words + sum(end - start for start, end in filler))
 
 
-def _repeats(sentence: Sentence, seen: set[str]) -> bool:
+def _repeats(sentence: Sentence, earlier: set[str]) -> bool:
     if len(sentence.content) < REPEATING_WORDS:
         return False
-    # A new number is new information however familiar the words around it are.
-    if any(item.text not in seen for item in sentence.quantities if not item.soft):
+    # A new number is new information, however familiar the words around it are.
+    if any(item.text not in earlier for item in sentence.quantities if not item.soft):
         return False
-    return len(sentence.content - seen) < NEW_WORDS * len(sentence.content)
+    return len(sentence.content - earlier) < NEW_WORDS * len(sentence.content)
 
 
 def _restates(sentence: Sentence, reading: CaseReading) -> bool:
     question = reading.question.content
     if len(question) < 2 or sentence.quantities:
         return False
-    said = len(question & sentence.content)
-    return said >= RESTATED * len(question) and len(sentence.content) - said <= RESTATED_NEW
+    shared = len(question & sentence.content)
+    return shared >= RESTATED * len(question) and len(sentence.content) - shared <= RESTATED_NEW
 
 
 def _filler(sentence: Sentence, reading: CaseReading) -> Iterator[tuple[int, int]]:
-    """Where filler stands, without counting a word twice; a sentence that says nothing is filler as a whole."""
+    """Yield the positions of filler without overlaps; a sentence that says nothing is filler as a whole."""
     if says_nothing(sentence, reading) and not sentence.refuses:
         yield 0, len(sentence.words)
         return
-    reached = 0
+    position = 0
     for match in sentence.filler:
-        if match.end > reached:
-            yield max(reached, match.start), match.end
-            reached = match.end
+        if match.end > position:
+            yield max(position, match.start), match.end
+            position = match.end
 
 
-def _repeated_runs(sentences: tuple[Sentence, ...]) -> float:
+def _share_of_repeated_runs(sentences: tuple[Sentence, ...]) -> float:
     stems = [stem for sentence in sentences for stem in sentence.stems]
     if len(stems) < RUNS_FROM:
         return 0.0
@@ -129,13 +131,13 @@ def _explain(reading: CaseReading, level: int, share: float, waste: Waste, total
         return say(language, en="Hardly anything could be left out.", ru="Убрать почти нечего.")
     reasons = []
     if waste.repeated:
-        shown = quoted(waste.repeated[:1], language)
-        reasons.append(say(language, en=f"repeats itself ({shown})", ru=f"повторы ({shown})"))
+        quotes = quote(waste.repeated[:1], language)
+        reasons.append(say(language, en=f"repeats itself ({quotes})", ru=f"повторы ({quotes})"))
     if waste.restated:
         reasons.append(say(language, en="says the question again", ru="пересказывает вопрос"))
     if waste.filler:
-        shown = quoted(waste.filler, language)
-        reasons.append(say(language, en=f"filler: {shown}", ru=f"вода: {shown}"))
+        quotes = quote(waste.filler, language)
+        reasons.append(say(language, en=f"filler: {quotes}", ru=f"вода: {quotes}"))
     if not reasons and share > CONCISE:
         reasons.append(say(language, en="repeats phrases", ru="повторяет фразы"))
     if total > LONG:

@@ -1,24 +1,24 @@
-"""Answer relevance: does the answer speak of what was asked, in the question's words or in those of its sources?"""
+"""Answer relevance: does the answer address the question, in the question's words or in those of its sources?"""
 
 from judges.local.case_reading import CaseReading, Evidence
-from judges.local.finding import Assessment, quoted, say
+from judges.local.finding import Assessment, quote, say
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage
 
-# How much of the question's subject the answer takes up, from which on it is low, medium and high. An answer to
-# another question shares a stray word or two of the topic; a short direct answer repeats about half of it.
+# Share of the question's subject in the answer from which relevance is low, medium and high. An answer to another
+# question shares a stray word or two of the topic; a short direct answer repeats about half of it.
 LOW = 0.15
 MEDIUM = 0.35
 HIGH = 0.55
 
-# A single common word with the sources is chance.
+# A single word in common with the sources may be chance.
 BRIDGE_WORDS = 2
 
-# An answer of some length loses a level when most of its sentences touch neither the question nor its sources.
+# An answer with several sentences loses a level if most of them share no word with the question or its sources.
 STRAYING_SENTENCES = 3
 STRAYING_SHARE = 0.4
 
-# Saying that there is no answer is about the question, and yet does not answer it.
+# Declining to answer is about the question, but does not answer it.
 REFUSAL_LEAST = 1
 REFUSAL_MOST = 2
 
@@ -48,7 +48,7 @@ def assess(reading: CaseReading) -> Assessment:
 
 
 def _sources(reading: CaseReading, evidence: Evidence) -> list[Sentence]:
-    """The passages about the question; for a follow-up without any, the answer that it follows."""
+    """Return the passages about the question; for a follow-up without any, the answer before it."""
     passages = evidence.contexts
     if not passages and reading.is_follow_up:
         passages = (reading.answer_before,)
@@ -56,9 +56,9 @@ def _sources(reading: CaseReading, evidence: Evidence) -> list[Sentence]:
 
 
 def _level_of_follow_up(reading: CaseReading, evidence: Evidence) -> int:
-    """The least that an answer gets that is short because the question was, or that answers the question before."""
-    said = reading.answer.content - reading.topic
-    if said and any(said <= sentence.content for sentence in evidence.sentences):
+    """Return the minimum level of an answer that is as short as its question, or answers the question before."""
+    new_words = reading.answer.content - reading.topic
+    if new_words and any(new_words <= sentence.content for sentence in evidence.sentences):
         return 3
     return 1 if _share_of(reading.question_before.content, reading.answer) >= MEDIUM else 0
 
@@ -72,7 +72,7 @@ def _level(score: float) -> int:
 
 
 def _without_topic(reading: CaseReading) -> Assessment:
-    """A greeting is answered by a greeting; of other questions without a subject nothing can be said."""
+    """Assess the answer to a question without a subject: full for small talk, and otherwise undecided."""
     words = [word for sentence in reading.question.sentences for word in sentence.words]
     small_talk = reading.lexicon.opener.matches(words)
     return Assessment(
@@ -86,25 +86,25 @@ def _without_topic(reading: CaseReading) -> Assessment:
 
 
 def _bridge(reading: CaseReading, sources: list[Sentence]) -> float:
-    """The largest share of a source sentence, beyond the question's own words, that the answer takes up."""
+    """Return the largest share of a source sentence, without the question's own words, that the answer contains."""
     answer, topic = reading.answer, reading.topic
     figures = (item for sentence in sources for item in sentence.quantities if not item.soft)
     if all(part.content <= part.units for part in answer.sentences) and any(map(answer.facts.support, figures)):
         return 1.0
-    said = answer.content - topic
-    return max((_taken_up(said, sentence.content - topic) for sentence in sources), default=0.0)
+    new_words = answer.content - topic
+    return max((_shared_part(new_words, sentence.content - topic) for sentence in sources), default=0.0)
 
 
-def _taken_up(said: frozenset[str], source: frozenset[str]) -> float:
-    shared = len(said & source)
-    return shared / min(len(said), len(source)) if shared >= BRIDGE_WORDS else 0.0
+def _shared_part(answer: frozenset[str], source: frozenset[str]) -> float:
+    shared = len(answer & source)
+    return shared / min(len(answer), len(source)) if shared >= BRIDGE_WORDS else 0.0
 
 
 def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ...]) -> bool:
-    known = topic.union(*(sentence.content for sentence in evidence))
-    spoken = [sentence for sentence in answer.sentences if sentence.content]
-    on_topic = sum(not known.isdisjoint(sentence.content) for sentence in spoken)
-    return len(spoken) >= STRAYING_SENTENCES and on_topic < STRAYING_SHARE * len(spoken)
+    related = topic.union(*(sentence.content for sentence in evidence))
+    sentences = [sentence for sentence in answer.sentences if sentence.content]
+    on_topic = sum(not related.isdisjoint(sentence.content) for sentence in sentences)
+    return len(sentences) >= STRAYING_SENTENCES and on_topic < STRAYING_SHARE * len(sentences)
 
 
 def _explain(reading: CaseReading, level: int, straying: bool) -> str:
@@ -117,15 +117,15 @@ def _explain(reading: CaseReading, level: int, straying: bool) -> str:
         )
     if level == 3:
         return say(language, en="The answer speaks of what was asked.", ru="Ответ говорит о том, о чём спросили.")
-    missed = quoted(_words(reading, reading.topic - reading.answer.content), language)
-    unsaid = say(language, en=f"; not mentioned: {missed}", ru=f"; не упомянуто: {missed}") if missed else ""
+    missing = quote(_words(reading, reading.topic - reading.answer.content), language)
+    unsaid = say(language, en=f"; not mentioned: {missing}", ru=f"; не упомянуто: {missing}") if missing else ""
     if level == 2:
         return say(language, en=f"It takes up part of the question{unsaid}.", ru=f"Затронута часть вопроса{unsaid}.")
     return say(language, en=f"It takes up little of the question{unsaid}.", ru=f"Вопрос почти не затронут{unsaid}.")
 
 
 def _words(reading: CaseReading, stems: frozenset[str]) -> list[str]:
-    """The question's own words for these stems, in their order."""
+    """Return the question's words for these stems, in their order."""
     return [
         word
         for sentence in reading.question.sentences

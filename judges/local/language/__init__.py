@@ -1,8 +1,8 @@
 """Reads English and Russian text for the local judge.
 
-- `text`: cleans a text and cuts it into sentences
+- `text`: cleans a text and splits it into sentences
 - `sentence`: one sentence with its words, numbers, names and other properties
-- `tokens`: cuts a sentence into words, numbers, dates, times and codes
+- `tokens`: splits a sentence into words, numbers, dates, times and codes
 - `stem`: reduces words to their stems
 - `quantity`: compares numbers and quantities whatever their spelling
 - `denial`: finds the words that a sentence denies

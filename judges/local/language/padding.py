@@ -3,18 +3,18 @@
 from judges.local.case_reading import CaseReading
 from judges.local.language.sentence import Sentence
 
-# Share of a sentence's content words that may stand in the question or the contexts by chance.
+# Share of a sentence's content words that may be in the question or the contexts by chance.
 CHANCE = 1 / 3
 
 _QUOTES = "\"'»”"
 
 
 def says_nothing(sentence: Sentence, reading: CaseReading) -> bool:
-    """Neither a figure nor a name nor the subject, but a courtesy, a filler, or an "I" that talks about itself."""
-    known = reading.empty.get(id(sentence))
-    if known is None:
-        known = reading.empty[id(sentence)] = _says_nothing(sentence, reading)
-    return known
+    """Return whether a sentence is a courtesy, filler or an "I" about itself, without figure, name or subject."""
+    is_empty = reading.empty.get(id(sentence))
+    if is_empty is None:
+        is_empty = reading.empty[id(sentence)] = _says_nothing(sentence, reading)
+    return is_empty
 
 
 def _says_nothing(sentence: Sentence, reading: CaseReading) -> bool:

@@ -1,6 +1,6 @@
-"""Patterns of words, found in one pass however many there are.
+"""Patterns of words, all found in one pass.
 
-A pattern is written as slots with spaces between them:
+A pattern consists of slots with spaces between them:
 
     make|build ... bomb*      "build" within six words before "bomb", "bombs", "bomber"
     i|we can't help           three words next to each other
@@ -26,35 +26,35 @@ class PhraseMatch(NamedTuple):
     """The index after the last matched word."""
 
     tag: int
-    """Which of the patterns matched, by its place in the list given."""
+    """The index of the pattern that matched."""
 
 
 class _Slot(NamedTuple):
     number: int
     reach: int
-    """How many words after the slot before it this one may stand."""
+    """Maximum distance from the slot before it, in words."""
 
 
 class _Pattern(NamedTuple):
     slots: tuple[_Slot, ...]
     anchor: int
-    """The slot that is looked for first: the one whose words are rare."""
+    """The slot that is searched first: the one whose words are rare."""
 
     numbers: frozenset[int]
-    """Of its slots, all of which a text must have."""
+    """The numbers of all its slots; a text must have words for all of them."""
 
 
-class _Known(NamedTuple):
-    """What one word can be."""
+class _IndexedWord(NamedTuple):
+    """The roles that one word can have in the patterns."""
 
     anchors: tuple[int, ...]
-    """The patterns it may anchor."""
+    """The patterns that it may anchor."""
 
     slots: frozenset[int]
 
 
 class PhraseIndex:
-    """Many patterns, ready to be looked for."""
+    """An index of many patterns."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._patterns: list[_Pattern] = []
@@ -67,9 +67,9 @@ class PhraseIndex:
         for pattern in patterns:
             self._add(pattern)
         self._lengths = tuple(sorted({len(prefix) for prefix in self._prefix}))
-        self._known: dict[str, _Known] = {}
+        self._examined: dict[str, _IndexedWord] = {}
         self._idle: set[str] = set()
-        """Known words that anchor nothing, as most do: a text of such words alone holds no pattern."""
+        """Examined words that anchor no pattern, as most words: a text of only such words contains no pattern."""
 
     def _add(self, pattern: str) -> None:
         slots: list[_Slot] = []
@@ -81,7 +81,7 @@ class PhraseIndex:
                 continue
             words = part.split("|")
             slots.append(_Slot(self._slot_count, reach))
-            # Common words are short, and numbers are everywhere.
+            # Common words are short, and numbers are frequent.
             rarity.append(min(0 if word.startswith("@") else len(word) for word in words))
             for word in words:
                 self._index(word, self._slot_count)
@@ -105,54 +105,54 @@ class PhraseIndex:
         else:
             self._exact[word].append(slot)
 
-    def _examine(self, word: str) -> _Known:
-        found = set(self._exact.get(word, ()))
+    def _examine(self, word: str) -> _IndexedWord:
+        slots = set(self._exact.get(word, ()))
         for length in self._lengths:
-            found.update(self._prefix.get(word[:length], ()))
+            slots.update(self._prefix.get(word[:length], ()))
         if self._digit and any(char.isdigit() for char in word):
-            found.update(self._digit)
+            slots.update(self._digit)
         if self._many and word.isdigit() and len(word) > 1:
-            found.update(self._many)
-        if len(self._known) >= _CACHED_WORDS:
-            self._known.clear()
+            slots.update(self._many)
+        if len(self._examined) >= _CACHED_WORDS:
+            self._examined.clear()
             self._idle.clear()
-        anchors = sorted(self._anchored[slot] for slot in found if slot in self._anchored)
-        known = self._known[word] = _Known(tuple(anchors), frozenset(found))
+        anchors = sorted(self._anchored[slot] for slot in slots if slot in self._anchored)
+        indexed_word = self._examined[word] = _IndexedWord(tuple(anchors), frozenset(slots))
         if not anchors:
             self._idle.add(word)
-        return known
+        return indexed_word
 
     def find(self, words: Sequence[str]) -> list[PhraseMatch]:
-        """Every match around a rare word of a pattern, as short as possible, in the order of the text."""
+        """Return the shortest match around each rare word of a pattern, in the order of the text."""
         if self._idle.issuperset(words):
             return []
-        get = self._known.get
-        known = [get(word) or self._examine(word) for word in words]
-        present = frozenset().union(*[item.slots for item in known])
+        get = self._examined.get
+        indexed_words = [get(word) or self._examine(word) for word in words]
+        present = frozenset().union(*[word.slots for word in indexed_words])
         anchors = [
             (number, place)
-            for place, item in enumerate(known)
-            for number in item.anchors
+            for place, word in enumerate(indexed_words)
+            for number in word.anchors
             if self._patterns[number].numbers <= present
         ]
-        around = (self._around(number, place, known) for number, place in anchors)
-        return sorted(match for match in around if match is not None)
+        matches = (self._match_around(number, place, indexed_words) for number, place in anchors)
+        return sorted(match for match in matches if match is not None)
 
     def matches(self, words: Sequence[str]) -> bool:
         return bool(self.find(words))
 
-    def _around(self, number: int, place: int, words: Sequence[_Known]) -> PhraseMatch | None:
+    def _match_around(self, number: int, place: int, words: Sequence[_IndexedWord]) -> PhraseMatch | None:
         slots, anchor, _ = self._patterns[number]
         starts = ends = {place}
         for index in range(anchor, 0, -1):
-            reach, wanted = slots[index].reach, slots[index - 1].number
-            near = {at for start in starts for at in range(max(0, start - reach), start)}
-            starts = {at for at in near if wanted in words[at].slots}
+            reach, previous = slots[index].reach, slots[index - 1].number
+            near = {near_place for start in starts for near_place in range(max(0, start - reach), start)}
+            starts = {near_place for near_place in near if previous in words[near_place].slots}
             if not starts:
                 return None
         for slot in slots[anchor + 1 :]:
-            near = {at for end in ends for at in range(end + 1, min(len(words), end + slot.reach + 1))}
-            ends = {at for at in near if slot.number in words[at].slots}
+            near = {near_place for end in ends for near_place in range(end + 1, min(len(words), end + slot.reach + 1))}
+            ends = {near_place for near_place in near if slot.number in words[near_place].slots}
             if not ends:
                 return None
         return PhraseMatch(max(starts), min(ends) + 1, number)

@@ -1,4 +1,4 @@
-"""Numbers as facts: "1,000", "1 000" and "1000" are one number, and "two weeks" is "14 days"."""
+"""Numbers as facts: "1,000", "1 000" and "1000" are the same number, and "two weeks" is "14 days"."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from judges.local.lexicon import Lexicon, Unit, Word
 
-# Longer digit strings are identifiers, not amounts, and floats could not tell them apart.
+# Longer digit strings are identifiers, not amounts, and floats could not distinguish them.
 _MOST_DIGITS = 15
 
 # Characters between a number and its unit: a space, a hyphen, a closing bracket.
@@ -37,15 +37,15 @@ class Quantity(NamedTuple):
     """The number in the unit's base, so that weeks and days compare."""
 
     text: str
-    """As it stands in the text, with its unit."""
+    """The number with its unit as written in the text."""
 
     soft: bool
-    """Too vague to be a claim ("a week", "two of them"), yet it can support one."""
+    """Whether it is too vague to be a claim ("a week", "two of them"); it can still support one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantityFacts:
-    """The numbers of a text, ready to be looked up."""
+    """An index of the numbers in a text."""
 
     keyed: set[tuple[str | None, str]] = field(default_factory=set)
     bare: set[str] = field(default_factory=set)
@@ -67,37 +67,37 @@ class QuantityFacts:
                 self.bare.add(quantity.value)
 
     def support(self, quantity: Quantity) -> bool:
-        """A number without a unit on either side is compared by its value alone."""
+        """Return whether the text has this number; if either has no unit, only the values are compared."""
         if quantity.unit is None:
             return quantity.value in self.values
         return (quantity.unit, quantity.scaled) in self.keyed or quantity.value in self.bare
 
 
 def quantities(tokens: Sequence[NumberToken], text: str, lexicon: Lexicon) -> list[Quantity]:
-    found: list[Quantity] = []
+    result: list[Quantity] = []
     for place, token in enumerate(tokens):
         if token.kind == "word" and token.word.number is None:
             continue
         if token.kind == "number":
-            found.append(_number(tokens, place, text, lexicon))
+            result.append(_number(tokens, place, text, lexicon))
         elif token.kind == "time":
-            found.extend(_clock(*token.raw.split(":")))
+            result.extend(_clock(*token.raw.split(":")))
         elif token.kind == "date":
-            found.extend(_date(token.raw))
+            result.extend(_date(token.raw))
         elif token.word.number is not None:
-            found.extend(_spelled(tokens, place, text, lexicon))
-    return found
+            result.extend(_number_words(tokens, place, text, lexicon))
+    return result
 
 
 def follows_number(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) -> bool:
-    """Whether the word stands behind a number, as its unit does."""
+    """Return whether the word follows a number, like its unit."""
     if place and tokens[place - 1].word.text in lexicon.between:
         place -= 1
     return place > 0 and (tokens[place - 1].kind == "number" or tokens[place - 1].word.number is not None)
 
 
 def canonical(raw: str) -> str:
-    """One notation for one number: no group separators, a point for decimals, no trailing zeros."""
+    """Return a number in one notation: no group separators, a point for decimals, no trailing zeros."""
     compact = raw.replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
     head, comma, tail = compact.rpartition(",")
     if comma:
@@ -130,24 +130,24 @@ def _number(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexic
         return Quantity(str(hour), _CLOCK, str(hour), text[token.start : after.end], soft=False)
     month = _month_beside(tokens, place)
     if month is not None and value.isdigit():
-        shown = text[min(token.start, month.start) : max(end, month.end)]
-        return Quantity(value, _DAY, value, shown, soft=False)
+        quotation = text[min(token.start, month.start) : max(end, month.end)]
+        return Quantity(value, _DAY, value, quotation, soft=False)
     unit = _unit_after(tokens, place, lexicon)
     return _quantity(value, unit and unit.word.unit, text[token.start : unit.end if unit else end])
 
 
 def _month_beside(tokens: Sequence[NumberToken], place: int) -> NumberToken | None:
-    """The month of "25 December" and "December 25", but not of the year in "December 2025"."""
+    """Return the month of "25 December" and "December 25", but not of the year in "December 2025"."""
     if len(tokens[place].raw) > 2:
         return None
-    for at in (place - 1, place + 1):
-        if 0 <= at < len(tokens) and tokens[at].word.stem.startswith("#month"):
-            return tokens[at]
+    for neighbour in (place - 1, place + 1):
+        if 0 <= neighbour < len(tokens) and tokens[neighbour].word.stem.startswith("#month"):
+            return tokens[neighbour]
     return None
 
 
 def _sign(text: str, start: int) -> str:
-    """A minus, but not the hyphen of "10-15" or "A-4"."""
+    """Return a minus before the number, but not the hyphen of "10-15" or "A-4"."""
     minus = text[max(0, start - 1) : start] in ("-", "−")
     return "-" if minus and not text[max(0, start - 2) : start - 1].isalnum() else ""
 
@@ -159,7 +159,7 @@ def _unit_after(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) -> 
     return after if after is not None and after.word.unit is not None else None
 
 
-def _spelled(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
+def _number_words(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
     token = tokens[place]
     number = token.word.number
     assert number is not None
@@ -180,21 +180,21 @@ def _near(tokens: Sequence[NumberToken], place: int, end: int) -> NumberToken | 
     return tokens[place]
 
 
-def _quantity(value: str, unit: Unit | None, shown: str) -> Quantity:
+def _quantity(value: str, unit: Unit | None, quotation: str) -> Quantity:
     if unit is None:
-        return Quantity(value, None, value, shown, soft=False)
+        return Quantity(value, None, value, quotation, soft=False)
     scaled = value if len(value) > _MOST_DIGITS or value.count(".") > 1 else _short(float(value) * unit.factor)
-    return Quantity(value, unit.base, scaled, shown, soft=False)
+    return Quantity(value, unit.base, scaled, quotation, soft=False)
 
 
 def _clock(hour: str, minute: str) -> list[Quantity]:
-    """ "9:00" is also "9"; "9:30" is only itself."""
+    """Return a time of day: "9:00" is the same as "9"."""
     value = str(int(hour)) if minute == "00" else f"{int(hour)}:{minute}"
     return [Quantity(value, _CLOCK, value, f"{hour}:{minute}", soft=False)]
 
 
 def _date(raw: str) -> list[Quantity]:
-    """Day and year as numbers; the month is a word, so that "2024-03-01" meets "1 March 2024"."""
+    """Return day and year as numbers; the month is a word, so that "2024-03-01" matches "1 March 2024"."""
     parts = raw.replace("/", "-").replace(".", "-").split("-")
     day, year = (parts[2], parts[0]) if len(parts[0]) == 4 else (parts[0], parts[2])
     return [

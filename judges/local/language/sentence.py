@@ -6,14 +6,15 @@ from functools import cached_property, lru_cache
 from itertools import compress, zip_longest
 from typing import NamedTuple
 
-from judges.local.language.denial import denied
+from judges.local.language.denial import find_denied
 from judges.local.language.phrases import PhraseMatch
 from judges.local.language.quantity import NumberToken, Quantity, follows_number, quantities
 from judges.local.language.tokens import months_of, plain_words, tokens_of
 from judges.local.lexicon import Lexicon, Word
 
-# Sentences that stay read, and how long one may be: at most some 25 MB, were all of them that long and full of numbers.
-REMEMBERED = 2048
+# Number of cached sentences, and the maximum length of one: at most some 25 MB, if all were that long and full of
+# numbers.
+CACHED_SENTENCES = 2048
 SHORT = 300
 
 _ARTICLES = frozenset({"a", "an", "one"})
@@ -31,29 +32,29 @@ class Sentence:
     text: str
     lexicon: Lexicon
     bullet: bool
-    """It stands in a list."""
+    """Whether it is an item of a list."""
 
     words: tuple[str, ...] = ()
     stems: tuple[str, ...] = ()
-    """One for each word."""
+    """The stem of each word."""
 
     stem_set: frozenset[str] = frozenset()
     content: frozenset[str] = frozenset()
     """The stems that say something about the subject."""
 
     units: frozenset[str] = frozenset()
-    """The stems that are the units of numbers and say nothing without them."""
+    """The stems that are units of numbers, and say nothing without them."""
 
     quantities: tuple[Quantity, ...] = ()
     tokens: tuple[NumberToken, ...] | None = None
-    """Where they had to be told apart; None where the words alone said everything."""
+    """None if the sentence consists of words only."""
 
     may_name: bool = False
-    """A word of it is written like a name."""
+    """Whether it has a word that looks like a name."""
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
-        """What must be found to be believed: names, abbreviations, codes, addresses, months and days."""
+        """Words that need support by name: names, abbreviations, codes, addresses, months and days."""
         if not self.may_name:
             return ()
         tokens = self.tokens or tokens_of(self.text, self.lexicon)
@@ -61,27 +62,27 @@ class Sentence:
 
     @cached_property
     def denied(self) -> list[str]:
-        """The stems that stand under a "not", which may also be hidden in a code ("NOT-5")."""
+        """The stems that a "not" applies to, which may also be part of a code ("NOT-5")."""
         codes = any(token.kind == "code" for token in self.tokens or ())
         if not codes and self.lexicon.negation.isdisjoint(self.words):
             return []
-        return denied(self.text, self.lexicon)
+        return find_denied(self.text, self.lexicon)
 
     @cached_property
     def core(self) -> frozenset[str]:
-        """What it says about the subject, with the verbs that say little without it."""
+        """The stems about the subject, including verbs that say little without it."""
         return self.content | (self.lexicon.predicates & self.stem_set)
 
     @cached_property
     def exclusive(self) -> tuple[frozenset[str], ...]:
-        """The groups of words that exclude each other ("weekly", "monthly") of which it has one."""
+        """The groups of mutually exclusive words ("weekly", "monthly") of which the sentence has one."""
         if self.lexicon.exclusive_stems.isdisjoint(self.stem_set):
             return ()
         return tuple(group for group in self.lexicon.exclusive if not group.isdisjoint(self.stem_set))
 
     @cached_property
     def negative(self) -> tuple[str, ...]:
-        """The stems that begin like a negation ("invalid")."""
+        """The stems that begin with a negating prefix ("invalid")."""
         return tuple(stem for stem in self.content if stem.startswith(self.lexicon.negating_prefixes))
 
     @cached_property
@@ -98,7 +99,7 @@ class Sentence:
 
     @cached_property
     def opens(self) -> bool:
-        """It begins an answer as a person would ("Sure, ...")."""
+        """Whether it is a conversational opening ("Sure, ...")."""
         return self.lexicon.opener.matches(self.words)
 
     @cached_property
@@ -107,35 +108,35 @@ class Sentence:
 
 
 def sentence_of(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    return _remembered(text, bullet, lexicon) if len(text) <= SHORT else _read(text, bullet, lexicon)
+    return _read_cached(text, bullet, lexicon) if len(text) <= SHORT else _read(text, bullet, lexicon)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _remembered(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    """Answers quote their sources and say the same courtesies, so that the sentences met last stay read."""
+@lru_cache(maxsize=CACHED_SENTENCES)
+def _read_cached(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    """Cache the latest sentences: answers quote their sources and repeat the same courtesies."""
     return _read(text, bullet, lexicon)
 
 
 def forget_sentences() -> None:
-    """Lets go of the sentences that were remembered."""
-    _remembered.cache_clear()
+    """Clear the cache of sentences."""
+    _read_cached.cache_clear()
 
 
 def _read(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    return _quick(text, bullet, lexicon) or _thorough(text, bullet, lexicon)
+    return _read_words(text, bullet, lexicon) or _read_tokens(text, bullet, lexicon)
 
 
-def _quick(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
-    """A sentence without numbers, which most are; None when it must be read token by token."""
+def _read_words(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
+    """Read a sentence without numbers, as most are; return None if it must be read token by token."""
     raw_words = plain_words(text)
     if raw_words is None:
         return None
-    known, look = lexicon.known, lexicon.look
-    found = [known.get(raw) or look(raw) for raw in raw_words]
-    if not found:
+    examined, look_up = lexicon.examined, lexicon.look_up
+    lexicon_words = [examined.get(raw) or look_up(raw) for raw in raw_words]
+    if not lexicon_words:
         return Sentence(text=text, lexicon=lexicon, bullet=bullet)
-    words, stems, content, calendar, capital, special, numbers, _, _ = zip(*found, strict=True)
-    if numbers.count(None) < len(numbers) and _counts(found):
+    words, stems, content, calendar, capital, special, numbers, _, _ = zip(*lexicon_words, strict=True)
+    if numbers.count(None) < len(numbers) and _has_number(lexicon_words):
         return None
     return Sentence(
         text=text,
@@ -149,17 +150,17 @@ def _quick(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
     )
 
 
-def _counts(words: Sequence[Word]) -> bool:
-    """Whether a word is a number; "a" is one only before a unit."""
+def _has_number(words: Sequence[Word]) -> bool:
+    """Return whether a word is a number; "a" is one only before a unit."""
     return any(
         word.number is not None and (word.text not in _ARTICLES or (following and following.unit))
         for word, following in zip_longest(words, words[1:])
     )
 
 
-def _thorough(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+def _read_tokens(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
     tokens = tokens_of(text, lexicon)
-    months = [lexicon.sign(sign) for token in tokens if token.kind == "date" for sign in months_of(token.raw)]
+    months = [lexicon.calendar_word(sign) for token in tokens if token.kind == "date" for sign in months_of(token.raw)]
     words = [token.word for token in tokens if token.kind in _WORDY] + months
     stems = tuple([word.stem for word in words])
     units = [
@@ -199,5 +200,5 @@ def _is_name(tokens: Sequence[NumberToken], place: int, text: str) -> bool:
         return word.calendar or word.content
     if not word.content or not word.capital or place == 0:
         return False
-    # The first word of a sentence or of a quotation has its capital from there.
+    # The first word of a sentence or of a quotation has a capital anyway.
     return text[start - 1] not in _OPENING and text[start - 2 : start - 1] not in _OPENING

@@ -1,12 +1,12 @@
-"""Light stemming of English and Russian words: enough that forms of one word meet, and no more."""
+"""Light stemming of English and Russian words: just enough to match the forms of one word."""
 
-# Longer stems are cut: derived words differ behind this point (register, registration; возврат, возвращать).
+# Longer stems are cut: derived words differ after this point (register, registration; возврат, возвращать).
 _ENGLISH_STEM = 7
 _RUSSIAN_STEM = 6
 
 _VOWELS = frozenset("aeiouyаеиоуыэюя")
 
-# Ending, without a final e or y, and the least number of letters that must remain before it. Longest first.
+# Endings without a final e or y, and the minimum number of letters before them. Longest first.
 _ENGLISH_ENDINGS: tuple[tuple[str, int], ...] = (
     ("isation", 4), ("ization", 4), ("ational", 4), ("abilit", 4), ("ibilit", 4), ("ation", 4), ("ition", 4),
     ("ment", 3), ("ness", 4), ("sion", 4), ("tion", 4), ("ical", 4), ("abl", 4), ("ibl", 4), ("anc", 4), ("enc", 4),
@@ -32,14 +32,14 @@ _RUSSIAN_ENDINGS: tuple[str, ...] = (
 )  # fmt: skip
 _RUSSIAN_LEAST = 3
 
-# Verb endings on which nouns end, too (билет, кредит): more must remain before them.
+# Verb endings that nouns have, too (билет, кредит): they need more letters before them.
 _LIKE_NOUNS = frozenset(
     {"ет", "ит", "ат", "ят", "ут", "ют", "ал", "ел", "ил", "ан", "ен", "ем", "ей", "ой", "им", "ам"}
 )
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case word; words in neither alphabet come back as they are."""
+    """Return the stem of a lower-case word; a word in neither alphabet is returned unchanged."""
     if "а" <= word[:1] <= "я":
         return _russian(word)
     return _english(word) if word.isascii() else word
@@ -61,7 +61,7 @@ def _english(word: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Without the final e or y that comes and goes (delivery, deliver; employee, employer)."""
+    """Remove a final e or y, which forms of one word may lack (delivery, deliver; employee, employer)."""
     while len(word) > 4 and word[-1] in "ey":
         word = word[:-1]
     return word
@@ -88,14 +88,14 @@ def _without_tense(word: str) -> str:
 
 
 def _single(word: str) -> str:
-    """Without the doubled consonant that endings bring (cancelled, shipping)."""
+    """Remove the doubled consonant before an ending (cancelled, shipping)."""
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 def _russian(word: str) -> str:
     if len(word) > 5 and word.endswith(("ся", "сь")):
         word = word[:-2]
-    # Twice, because nouns have endings behind what looks like one: кредита, кредит.
+    # Twice, because the stem of a noun may itself look as if it had an ending: кредита, кредит.
     return _single(_without_ending(_without_ending(word)))[:_RUSSIAN_STEM]
 
 

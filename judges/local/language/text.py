@@ -1,4 +1,4 @@
-"""Reading a text: cleaned of tricks and cut into sentences."""
+"""Reads a text: removes tricks and splits it into sentences."""
 
 import re
 import unicodedata
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from judges.local.language.quantity import QuantityFacts
-from judges.local.language.sentence import REMEMBERED, SHORT, Sentence, forget_sentences, sentence_of
+from judges.local.language.sentence import CACHED_SENTENCES, SHORT, Sentence, forget_sentences, sentence_of
 from judges.local.lexicon import Lexicon
 
-# Normalising sorts the marks of a run in quadratic time, so that a hostile text must come in small pieces.
+# Normalising sorts runs of combining marks in quadratic time, so a hostile text must be normalised in small pieces.
 _NORMALISED_AT_ONCE = 256
 
 _INVISIBLE = re.compile(
@@ -36,7 +36,7 @@ _LAST_WORD = re.compile(r"([\w.-]{1,12})\.$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A text that has been read."""
+    """A text after reading."""
 
     sentences: tuple[Sentence, ...]
     content: frozenset[str]
@@ -49,7 +49,7 @@ class Passage:
 
 
 def clean(text: str) -> str:
-    """The text as a person sees it: without invisible characters, look-alike letters and exotic alphabets of digits."""
+    """Return the text as a person sees it: without invisible characters, look-alike letters and exotic digits."""
     if not text.isascii():
         text = _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", text))
         if not unicodedata.is_normalized("NFKC", text):
@@ -61,7 +61,7 @@ def clean(text: str) -> str:
 
 
 def scripts_touch(text: str) -> bool:
-    """Whether a Latin letter stands beside a Cyrillic one, which hardly any text has."""
+    """Return whether a Latin letter is next to a Cyrillic one, which is rare."""
     return not text.isascii() and _TOUCHING.search(text) is not None
 
 
@@ -72,27 +72,27 @@ def _in_one_script(match: re.Match[str]) -> str:
 
 
 def sentences_of(text: str, lexicon: Lexicon) -> Iterator[tuple[str, bool]]:
-    """The sentences of a cleaned text, each with whether it stands in a list."""
+    """Yield the sentences of a cleaned text, each with whether it is in a list."""
     for line in text.split("\n"):
         stripped = line.strip()
         marker = _MARKER.match(stripped)
         if marker:
             stripped = stripped[marker.end() :]
-        for sentence in _split(stripped, lexicon):
+        for sentence in _split_line(stripped, lexicon):
             yield sentence, marker is not None
 
 
-def _split(line: str, lexicon: Lexicon) -> Iterator[str]:
-    held: list[str] = []
+def _split_line(line: str, lexicon: Lexicon) -> Iterator[str]:
+    sentence: list[str] = []
     for piece in _pieces(line):
-        if held and not _ends(held[-1], piece, lexicon):
-            held.append(piece)
+        if sentence and not _ends_sentence(sentence[-1], piece, lexicon):
+            sentence.append(piece)
             continue
-        if held:
-            yield " ".join(held)
-        held = [piece] if piece else []
-    if held:
-        yield " ".join(held)
+        if sentence:
+            yield " ".join(sentence)
+        sentence = [piece] if piece else []
+    if sentence:
+        yield " ".join(sentence)
 
 
 def _pieces(line: str) -> Iterator[str]:
@@ -103,8 +103,8 @@ def _pieces(line: str) -> Iterator[str]:
     yield line[start:]
 
 
-def _ends(piece: str, following: str, lexicon: Lexicon) -> bool:
-    """Whether the full stop at the end of the piece ends a sentence."""
+def _ends_sentence(piece: str, following: str, lexicon: Lexicon) -> bool:
+    """Return whether the full stop at the end of the piece ends a sentence."""
     last = _LAST_WORD.search(piece[-13:]) if piece.endswith(".") else None
     word = last[1].lower() if last else ""
     if word in lexicon.abbreviations:
@@ -113,19 +113,19 @@ def _ends(piece: str, following: str, lexicon: Lexicon) -> bool:
 
 
 def read(text: str, lexicon: Lexicon) -> Passage:
-    """Everything the assessors ask of a cleaned text."""
-    return _remembered(text, lexicon) if len(text) <= SHORT else _read(text, lexicon)
+    """Return everything that the assessors need of a cleaned text."""
+    return _read_cached(text, lexicon) if len(text) <= SHORT else _read(text, lexicon)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _remembered(text: str, lexicon: Lexicon) -> Passage:
-    """Questions and clauses come again like sentences do, and within one case several times."""
+@lru_cache(maxsize=CACHED_SENTENCES)
+def _read_cached(text: str, lexicon: Lexicon) -> Passage:
+    """Cache questions and clauses: like sentences, they recur, several times within one case."""
     return _read(text, lexicon)
 
 
 def forget() -> None:
-    """Lets go of the texts that were remembered."""
-    _remembered.cache_clear()
+    """Clear the caches of texts and sentences."""
+    _read_cached.cache_clear()
     forget_sentences()
 
 

@@ -1,8 +1,8 @@
-"""Flow control in front of one endpoint: from the wish for an answer by a deadline to single HTTP attempts.
+"""Flow control in front of one endpoint: turns a call with a deadline into single HTTP attempts.
 
 - `flow`: gets one answer by a deadline: waits, tries, retries and hedges
-- `admission`: starts records as their calls find room
-- `gate`: callers wait in order of arrival until every limit has room for them
+- `admission`: starts records when there is room for their calls
+- `gate`: makes callers wait in order of arrival until every limit has room for them
 - `limits`: the configured limits of an endpoint
 - `concurrency`: the number of attempts at once, adapted by trial
 - `pace`: the rate of attempts, learnt from refusals that depend on it, and the wait that an endpoint asks for

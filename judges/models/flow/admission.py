@@ -1,7 +1,7 @@
 """Admission of records to their endpoints: a record starts when its calls would not have to wait for long.
 
-Without it, all records that fit into memory put their calls in line at once. Under throttling the line gets so long
-that records that were started first wait behind those that could have waited outside.
+Without it, all records that fit into memory queue their calls at once. Under throttling the queue grows so long that
+records that started early wait behind those that could have waited outside.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 
 from judges.models.flow.flow import Flow
 
-# A record that has made no call by then waits for something else, such as money: the next one may start.
+# A record without a call after this time waits for something else, such as money: the next record may start.
 _SETTLED_SECONDS = 0.1
 
 
 class RecordAdmission:
-    """In front of all endpoints that a record asks; in order of arrival, one by one, in one event loop at a time.
+    """Admits records to all their endpoints in order of arrival, one by one; it runs in one event loop at a time.
 
-    A record is admitted while no endpoint has a line (`Flow.has_line`). As its calls are in line only a moment later,
-    the next one is looked at when the first of these has come.
+    A record is admitted while no endpoint has a queue (`Flow.has_line`). As its calls join the queues only a moment
+    later, the next record is considered when the first of these calls has arrived.
     """
 
     def __init__(self, flows: Collection[Flow]) -> None:
@@ -29,19 +29,19 @@ class RecordAdmission:
         self._admitted = 0
         self._newest: asyncio.Future[None] | None = None
         self._settling: asyncio.TimerHandle | None = None
-        """Until it fires, the newest record may not have made its calls yet."""
+        """Timer until which the newest record may not have made its calls yet."""
 
         for flow in self._flows:
             flow.watchers.append(self)
 
     @property
     def waiting(self) -> int:
-        """Records that wait."""
+        """Number of waiting records."""
         return len(self._waiters)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Waits for its turn, and keeps a place for the length of the block."""
+        """Wait for a turn, and hold a place for the duration of the block."""
         if not self._flows:
             yield
             return
@@ -52,7 +52,7 @@ class RecordAdmission:
             self._leave(turn)
 
     def call_came(self) -> None:
-        """A call is in line; those that its record makes beside it come in the same step."""
+        """Note that a call is queued; concurrent calls of its record arrive in the same step of the loop."""
         if self._settling is not None:
             assert self._loop is not None
             self._settling.cancel()
@@ -89,7 +89,7 @@ class RecordAdmission:
     def _follow_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            # Whoever waited or was admitted inside a loop that has ended is gone.
+            # Records that waited or were admitted inside a loop that has ended are gone.
             self._loop, self._settling, self._admitted = loop, None, 0
             self._waiters.clear()
 

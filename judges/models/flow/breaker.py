@@ -1,4 +1,4 @@
-"""The circuit breaker: stops calls to an endpoint that fails or refuses us for good, except for an occasional probe."""
+"""The circuit breaker: stops calls to an endpoint that fails or refuses us permanently, except for rare probes."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Leave to make one attempt; what becomes of it counts only while the breaker is in the same era."""
+    """Permission for one attempt; its outcome counts only while the breaker is in the same era."""
 
     era: int
     probe: bool
@@ -20,7 +20,7 @@ class Admission:
 class _Open:
     reason: str
     seconds: float
-    """Until the next probe, from when it opened or the last one failed."""
+    """Seconds from opening, or from the last failed probe, to the next probe."""
 
     until: float
     for_good: bool
@@ -29,13 +29,13 @@ class _Open:
 class Breaker:
     """Closed, open or half open.
 
-    - It opens with several failures in a row, or with failures that are half of the last twenty attempts; it is half
-      open after a while that doubles with every failed probe up to a longest.
-    - It opens at once when the endpoint says that it will not have us (no key, no money), and with several calls in a
-      row without a success that have no right or find no such model; it is then half open every `pause_seconds`.
-    - Half open, it lets one attempt through: a success closes it, anything else opens it again. A probe that is broken
-      off leaves its place to the next.
-    - An attempt that began before it opened or closed changes nothing afterwards.
+    - It opens after several consecutive failures, or if half of the last twenty attempts failed. It becomes half open
+      after a while, which doubles with every failed probe up to a maximum.
+    - It opens immediately if the endpoint refuses us permanently (no key, no money), and after several consecutive
+      calls without permission or without such a model. It then becomes half open every `pause_seconds`.
+    - Half open, it lets one attempt through: a success closes it, anything else opens it again. If a probe is aborted,
+      the next attempt takes its place.
+    - The outcome of an attempt that began before it opened or closed is ignored.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Breaker:
 
     @property
     def reason(self) -> str | None:
-        """Why it is not closed, or None."""
+        """The reason why it is not closed, or None."""
         return None if self._open is None else self._open.reason
 
     @property
@@ -70,18 +70,18 @@ class Breaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether an attempt would be turned down now."""
+        """Whether an attempt would be refused now."""
         return self._open is not None and (self._probing or self._clock() < self._open.until)
 
     def admit(self) -> Admission | None:
-        """Leave for one attempt, or None; its end must be told by one of the four methods below."""
+        """Return permission for one attempt, or None; one of the five methods below must report the outcome."""
         if self.refuses:
             return None
         self._probing = self._open is not None
         return Admission(era=self._era, probe=self._probing)
 
     def succeeded(self, admission: Admission) -> bool:
-        """Returns whether this closed it."""
+        """Record a success; return whether this closed the breaker."""
         if admission.era != self._era:
             return False
         self._recent.append(True)
@@ -90,7 +90,7 @@ class Breaker:
         return self._close() if admission.probe else False
 
     def failed(self, admission: Admission, reason: str) -> bool:
-        """Returns whether this opened it."""
+        """Record a failure; return whether this opened the breaker."""
         if admission.era != self._era:
             return False
         if admission.probe:
@@ -104,7 +104,7 @@ class Breaker:
         return False
 
     def refused(self, admission: Admission, reason: str, *, call: int, surely: bool) -> bool:
-        """The endpoint will not have us, surely or by the look of it; returns whether this opened it."""
+        """Record a refusal that is permanent (`surely`) or may be; return whether this opened the breaker."""
         if admission.era != self._era:
             return False
         self._refused_calls.add(call)
@@ -115,7 +115,7 @@ class Breaker:
         return False
 
     def alive(self, admission: Admission) -> bool:
-        """It answered, neither with success nor with failure; returns whether this closed it."""
+        """Record an answer that is neither a success nor a failure; return whether this closed the breaker."""
         if admission.era != self._era or not admission.probe or self._open is None:
             return False
         if self._open.for_good:
@@ -124,17 +124,17 @@ class Breaker:
         return self._close()
 
     def abandoned(self, admission: Admission) -> None:
-        """The attempt was broken off: nothing is known of it."""
+        """Record an aborted attempt, which says nothing about the endpoint."""
         if admission.era == self._era and admission.probe:
             self._probing = False
 
     def forget_probe(self) -> None:
-        """Whoever made a probe is gone without telling."""
+        """Allow another probe: the one in flight belonged to an event loop that has ended."""
         self._probing = False
 
     def _open_for(self, reason: str, seconds: float, *, for_good: bool) -> bool:
         self._open = _Open(reason=reason, seconds=seconds, until=self._clock() + seconds, for_good=for_good)
-        self._turn()
+        self._start_era()
         return True
 
     def _open_again(self) -> None:
@@ -146,10 +146,10 @@ class Breaker:
 
     def _close(self) -> bool:
         self._open = None
-        self._turn()
+        self._start_era()
         return True
 
-    def _turn(self) -> None:
+    def _start_era(self) -> None:
         self._era += 1
         self._probing = False
         self._recent.clear()

@@ -1,9 +1,9 @@
-"""An amount per minute: reserved before it is used, and settled when the actual use is known."""
+"""An amount per minute: reserved before use, and settled when the actual use is known."""
 
 from collections.abc import Callable
 
 _MINUTE = 60.0
-# What may go at once after a quiet time, as a share of a minute's worth.
+# Maximum burst after a quiet time, as a share of the amount per minute.
 _BURST = 1 / 6
 _HAIR = 1e-9
 
@@ -11,9 +11,9 @@ _HAIR = 1e-9
 class Bucket:
     """Fills at an even rate up to a burst.
 
-    Within any span of s seconds no more is taken than `burst + rate * s` (and the rest of the one amount that is larger
-    than a burst: it waits for a full bucket and leaves a debt that those after it wait off). So does an amount that
-    turns out larger than was reserved.
+    Within any s seconds, at most `burst + rate * s` is taken. A single amount that is larger than a burst waits for a
+    full bucket and leaves a debt, and later ones wait until the debt is paid. So does an amount that turns out larger
+    than its reservation.
     """
 
     def __init__(self, per_minute: float, *, clock: Callable[[], float]) -> None:
@@ -32,7 +32,7 @@ class Bucket:
         return self._level
 
     def wait(self, amount: float) -> float:
-        """Seconds until so much can be taken; 0 when it can be now."""
+        """Return the seconds until this amount can be taken; 0 if it is available now."""
         lacking = min(amount, self.burst) - self.level
         return lacking / self._rate if lacking > _HAIR * self.burst else 0.0
 
@@ -40,5 +40,5 @@ class Bucket:
         self._level = self.level - amount
 
     def settle(self, reserved: float, used: float) -> None:
-        """Gives back what was reserved too much, or takes what was reserved too little."""
+        """Correct a reservation by the actual use."""
         self._level = min(self.burst, self.level + reserved - used)

@@ -1,40 +1,41 @@
-"""The number of attempts that an endpoint takes at once, adapted by trial."""
+"""The number of concurrent attempts that an endpoint can take, adapted by trial."""
 
 from collections.abc import Callable
 from statistics import median
 
 from judges.models.flow.latency import Latency
 
-# A model on a small machine answers few calls at a time.
+# A model on a small machine handles few calls at a time.
 _FIRST = 2
 _AFTER_AN_OUTAGE = 8
 _ON_OVERLOAD = 0.75
 _ON_LATENCY = 0.9
-# Answers to what was asked before an outage still come in while it begins.
+# Answers to attempts from before an outage still arrive while it begins.
 _SAME_TROUBLE_SECONDS = 10.0
 _REST_SECONDS = 2.0
 _PROBE_SECONDS = 0.5
-# Probing for more than a cap, or than answers in time, costs a few calls: this makes them a small share.
+# Probing beyond a cap, or beyond what is answered in time, costs a few calls: this keeps them a small share.
 _ANSWERS_AT_A_CAP = 80
-# Answers that take longer may come from a machine that computes them in turn: more at once only makes each slower.
+# Answers that take longer may come from a machine that computes one after the other: more concurrency only makes each
+# slower.
 _SLOW_SECONDS = 4.0
-# More at once by this factor is compared with before; it pays if latency rises by no more than this part of it.
+# After growth by this factor, latency is compared with before; growth pays if latency rose by at most this part of it.
 _COMPARED = 1.5
 _PAYS = 0.6
 
 
 class AdaptiveLimit:
-    """Between 1 and `most`: grows as long as the endpoint keeps up.
+    """A limit between 1 and `most` that grows as long as the endpoint keeps up.
 
-    - It starts at 2 and grows by one with every answer (doubles per round) until it first meets resistance. From there
-      on it rests for two seconds, and then grows by one, two, four and so on, every half a second.
-    - Where answers take more than four seconds it grows only after a round, and goes back if latency rose almost as
-      much as the number in flight: then calls wait for each other at the endpoint.
-    - It shrinks to 3/4 with an attempt that hung, to 9/10 when latency rises (see `latency`), and by one such step per
-      round (as many answers as it lets in flight): attempts under way at a decrease cannot answer for it.
+    - It starts at 2 and grows by one with every answer (doubles per round) until it first meets resistance. Then it
+      rests for two seconds, and grows by one, two, four and so on, every half a second.
+    - If answers take more than four seconds, it grows only after a round. It goes back if latency rose almost as much
+      as the number in flight: then calls wait for each other at the endpoint.
+    - It shrinks to 3/4 when an attempt hangs and to 9/10 when latency rises (see `latency`), by one such step per round
+      (as many answers as may be in flight): attempts in flight at a decrease are not evidence against the new limit.
     - `cap` sets it to the number above which the endpoint refuses attempts (see `pace`).
     - A limit that is not reached says nothing, so it neither grows nor shrinks.
-    - After an outage it starts again at 8 at most and doubles up to where it was before.
+    - After an outage it restarts at 8 at most, and doubles up to its previous value.
     """
 
     def __init__(self, most: int, *, clock: Callable[[], float]) -> None:
@@ -55,7 +56,7 @@ class AdaptiveLimit:
         return int(self._value)
 
     def succeeded(self, started_at: float, *, in_flight: int) -> None:
-        """One answer, given while so many attempts, itself included, were under way."""
+        """Record an answer; `in_flight` counts the attempts in flight, including this one."""
         self._answered = True
         seconds = self._clock() - started_at
         rises = self.latency.rises_with(seconds, in_flight)
@@ -69,20 +70,20 @@ class AdaptiveLimit:
             self._grow_if_it_pays(seconds)
 
     def overloaded(self, started_at: float, *, in_flight: int) -> None:
-        """One attempt hung."""
+        """Record an attempt that hung."""
         if in_flight >= self.value:
             self._decrease(_ON_OVERLOAD, started_at)
             if self._clock() - started_at > _SLOW_SECONDS:
                 self._rest(_ANSWERS_AT_A_CAP)
 
     def cap(self, most: int) -> None:
-        """The endpoint refuses what is above; probe for more after a while."""
+        """Lower the limit to the number above which the endpoint refuses attempts; probe for more after a while."""
         if most < self.value:
             self._value = self._doubles_up_to = float(most)
             self._rest(_ANSWERS_AT_A_CAP)
 
     def restart(self) -> None:
-        """After an outage: what was in flight before says how far it may grow at once."""
+        """Restart after an outage; the limit before it says how far to double."""
         self._doubles_up_to = max(self._before, self._value)
         self._value = min(self._value, _AFTER_AN_OUTAGE)
 
@@ -93,7 +94,7 @@ class AdaptiveLimit:
         if last is None or now - last > _SAME_TROUBLE_SECONDS:
             self._before = self._value
         if self._answered:
-            # Without an answer in between, it is the same trouble still and no news of what the endpoint can take.
+            # Without an answer in between, it is still the same problem, which says nothing new about the endpoint.
             self._doubles_up_to = self._value * factor
         self._answered, self._decreased_at = False, now
         self._rest(self._value)

@@ -6,7 +6,7 @@ from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, M
 
 
 class FailureKind(StrEnum):
-    """How an attempt failed, or why none was made."""
+    """How an attempt failed, or why no attempt was made."""
 
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
@@ -19,16 +19,16 @@ class FailureKind(StrEnum):
 
 
 def status_of(error: ModelError) -> int | None:
-    """The HTTP status of an error, where it is known."""
+    """Return the HTTP status of an error, or None if it is unknown."""
     status = getattr(error, "status", None)
     return status if isinstance(status, int) else None
 
 
 def failure_kind(error: ModelError) -> FailureKind:
-    """Returns the kind of an attempt's error."""
+    """Return the kind of an attempt's error."""
     if isinstance(error, ModelUnavailable):
         status = status_of(error)
-        # Without a status, only an endpoint that answers can have said when to come back.
+        # Even without a status, a Retry-After can only come from an endpoint that answered.
         throttled = status == 429 or (status is None and error.retry_after is not None)
         return FailureKind.THROTTLED if throttled else FailureKind.UNAVAILABLE
     if isinstance(error, ModelTimeout):

@@ -25,20 +25,21 @@ from judges.runtime.stopwatch import waiting_for_a_turn
 
 T = TypeVar("T")
 
-# Calls that may wait for their turn before more records are started: this part of those that may be in flight, so that
-# none of their places is ever empty, and at a known rate no more than can be sent in this time.
+# Calls that may wait for their turn before no more records are started: this share of those that may be in flight, so
+# that every slot is always in use, and at a known rate no more than can be sent in this time.
 _LINE_SHARE = 0.25
 _LINE_SECONDS = 10.0
 
-# No key, no money: every further call would fail alike until somebody mends it.
-_SURELY_FOR_GOOD = frozenset({401, 402})
-# No rights, no such model; or only this one prompt was found indecent.
-_PERHAPS_FOR_GOOD = frozenset({403, 404})
+# No key, no money: every further call would fail in the same way until the operator fixes it.
+_CERTAINLY_PERMANENT = frozenset({401, 402})
+# No permission, no such model; or moderation rejected only this one prompt.
+_PERHAPS_PERMANENT = frozenset({403, 404})
 
-# What a probe may not end with; beside probes, an odd answer or a caller in a hurry says little about the endpoint.
+# Failures that count against the endpoint only in a probe: in other attempts, a malformed answer or a short timeout
+# says little about the endpoint.
 _NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.PROTOCOL, FailureKind.OTHER})
 
-# How much longer than usual a probe may take.
+# A probe may take this many times the usual latency.
 _PROBE_BASELINES = 4
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Answered(Generic[T]):
     """Attempts that failed before the one that gave the result."""
 
     hedged: bool
-    """Whether a second attempt was made beside the one that had not answered for long."""
+    """Whether a second attempt was started because the first was slow."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class _FlowCall(Generic[T]):
     deadline: float
     seconds: float
     ends_at: float
-    """The deadline, or the end of its seconds once it was sent."""
+    """The deadline; once the call is sent, the end of its seconds if that is earlier."""
 
     retries: int = 0
     hedged: bool = False
@@ -79,13 +80,12 @@ class FlowWatcher(Protocol):
 
 
 class Flow:
-    """In front of one endpoint, shared by everybody who asks it; in one event loop at a time.
+    """Controls the calls to one endpoint, for all its callers; it runs in one event loop at a time.
 
-    `call` makes attempts until one succeeds and raises `ModelError`s and nothing else but cancellation, with `retries`
-    set. Deadlines are moments of `clock`, and include the wait for its turn; `seconds` count from when a call is first
-    sent, and again after the endpoint refused it for being busy (429, Retry-After). An attempt must raise
-    `ModelError`s; with a `status` where there was one. `paused` says in words why nothing is asked of the endpoint for
-    now; `state` is a snapshot of the rest.
+    `call` makes attempts until one succeeds. Apart from cancellation it raises only `ModelError`s, with `retries` set.
+    A deadline is a moment of `clock`, and includes the wait for a turn. `seconds` count from when a call is first sent,
+    and start again after the endpoint refused it as busy (429, Retry-After). An attempt must raise `ModelError`s, with
+    a `status` if there was one. `paused` is the reason why calls are paused; `state` is a snapshot of the rest.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Flow:
 
     @property
     def has_line(self) -> bool:
-        """Whether so many calls wait for their turn that those of another record would wait for long."""
+        """Whether the queue of waiting calls is so long that calls of another record would wait for long."""
         controls, gate = self._controls, self._gate
         if gate is None:
             return False
@@ -140,7 +140,7 @@ class Flow:
         deadline: float = math.inf,
         seconds: float = math.inf,
     ) -> Answered[T]:
-        """`tokens` is an estimate of what the attempt will use, `used` tells from its result what it did use."""
+        """Return the first result; `tokens` estimates the tokens of an attempt, `used` reads them from its result."""
         number = next(self._tickets)
         call = _FlowCall(
             number=number,
@@ -160,7 +160,7 @@ class Flow:
     def _gate_here(self) -> Gate:
         loop = asyncio.get_running_loop()
         if self._gate is None or self._loop is not loop:
-            # Whoever waited or was let in inside a loop that has ended is gone.
+            # Callers that waited or were let in inside a loop that has ended are gone.
             self._controls.breaker.forget_probe()
             self._gate, self._loop = Gate(self._controls, clock=self._clock), loop
         return self._gate
@@ -175,12 +175,12 @@ class Flow:
             if failed is not None:
                 call.retries += 1
             try:
-                return await self._hedged(call, gate, entry)
+                return await self._attempt_with_hedge(call, gate, entry)
             except (ModelUnavailable, ModelTimeout) as error:
                 error.retries = call.retries
-                wait = max(self._backoff.seconds(call.retries), self._asked_wait(error))
+                wait = max(self._backoff.seconds(call.retries), self._requested_wait(error))
                 if _is_throttled(error):
-                    # It was not asked in vain for long; but what asks for a longer wait than an answer is out of reach.
+                    # The refusal cost little time, so the seconds start again; a wait beyond them is too long.
                     call.ends_at = min(call.deadline, self._clock() + call.seconds)
                 in_time = self._clock() + wait < call.ends_at
                 if call.retries >= self.limits.retries or not in_time or self._controls.breaker.refuses:
@@ -198,8 +198,8 @@ class Flow:
         with waiting_for_a_turn():
             await asyncio.sleep(seconds)
 
-    def _asked_wait(self, error: ModelError) -> float:
-        """Seconds that the endpoint wants this call to wait."""
+    def _requested_wait(self, error: ModelError) -> float:
+        """Return the seconds that the endpoint asks this call to wait."""
         return min(getattr(error, "retry_after", None) or 0.0, self.limits.longest_hold_seconds)
 
     async def _enter(self, call: _FlowCall[T], gate: Gate, failed: ModelError | None) -> GatePass:
@@ -209,11 +209,11 @@ class Flow:
             self._failures[FailureKind.PAUSED] += isinstance(error, Paused)
             if failed is None:
                 raise
-            # What the endpoint said tells more than that there was no time to ask it again.
+            # The endpoint's error says more than the lack of time for a retry.
             raise failed from error
 
-    async def _hedged(self, call: _FlowCall[T], gate: Gate, entry: GatePass) -> T:
-        """The first success of one attempt, or of two when the first has not answered for long."""
+    async def _attempt_with_hedge(self, call: _FlowCall[T], gate: Gate, entry: GatePass) -> T:
+        """Return the first success of one attempt, or of two if the first is slow."""
         if self.limits.hedge_seconds is None:
             return await self._attempt(call, gate, entry)
         entries, pair = [entry], [asyncio.create_task(self._attempt(call, gate, entry))]
@@ -229,33 +229,33 @@ class Flow:
         finally:
             for attempt in pair:
                 attempt.cancel()
-            self._turn_back([each for each in entries if each not in call.begun], gate)
+            self._turn_back([unused for unused in entries if unused not in call.begun], gate)
             await asyncio.gather(*pair, return_exceptions=True)
 
     def _turn_back(self, entries: list[GatePass], gate: Gate) -> None:
-        """Of tasks that were cancelled before their first step, which run no `finally` of their own."""
+        """Return the passes of tasks that were cancelled before their first step, and so ran no `finally`."""
         for entry in entries:
             gate.turn_back(entry)
 
     async def _attempt(self, call: _FlowCall[T], gate: Gate, entry: GatePass) -> T:
-        """Makes one attempt, and learns from it."""
+        """Make one attempt, and learn from its outcome."""
         call.begun.append(entry)
         try:
             result = await self._in_time(call, self._time_for(call, entry))
             used = call.used(result)
         except ModelError as error:
-            self._failed(call, gate, entry, error)
+            self._record_failure(call, gate, entry, error)
             raise
         except Exception as error:
-            # The text of an error that nobody made for people might hold a key.
+            # The text of an unexpected error is not meant for people, and might contain a key.
             unknown = ModelProtocolError(f"the attempt failed with {type(error).__name__}")
-            self._failed(call, gate, entry, unknown)
+            self._record_failure(call, gate, entry, unknown)
             raise unknown from error
         except BaseException:
             self._controls.breaker.abandoned(entry.admission)
             raise
         else:
-            self._succeeded(gate, entry, used)
+            self._record_success(gate, entry, used)
             return result
         finally:
             gate.leave()
@@ -263,11 +263,11 @@ class Flow:
                 watcher.attempt_ended()
 
     def _time_for(self, call: _FlowCall[T], entry: GatePass) -> float:
-        """All that is left; but a probe of an endpoint that stays silent must not put off the next one for long."""
-        left, baseline = call.ends_at - entry.at, self._controls.limit.latency.baseline
+        """Return the remaining time; less for a probe, so that a silent endpoint cannot delay the next one for long."""
+        remaining, baseline = call.ends_at - entry.at, self._controls.limit.latency.baseline
         if not entry.admission.probe or baseline is None:
-            return left
-        return min(left, max(self.limits.longest_probe_seconds, _PROBE_BASELINES * baseline))
+            return remaining
+        return min(remaining, max(self.limits.longest_probe_seconds, _PROBE_BASELINES * baseline))
 
     async def _in_time(self, call: _FlowCall[T], seconds: float) -> T:
         try:
@@ -278,25 +278,25 @@ class Flow:
                 raise ModelTimeout("the attempt took longer than it was given") from error
             raise ModelTimeout(f"{self._name} gave no answer within {round(seconds, 1):g} s") from error
 
-    def _succeeded(self, gate: Gate, entry: GatePass, used: int | None) -> None:
+    def _record_success(self, gate: Gate, entry: GatePass, used: int | None) -> None:
         controls = self._controls
         controls.pace.succeeded()
         controls.limit.succeeded(entry.at, in_flight=gate.in_flight)
         if controls.tokens is not None and used is not None:
             controls.tokens.settle(entry.tokens, used)
         if controls.breaker.succeeded(entry.admission):
-            self._back()
+            self._resume()
 
-    def _failed(self, call: _FlowCall[Any], gate: Gate, entry: GatePass, error: ModelError) -> None:
+    def _record_failure(self, call: _FlowCall[Any], gate: Gate, entry: GatePass, error: ModelError) -> None:
         kind = failure_kind(error)
         self._failures[kind] += 1
         if kind in (FailureKind.THROTTLED, FailureKind.REFUSED) and self._controls.tokens is not None:
             self._controls.tokens.settle(entry.tokens, 0)
-        self._tell_limits(gate, entry, error, kind)
-        if self._tell_breaker(call, entry, error, kind):
+        self._update_limits(gate, entry, error, kind)
+        if self._update_breaker(call, entry, error, kind):
             gate.serve_again()
 
-    def _tell_limits(self, gate: Gate, entry: GatePass, error: ModelError, kind: FailureKind) -> None:
+    def _update_limits(self, gate: Gate, entry: GatePass, error: ModelError, kind: FailureKind) -> None:
         controls, retry_after = self._controls, getattr(error, "retry_after", None)
         if kind is FailureKind.TIMEOUT and self._took_long(entry):
             controls.limit.overloaded(entry.at, in_flight=gate.in_flight)
@@ -306,29 +306,29 @@ class Flow:
                 controls.limit.cap(most)
             gate.serve_again()
 
-    def _tell_breaker(self, call: _FlowCall[Any], entry: GatePass, error: ModelError, kind: FailureKind) -> bool:
-        """Returns whether it opened."""
+    def _update_breaker(self, call: _FlowCall[Any], entry: GatePass, error: ModelError, kind: FailureKind) -> bool:
+        """Return whether the breaker opened."""
         breaker, admission, status = self._controls.breaker, entry.admission, status_of(error)
         hung = kind is FailureKind.TIMEOUT and self._took_long(entry)
         opened = False
         if kind is FailureKind.UNAVAILABLE or hung or (admission.probe and kind in _NO_ANSWER):
             opened = breaker.failed(admission, str(error))
-        elif isinstance(error, ModelRefused) and status in _SURELY_FOR_GOOD | _PERHAPS_FOR_GOOD:
-            surely = status in _SURELY_FOR_GOOD
+        elif isinstance(error, ModelRefused) and status in _CERTAINLY_PERMANENT | _PERHAPS_PERMANENT:
+            surely = status in _CERTAINLY_PERMANENT
             opened = breaker.refused(admission, str(error), call=call.number, surely=surely)
         elif breaker.alive(admission):
-            self._back()
+            self._resume()
         if opened:
             logger.warning("circuit breaker open for %s until a probe succeeds: %s", self._name, error)
         return opened
 
-    def _back(self) -> None:
+    def _resume(self) -> None:
         self._controls.limit.restart()
         self._controls.pace.forget()
         logger.info("circuit breaker closed: %s responds again", self._name)
 
     def _took_long(self, entry: GatePass) -> bool:
-        """A caller in a hurry is no sign of a slow endpoint."""
+        """Return whether the attempt took long for this endpoint: a short timeout is no sign of a slow endpoint."""
         return self._controls.limit.latency.is_slow(self._clock() - entry.at)
 
 
@@ -358,15 +358,15 @@ def _controls(limits: FlowLimits, clock: Callable[[], float], random: Callable[[
 
 
 def _is_throttled(error: ModelError) -> bool:
-    """Whether the endpoint refused for now: it has not begun to answer."""
+    """Return whether the endpoint refused the call only for now: it has not begun to answer."""
     return failure_kind(error) is FailureKind.THROTTLED or bool(getattr(error, "retry_after", None))
 
 
 async def _first_success(attempts: list[asyncio.Task[T]]) -> T:
-    left = set(attempts)
-    while left:
-        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-        for attempt in done:
+    running = set(attempts)
+    while running:
+        finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for attempt in finished:
             if attempt.exception() is None:
                 return attempt.result()
     return attempts[0].result()

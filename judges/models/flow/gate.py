@@ -27,7 +27,7 @@ class GatePass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """What an endpoint is known to take; it outlives the event loops in which callers wait."""
+    """The limits of an endpoint; they outlive the event loops in which callers wait."""
 
     limit: AdaptiveLimit
     pace: Pace
@@ -50,7 +50,7 @@ def _by_ticket(waiter: _Waiter) -> int:
 
 
 class Gate:
-    """Of one event loop. Nobody overtakes: a call that needs many tokens is not starved by those that need few."""
+    """Belongs to one event loop. Calls keep their order, so that those with few tokens do not starve one with many."""
 
     def __init__(self, controls: Controls, *, clock: Callable[[], float]) -> None:
         self._controls = controls
@@ -65,28 +65,27 @@ class Gate:
         return len(self._waiters)
 
     async def enter(self, ticket: int, tokens: int, deadline: float, longest_hold: float = math.inf) -> GatePass:
-        """Waits for its turn; a call that tries again keeps its ticket and thus its place.
+        """Wait for a turn; a retry keeps the ticket of its call, and thus its place.
 
-        It waits for no endpoint that asks to be left alone for longer than `longest_hold` seconds.
+        If the endpoint asks for a pause of more than `longest_hold` seconds, the call does not wait.
 
-        Raises `ModelUnavailable` as soon as it is known that there will be no turn in time, `ModelTimeout` when the
-        time is up.
+        Raise `ModelUnavailable` as soon as there cannot be a turn in time, and `ModelTimeout` when the time is up.
         """
         turn = self._loop.create_future()
         waiter = _Waiter(ticket=ticket, tokens=tokens, deadline=deadline, longest_hold=longest_hold, turn=turn)
         insort(self._waiters, waiter, key=_by_ticket)
         self._serve()
         try:
-            found = waiter.turn.result() if waiter.turn.done() else await self._turn_of(waiter)
+            turn_result = waiter.turn.result() if waiter.turn.done() else await self._turn_of(waiter)
         except BaseException:
             self._withdraw(waiter)
             raise
-        if isinstance(found, ModelError):
-            raise found
-        return found
+        if isinstance(turn_result, ModelError):
+            raise turn_result
+        return turn_result
 
     def enter_now(self, tokens: int) -> GatePass | None:
-        """Lets one more in that will not wait and goes before nobody, nor to probe an endpoint that is paused."""
+        """Let in another attempt that does not wait, unless others wait or the endpoint is paused."""
         controls = self._controls
         no_room = self._waiters or self.in_flight >= controls.limit.value or self._wait(tokens)[0]
         return None if no_room or not controls.breaker.closed else self._let_in(tokens)
@@ -96,24 +95,24 @@ class Gate:
         self._serve()
 
     def serve_again(self) -> None:
-        """After what is known of the endpoint has changed for everybody."""
-        for waiter in [each for each in self._waiters if not each.turn.done()]:
-            if refusal := self._held_too_long(waiter):
+        """Look at all callers again, after the limits of the endpoint have changed."""
+        for waiter in [waiter for waiter in self._waiters if not waiter.turn.done()]:
+            if refusal := self._hold_refusal(waiter):
                 self._waiters.remove(waiter)
                 waiter.turn.set_result(refusal)
         self._serve()
 
     async def _turn_of(self, waiter: _Waiter) -> GatePass | ModelError:
         try:
-            left = None if math.isinf(waiter.deadline) else waiter.deadline - self._clock()
-            async with asyncio.timeout(left):
+            remaining = None if math.isinf(waiter.deadline) else waiter.deadline - self._clock()
+            async with asyncio.timeout(remaining):
                 return await waiter.turn
         except TimeoutError:
             self._withdraw(waiter)
             return ModelTimeout("its turn did not come within the time it was given")
 
     def _withdraw(self, waiter: _Waiter) -> None:
-        """Leaves nothing behind of a caller that goes."""
+        """Remove a caller that gives up, or the pass that it has received."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
             self._serve()
@@ -124,7 +123,7 @@ class Gate:
                 self.turn_back(entry)
 
     def turn_back(self, entry: GatePass) -> None:
-        """One that was let in leaves without an attempt."""
+        """Return a pass that was not used for an attempt."""
         self._controls.breaker.abandoned(entry.admission)
         if self._controls.tokens is not None:
             self._controls.tokens.settle(entry.tokens, 0)
@@ -138,7 +137,7 @@ class Gate:
             self._waiters.pop(0)
 
     def _serves(self, waiter: _Waiter) -> bool:
-        """Gives the first in line its turn, or what keeps it from ever having one; false while it has to wait."""
+        """Give the first waiter its turn, or the error that rules one out; return false while it has to wait."""
         if waiter.turn.done():
             return True
         if refusal := self._refusal(waiter):
@@ -162,16 +161,16 @@ class Gate:
             return Paused(f"paused, because {breaker.reason}")
         if self._clock() >= waiter.deadline:
             return ModelTimeout("there was no time left to ask")
-        return self._held_too_long(waiter)
+        return self._hold_refusal(waiter)
 
-    def _held_too_long(self, waiter: _Waiter) -> ModelError | None:
-        held = self._controls.pace.held
-        if not held or (held <= waiter.longest_hold and self._clock() + held < waiter.deadline):
+    def _hold_refusal(self, waiter: _Waiter) -> ModelError | None:
+        seconds = self._controls.pace.held
+        if not seconds or (seconds <= waiter.longest_hold and self._clock() + seconds < waiter.deadline):
             return None
-        return ModelUnavailable(f"the endpoint is to be left alone for another {held:.3g} s", retry_after=held)
+        return ModelUnavailable(f"the endpoint is to be left alone for another {seconds:.3g} s", retry_after=seconds)
 
     def _wait(self, tokens: int) -> tuple[float, str]:
-        """The longest of the waits, and for what; nothing when there is room everywhere."""
+        """Return the longest of the waits and its reason; 0 seconds if all limits have room."""
         waits = [(self._controls.pace.wait(), "the rate at which the endpoint takes calls")]
         if bucket := self._controls.requests:
             waits.append((bucket.wait(1), f"the limit of {bucket.per_minute:g} requests per minute"))
@@ -192,4 +191,4 @@ class Gate:
 
 
 class Paused(ModelUnavailable):
-    """Nothing was asked, because the breaker is not closed."""
+    """No attempt was made, because the breaker is not closed."""

@@ -1,13 +1,13 @@
 """Detects an endpoint that is becoming slower, without being misled by answers of different length.
 
-The rule: answers are looked at in windows of at least 20 and at least as many as are in flight. A window is slow when
-its median is more than twice the baseline and more than 0.1 s above it; latency is rising with the second slow window
-in a row. The baseline is the lowest median of late: each window sets it to its own median when that is lower, and else
-lets it rise by a tenth at most.
+The rule: a window has at least 20 answers and at least as many as are in flight. A window is slow if its median is more
+than twice the baseline and more than 0.1 s above it; latency is rising with the second consecutive slow window. The
+baseline follows the lowest recent median: each window sets it to its own median if that is lower, and otherwise raises
+it by a tenth at most.
 
-Why it holds for language models: one long answer moves no median; a mix that drifts towards longer answers must double
-the median within about seven windows to count; and what stays slow becomes the baseline after a few windows, so that a
-model that was replaced by a slower one is not throttled for ever. It is the rise that counts, not the level.
+Why this suits language models: one long answer does not move a median. A mix that drifts towards longer answers counts
+only if the median doubles within about seven windows. And a level that stays slow becomes the baseline after a few
+windows, so that a model that was replaced by a slower one is not throttled forever. The rise counts, not the level.
 """
 
 from statistics import median
@@ -26,11 +26,11 @@ class Latency:
         self._slow = 0
 
     def is_slow(self, seconds: float) -> bool:
-        """Whether so long a time is out of the ordinary; without a baseline, every time may be."""
+        """Return whether this latency is unusually long; without a baseline, always true."""
         return self.baseline is None or seconds > _TOLERANCE * self.baseline + _SLACK_SECONDS
 
     def rises_with(self, seconds: float, in_flight: int) -> bool:
-        """Takes the latency of one more answer; true when it completes a window that shows a rise."""
+        """Add the latency of another answer; return whether it completes a window that shows a rise."""
         self._window.append(seconds)
         if len(self._window) < max(_WINDOW, in_flight):
             return False

@@ -9,43 +9,43 @@ from judges.criteria.problems import check_count, check_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLimits:
-    """The defaults suit a hosted model; everything that adapts stays within them."""
+    """The limits of one endpoint. The defaults suit a hosted model; adaptive limits stay within them."""
 
     concurrency: int = 64
-    """The most attempts at once."""
+    """Maximum number of concurrent attempts."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    """After a quiet time, a sixth of a minute's worth may go at once, on top of what each minute gives."""
+    """After a quiet time, a burst of a sixth of this may be used at once, in addition to the even rate."""
 
     rate: Literal["learn", "none"] = "learn"
     """Whether a limit on the rate or the concurrency is learnt from refusals; `none`: calls only wait and retry."""
 
     retries: int = 2
-    """Attempts after the first that one call makes at most."""
+    """Maximum number of attempts of one call after the first."""
 
     backoff_seconds: float = 0.25
-    """The most that the first retry waits of itself; it doubles with each further one."""
+    """Maximum delay before the first retry; it doubles with each further one."""
 
     longest_backoff_seconds: float = 5.0
 
     longest_hold_seconds: float = 60.0
-    """The most of a Retry-After that is honoured before one attempt is made to see whether it still holds."""
+    """Longest part of a Retry-After that is honoured; then one attempt checks whether the pause is still needed."""
 
     hedge_seconds: float | None = None
-    """After how long without an answer a second attempt is made beside the first; None means never."""
+    """Seconds without an answer after which a second, parallel attempt starts; None means never."""
 
     pause_seconds: float = 30.0
-    """How often an endpoint that refuses us for good is tried."""
+    """Seconds between probes of an endpoint that refuses us permanently."""
 
     failures_to_open: int = 5
-    """Failures in a row after which nothing more is asked of an endpoint for a while."""
+    """Consecutive failures that open the circuit breaker."""
 
     refusals_to_pause: int = 3
-    """Calls in a row with 403 or 404 that pause the endpoint: gateways answer 403 to a single moderated prompt."""
+    """Consecutive calls with 403 or 404 that pause the endpoint: gateways answer 403 to a single moderated prompt."""
 
     probe_seconds: float = 1.0
-    """How soon an endpoint that failed is tried; doubles with each probe that fails."""
+    """Seconds until the first probe of an endpoint that failed; they double with each failed probe."""
 
     longest_probe_seconds: float = 5.0
 

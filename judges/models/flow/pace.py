@@ -1,6 +1,6 @@
-"""The rate at which an endpoint takes attempts, learnt from the refusals (429, 503) that depend on the rate.
+"""The rate of attempts that an endpoint accepts, learnt from the refusals (429, 503) that depend on the rate.
 
-A limit on concurrency cannot hold a rate: one call at a time to an endpoint that answers in 20 ms is 50 per second.
+A limit on concurrency cannot limit the rate: one call at a time to an endpoint that answers in 20 ms is 50 per second.
 """
 
 import math
@@ -9,69 +9,69 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# A window ends after this time, with at least this many attempts; where attempts are few, after the longest.
+# A window ends after this time with at least this many attempts; if attempts are few, after the longest time.
 _WINDOW_SECONDS = 0.5
 _WINDOW_ATTEMPTS = 20
 _LONGEST_WINDOW_SECONDS = 2.0
 
-# The shares of the accepted rate that are tried, and kept where that helped.
+# The share of the accepted rate during a trial, and the share that is kept if the trial helped.
 _TRIED = 0.85
 _KEPT = 0.95
-# A trial lasts until this many refusals are due if it does not help; fewer than the second number prove nothing.
+# A trial lasts until this many refusals are expected if it does not help; fewer than the second number prove nothing.
 _TRIAL_REFUSALS = 8
 _LEAST_TRIAL_REFUSALS = 3
 _LONGEST_TRIAL_SECONDS = 10.0
-# A trial has not helped if the share of refusals stays above this part of what it was; where a rate is known, which
-# others may share, more is needed to doubt it. If it rises by this factor, a burst has hidden how far we are above
-# the limit.
+# A trial has not helped if the share of refusals stays above this part of its earlier value. A known rate, which other
+# clients may share, takes more to doubt. If the share rises by this factor, a burst has hidden how far we are above the
+# limit.
 _STAYED = 0.35
 _STAYED_AT_A_RATE = 0.45
 _ROSE = 1.3
 
-# A rate grows by this after a window without a problem, and this much faster after each further one.
+# A rate grows by this after a window without a problem, and by this factor faster after each further one.
 _FIRST_GROWTH = 0.02
 _FASTER = 1.6
 _MOST_GROWTH = 0.5
-# Where nothing was known of the rate before; and at most, after a trial that did not help.
+# Growth if the rate was unknown before; and the maximum after a trial that did not help.
 _SEARCHING_GROWTH = 0.2
 _RESUMED_GROWTH = 0.1
-# Only a rate of which so much is used may grow; on a busy machine, which is late for its turns, one that makes calls
-# wait.
+# A rate may grow only if this share of it is used; the lower one applies if the rate makes calls wait, because a busy
+# machine starts them late.
 _USED = 0.8
 _USED_IF_BINDING = 0.4
 
-# Refusals that need no trial: this many that are half of a window, or most of the last attempts.
+# Refusals that need no trial: this many if they are half of a window, or this share of the last attempts.
 _MANY = 10
 _MOST = 0.8
 _LAST_ATTEMPTS = 20
-# Refusals of an endpoint that is shut: most of this many, at least, after a slow-down.
+# An endpoint counts as shut after at least this many refusals, if most attempts after a slow-down are refused.
 _SHUT = 5
-# Refusals that show a limit of concurrency, and the share of accepted attempts that may have had as many in flight.
+# Refusals that show a limit on concurrency, and the share of accepted attempts that may have had as many in flight.
 _CAPPED = 3
 _ABOVE_THE_CAP = 0.1
 
-# Refused attempts that cost next to nothing, so that a trial would cost more.
+# A share of refused attempts that costs less than a trial would.
 _HARMLESS_SHARE = 0.025
 
-# What is assumed when the first attempts of all are turned away.
+# Assumed if the very first attempts are refused.
 _FIRST_RATE = 5.0
-# Three per minute: slower than that is not waiting but giving up.
+# Three per minute: anything slower would amount to giving up.
 _LEAST_RATE = 0.05
-# A slow-down leaves at least so much of the rate, as there may have been waits and few to ask.
+# A slow-down keeps at least this share of the rate: the accepted rate may be low because of waits or few calls.
 _LEAST_LEFT = 0.6
 _FORGET_SECONDS = 60.0
-# The usual share of refusals is tested again after some windows: it falls by a twentieth with each.
+# The usual share of refusals falls by a twentieth with each window, so that it is tested again after some windows.
 _FORGETTING = 0.95
 _MOST_WEIGHT = 0.1
 _ATTEMPTS_OF_WEIGHT = 1600
-# The accepted rate is that of the last second, or of as long as this many attempts took: a machine that was busy for a
-# moment sent few attempts in the last second, and that says nothing about the endpoint.
+# The accepted rate is that of the last second, or of the period of this many attempts if it is longer: a machine that
+# was busy for a moment sent few attempts in the last second, which says nothing about the endpoint.
 _LATELY_SECONDS = 1.0
 _LATELY_ATTEMPTS = 40
 _LONGEST_LATELY_SECONDS = 10.0
 _SHORTEST_SPAN = 0.25
-# What a machine that was late may make up for; more would be a burst, which an endpoint with a limit refuses. A trial
-# must not cost more than the rate that it gives up.
+# Delay that a late machine may catch up on; more would be a burst, which an endpoint with a limit refuses. A trial must
+# not cost more than the rate that it gives up.
 _CATCH_UP_SECONDS = 0.05
 _CATCH_UP_IN_A_TRIAL_SECONDS = 0.2
 _HAIR = 1e-6
@@ -79,7 +79,7 @@ _HAIR = 1e-6
 
 @dataclass(slots=True)
 class _Window:
-    """Attempts that started within a while, and the refused ones, by the number then in flight."""
+    """Attempts that started within a window, and the refused ones, by the number in flight at that time."""
 
     start: float
     slowed: bool = False
@@ -93,43 +93,43 @@ class _Window:
 
     @property
     def share(self) -> float:
-        """Refused attempts of all; some may have started before the window."""
+        """Share of refused attempts; some of them may have started before the window."""
         return min(1.0, self.refused.total() / max(1, self.sent.total()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """A slow-down of which is not known yet whether it helps."""
+    """A slow-down that may or may not help."""
 
     share: float
-    """Refused attempts before it, of all."""
+    """Share of refused attempts before the trial."""
 
     accepted: float
-    """Attempts per second that were not refused before it."""
+    """Accepted attempts per second before the trial."""
 
     rate: float
-    """The rate before it, and how fast it grew."""
+    """The rate before the trial; `growth` is its growth at that time."""
 
     growth: float
 
 
 class Pace:
-    """Unlimited until refusals are found to depend on the rate; from then on a rate that probes for more.
+    """No limit until refusals turn out to depend on the rate; from then on a rate that probes for more.
 
-    - Attempts are counted in windows. A window with clearly more refusals than usual starts a trial, at 85 % of the
+    - Attempts are counted in windows. A window with clearly more refusals than usual starts a trial at 85 % of the
       accepted rate. If the share of refusals stays, they do not depend on the rate: the rate is restored, and this
-      share is usual for a while. If it falls, 95 % of the accepted rate is kept; and where most attempts are refused,
-      without a trial.
-    - After every window without a problem the rate grows, by 2 % and then ever faster. It is forgotten after a minute
-      without refusals, and after an outage.
-    - If only those attempts are refused that found more in flight than almost all accepted ones, that is a limit of
-      concurrency, which `refused` returns.
-    - Refusals of nearly everything after a slow-down say that the endpoint is shut: the rate stays, and all callers
-      wait, as long as the endpoint asks for (Retry-After, up to a longest) or twice as long each time. Where refusals
-      are scattered, only the refused call waits.
+      share is usual for a while. If it falls, 95 % of the accepted rate is kept. If most attempts are refused, this
+      happens without a trial.
+    - After every window without a problem the rate grows, by 2 % and then faster and faster. It is forgotten after a
+      minute without refusals, and after an outage.
+    - If all refused attempts had more others in flight than almost all accepted ones, the endpoint limits concurrency;
+      `refused` returns this limit.
+    - If nearly all attempts are refused after a slow-down, the endpoint is shut: the rate stays, and all callers wait,
+      as long as the endpoint asks for (Retry-After, up to a maximum) or twice as long each time. If refusals are
+      scattered, only the refused call waits.
 
-    Below about twenty attempts per second it takes long to tell the two kinds of refusals apart: a limit of requests
-    per minute does better.
+    Below about twenty attempts per second it takes long to distinguish the two kinds of refusals: a limit on requests
+    per minute works better.
     """
 
     def __init__(
@@ -154,18 +154,18 @@ class Pace:
         self._trial: _Trial | None = None
         self._slowed_at = self._next_at = self._held_until = self._refused_at = -math.inf
         self._holds, self._answered = 0, False
-        self._let_in, self._turned_away = _Lately(), _Lately()
+        self._let_in, self._turned_away = _RecentEvents(), _RecentEvents()
         self._last_sent: deque[float] = deque(maxlen=_LAST_ATTEMPTS)
         self._last_refused: deque[float] = deque(maxlen=_LAST_ATTEMPTS)
         self._window, self._previous = _Window(clock()), _Window(clock())
 
     @property
     def held(self) -> float:
-        """Seconds for which the endpoint is left alone; 0 when it is not."""
+        """Seconds for which all calls are still held back; 0 if they are not."""
         return max(0.0, self._held_until - self._clock())
 
     def wait(self) -> float:
-        """Seconds until the next attempt may start."""
+        """Return the seconds until the next attempt may start."""
         now = self._clock()
         wait = max(self._held_until, self._next_at) - now
         if wait <= _HAIR:
@@ -174,9 +174,9 @@ class Pace:
         return wait
 
     def take(self, in_flight: int) -> None:
-        """One attempt starts, as this one of those in flight.
+        """Record the start of an attempt; `in_flight` includes it.
 
-        One that starts late lets the next start earlier, as timers are never quite in time.
+        After a late start, the next attempt may start earlier, because timers are never exact.
         """
         now = self._clock()
         self._review(now)
@@ -188,46 +188,46 @@ class Pace:
             self._next_at = max(self._next_at, now - catch_up) + 1 / self.rate
 
     def hold(self, seconds: float) -> None:
-        """Leave the endpoint alone for this long."""
+        """Hold back all calls for this many seconds."""
         self._held_until = max(self._held_until, self._clock() + min(self._longest_hold, seconds))
 
     def succeeded(self) -> None:
         self._answered, self._holds = True, 0
 
     def refused(self, started_at: float, *, in_flight: int, retry_after: float | None = None) -> int | None:
-        """One attempt was turned away; returns how many at once the endpoint takes, if this shows it."""
+        """Record a refused attempt; return the endpoint's limit on concurrency if the refusals show one."""
         now, window = self._clock(), self._window
         self._turned_away.add(now)
         self._refused_at = now
         if started_at < self._slowed_at:
-            # It was under way at the slow-down, and cannot answer for it.
+            # It was already in flight at the slow-down, so it says nothing about it.
             return None
         window.refused[in_flight] += 1
         self._last_refused.append(started_at)
         refused, sent = window.refused.total(), window.sent.total()
         shut = refused >= (1 if self._holds else _SHUT) and refused >= _MOST * sent
         if (shut and window.slowed) or (retry_after and not self._answered):
-            self._leave_alone(retry_after)
+            self._hold_all(retry_after)
         elif not self._learns:
             if shut:
-                self._leave_alone(retry_after)
+                self._hold_all(retry_after)
         elif (most := self._most_at_once()) is not None:
             self._trial = None
             self._restart(now)
             return most
-        elif shut or (refused >= _MANY and refused >= sent / 2) or self._refused_lately():
+        elif shut or (refused >= _MANY and refused >= sent / 2) or self._are_most_refused():
             self._slow_down(now)
-        elif self._trial is None and refused > self._tolerated(sent) + 2 and self._knows_enough(sent):
+        elif self._trial is None and refused > self._tolerated_refusals(sent) + 2 and self._knows_enough(sent):
             self._try_slower(now)
         return None
 
     def forget(self) -> None:
-        """After an outage: its refusals say nothing about a rate."""
+        """Forget the rate after an outage: its refusals say nothing about a rate."""
         self.rate, self._trial, self._usual_share = math.inf, None, 0.0
         self._restart(self._clock())
 
-    def _leave_alone(self, retry_after: float | None) -> None:
-        # Half of it is random, so that the wait is spread and never nothing.
+    def _hold_all(self, retry_after: float | None) -> None:
+        # Half of it is random, so that waits are spread and never 0.
         wait = min(self._longest, self._first * 2.0 ** min(self._holds, 64)) * (1 + self._random()) / 2
         self.hold(retry_after or wait)
         self._holds += 1
@@ -235,7 +235,7 @@ class Pace:
         self._restart(max(self._slowed_at, self._held_until), slowed=True)
 
     def _most_at_once(self) -> int | None:
-        """The number in flight above which attempts are refused and up to which they are not, if there is one."""
+        """Return the number in flight up to which attempts are accepted and above which they are refused, if any."""
         sent = self._window.sent + self._previous.sent
         refused = self._window.refused + self._previous.refused
         accepted = sent.total() - refused.total()
@@ -246,17 +246,17 @@ class Pace:
         return lowest - 1 if lowest > 1 and above <= _ABOVE_THE_CAP * accepted else None
 
     def _knows_enough(self, sent: int) -> bool:
-        """Whether there were attempts enough to guess a rate, if there is no rate yet."""
+        """Return whether a rate is known, or there were enough attempts to estimate one."""
         return sent >= _WINDOW_ATTEMPTS or not math.isinf(self.rate)
 
-    def _refused_lately(self) -> bool:
-        """Whether most of the last attempts were refused."""
+    def _are_most_refused(self) -> bool:
+        """Return whether most of the last attempts were refused."""
         if len(self._last_sent) < _LAST_ATTEMPTS:
             return False
         return sum(moment >= self._last_sent[0] for moment in self._last_refused) >= _MOST * _LAST_ATTEMPTS
 
     def _review(self, now: float) -> None:
-        """Draws the conclusions from a window that has ended."""
+        """Adapt the rate to a window that has ended."""
         if now - self._refused_at > _FORGET_SECONDS:
             self.rate, self._trial = math.inf, None
         sent, refused, seconds = self._window.sent.total(), self._window.refused.total(), now - self._window.start
@@ -266,15 +266,15 @@ class Pace:
             return
         if self._trial is not None:
             slowed = self._decide(self._trial, self._window.share, now)
-        elif refused > self._tolerated(sent) + 1 and self._learns:
+        elif refused > self._tolerated_refusals(sent) + 1 and self._learns:
             slowed = self._try_slower(now)
         else:
             slowed = self._grow(self._window.share, sent, seconds)
         if not slowed:
             self._previous, self._window = self._window, _Window(now)
 
-    def _tolerated(self, sent: int) -> float:
-        """Refusals that are usual among this many attempts, with a margin for chance."""
+    def _tolerated_refusals(self, sent: int) -> float:
+        """Return the usual number of refusals among this many attempts, with a margin for chance."""
         if math.isinf(self.rate):
             usual = max(self._usual_share, _HARMLESS_SHARE) * sent
             return usual + 2 * math.sqrt(usual) + 1
@@ -283,22 +283,22 @@ class Pace:
 
     def _grow(self, share: float, sent: int, seconds: float) -> bool:
         usual = self._usual_share
-        # One window says the more about the usual share the more attempts it has.
+        # The more attempts a window has, the more it says about the usual share.
         weight = min(_MOST_WEIGHT, sent / _ATTEMPTS_OF_WEIGHT)
         self._usual_share = min(_FORGETTING * usual, usual + weight * (share - usual))
         used = _USED_IF_BINDING if self._window.binding else _USED
         if sent >= used * self.rate * seconds:
-            # What is known from few attempts is less exact.
+            # A rate that was learnt from few attempts is less exact.
             self._growth = min(_MOST_GROWTH, max(_FASTER * self._growth, _FIRST_GROWTH, 0.5 / sent))
             self.rate *= 1 + self._growth
         return False
 
     def _decide(self, trial: _Trial, share: float, now: float) -> bool:
-        """Ends a trial: keeps a lower rate if that helped, or else restores the rate; or slows down further."""
+        """End a trial: keep a lower rate if it helped, slow down further if refusals rose, else restore the rate."""
         self._trial = None
         if share > _ROSE * trial.share:
             return self._try_slower(now)
-        # Where the rate could not be lowered enough, a limit still refuses what is above.
+        # If the rate could not be lowered enough, a limit still refuses the attempts above it.
         if_limited = max(0.0, 1 - trial.accepted / self.rate)
         part = _STAYED if math.isinf(trial.rate) else _STAYED_AT_A_RATE
         stayed = share >= if_limited + part * (trial.share - if_limited)
@@ -310,7 +310,7 @@ class Pace:
         return False
 
     def _try_slower(self, now: float) -> bool:
-        trial = _Trial(share=self._window.share, accepted=self._accepted(now), rate=self.rate, growth=self._growth)
+        trial = _Trial(share=self._window.share, accepted=self._accepted_rate(now), rate=self.rate, growth=self._growth)
         self._slow_down(now, _TRIED)
         self._trial = trial
         return True
@@ -318,7 +318,7 @@ class Pace:
     def _slow_down(self, now: float, part: float = _KEPT) -> None:
         searching = math.isinf(self.rate) and part == _KEPT
         least = _FIRST_RATE if math.isinf(self.rate) else max(_LEAST_RATE, _LEAST_LEFT * self.rate)
-        self.rate = max(least, min(self.rate, part * self._accepted(now)))
+        self.rate = max(least, min(self.rate, part * self._accepted_rate(now)))
         self._growth = _SEARCHING_GROWTH if searching else 0.0
         self._trial = None
         self._slowed_at = now
@@ -329,21 +329,21 @@ class Pace:
         self._last_sent.clear()
         self._last_refused.clear()
 
-    def _accepted(self, now: float) -> float:
-        """What was let in lately and not turned away, per second."""
+    def _accepted_rate(self, now: float) -> float:
+        """Return the recent rate of attempts that were let in and not refused, per second."""
         start = self._let_in.start(now)
-        # Of those turned away lately, some may have been let in before.
-        taken = max(0, self._let_in.count_since(start) - self._turned_away.count_since(start))
-        return taken / max(_SHORTEST_SPAN, now - start)
+        # Some of the recently refused attempts may have been let in earlier.
+        accepted = max(0, self._let_in.count_since(start) - self._turned_away.count_since(start))
+        return accepted / max(_SHORTEST_SPAN, now - start)
 
 
-class _Lately:
-    """Counts what happened within the last while."""
+class _RecentEvents:
+    """Counts recent events."""
 
     def __init__(self) -> None:
         self._moments: deque[float] = deque()
         self._busy_since = -math.inf
-        """When it began to happen, after a while without."""
+        """Time of the first event after a quiet time."""
 
     def add(self, now: float) -> None:
         if not self._moments or self._moments[-1] <= now - _LATELY_SECONDS:
@@ -353,7 +353,7 @@ class _Lately:
             self._moments.popleft()
 
     def start(self, now: float) -> float:
-        """The start of the last while, in which it happened often enough to be counted."""
+        """Return the start of the recent period, which is long enough to contain sufficient events."""
         if len(self._moments) < _LATELY_ATTEMPTS:
             return max(self._busy_since, now - _LONGEST_LATELY_SECONDS)
         return max(self._busy_since, min(now - _LATELY_SECONDS, self._moments[-_LATELY_ATTEMPTS]))

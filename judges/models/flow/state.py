@@ -8,13 +8,13 @@ from judges.models.flow.failures import FailureKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowState:
-    """A snapshot; the failures are counted from the start."""
+    """A snapshot; failures are counted since the start."""
 
     limit: int
-    """Attempts that may be in flight at once, as far as is known."""
+    """Current limit on attempts in flight."""
 
     rate: float
-    """Attempts per second that the endpoint takes, as far as is known; infinite while no limit is known."""
+    """Current limit on attempts per second; infinite while no limit is known."""
 
     in_flight: int
     waiting: int

@@ -1,6 +1,6 @@
 """Check digits of cards, accounts and national ids, which distinguish them from other numbers of the same length.
 
-python-stdnum knows them, save those of СНИЛС; of social security numbers it refuses the well-known examples, which are
+python-stdnum knows them, except those of СНИЛС. It refuses well-known examples of social security numbers, which are
 replaced here like all others.
 """
 
@@ -55,7 +55,7 @@ from stdnum.za import idnr as za_idnr
 is_pesel = pesel.is_valid
 is_steuer_id = idnr.is_valid
 
-# Who issues cards that begin so, and how long they are. Cards of 12 and 13 digits are no longer issued.
+# Ranges of first digits and the lengths of their cards. Cards of 12 and 13 digits are no longer issued.
 _CARDS: Sequence[tuple[str, str, Sequence[int]]] = (
     ("2200", "2204", range(16, 20)),  # Mir
     ("2221", "2720", (16,)),  # Mastercard
@@ -80,25 +80,25 @@ _IBAN_PARTS = re.compile(r"([0-9]+)!")
 
 
 def is_card(digits: str) -> bool:
-    """By the issuer's range and Luhn's check digit."""
+    """Check the issuer's range and Luhn's check digit."""
     return len(digits) in _CARD_LENGTHS.get(digits[:4], ()) and luhn.is_valid(digits)
 
 
 @lru_cache(maxsize=1024)
 def iban_length(country: str) -> int | None:
-    """Return how long the IBANs of a country are, by its code in capitals; None if it has none."""
+    """Return the length of the IBANs of a country, by its code in capitals; None if it has no IBANs."""
     [(_, country_format), *_] = numdb.get("iban").info(country) or [("", {})]
     parts = _IBAN_PARTS.findall(country_format.get("bban", ""))
     return 4 + sum(map(int, parts)) if parts else None
 
 
 def is_iban(compact: str) -> bool:
-    """In capitals and without spaces. A country's own check digits are not asked for: the remainder by 97 is enough."""
+    """Check an IBAN in capitals without spaces; the remainder by 97 is enough, without a country's own check digits."""
     return iban.is_valid(compact, check_country=False)
 
 
 def is_ssn(digits: str) -> bool:
-    """A social security number has no check digit; these parts are never issued."""
+    """Check for parts that are never issued: a social security number has no check digit."""
     area = digits[:3]
     return area not in ("000", "666") and area[0] != "9" and digits[3:5] != "00" and digits[5:] != "0000"
 
@@ -111,12 +111,12 @@ def is_snils(digits: str) -> bool:
 
 
 def is_inn(digits: str) -> bool:
-    """Of an organisation (10 digits) or of a person (12); no region has the number 00."""
+    """Check the ИНН of an organisation (10 digits) or a person (12); no region has the number 00."""
     return digits[:2] != "00" and inn.is_valid(digits)
 
 
 def is_dni(compact: str) -> bool:
-    """In capitals: a DNI, or the NIE of a foreigner, which begins with X, Y or Z."""
+    """Check, in capitals, a DNI, or the NIE of a foreigner, which begins with X, Y or Z."""
     return dni.is_valid(compact) or nie.is_valid(compact)
 
 
@@ -124,7 +124,7 @@ def is_dni(compact: str) -> bool:
 
 
 def is_pan(compact: str) -> bool:
-    """Of a person in India; its letters are the only check."""
+    """Check the PAN of a person in India by its letters, which are the only check."""
     return compact[3:4] == "P" and pan.is_valid(compact)
 
 
@@ -159,7 +159,7 @@ SURE_FORMS: Mapping[tuple[int, ...], Sequence[tuple[str, Check]]] = {
     (15,): (("", nir.is_valid),),
     (18,): (("", is_ric),),
 }
-"""By the lengths of groups of digits: the separators between them (one for all, or all in a row) and the check."""
+"""Forms by the lengths of groups of digits: the separators (one for all gaps, or one per gap) and the check."""
 
 NAMED_FORMS: Mapping[int, Sequence[Check]] = {
     9: tuple(check.is_valid for check in (bsn, teudat_zehut, tfn, sin, nif)),
@@ -168,4 +168,4 @@ NAMED_FORMS: Mapping[int, Sequence[Check]] = {
     12: tuple(check.is_valid for check in (aadhaar, my_number, nric)),
     13: (pin.is_valid,),
 }
-"""By the number of digits: checks that are too weak without a word before the number that names such an id."""
+"""Checks by the number of digits; they are too weak unless a word before the number names such an id."""

@@ -1,4 +1,4 @@
-"""Keys, tokens and passwords: by the form that their issuer gives them, or by the words before them."""
+"""Keys, tokens and passwords: recognised by the form that their issuer gives them, or by the words before them."""
 
 import math
 import re
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from judges.models.redaction.found import SensitiveSpan, begins
+from judges.models.redaction.span import SensitiveSpan, can_begin
 
 _KIND = "secret"
 
-# Issued with a form: what must be in the text for the pattern to be tried at all, and the pattern.
-# Every pattern takes all that it can in one go, so that long runs of look-alikes are read once.
+# Forms of issuers: a text that must occur before the pattern is tried, and the pattern.
+# Every pattern matches greedily, so that long runs of look-alikes are read only once.
 _FORMS = tuple(
     (sign, re.compile(pattern))
     for sign, pattern in (
-        ("sk-", r"sk-[A-Za-z0-9_-]{16,}"),  # OpenAI, Anthropic, OpenRouter and many alike
+        ("sk-", r"sk-[A-Za-z0-9_-]{16,}"),  # OpenAI, Anthropic, OpenRouter and many others
         ("k_live_", r"[spr]k_live_[A-Za-z0-9]{10,}"),  # Stripe
         ("k_test_", r"[spr]k_test_[A-Za-z0-9]{10,}"),
         ("ghp_", r"ghp_[A-Za-z0-9]{20,}"),  # GitHub
@@ -90,29 +90,29 @@ _FORMS = tuple(
         ("hooks.slack.com/", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
     )
 )
-# Amazon's ids of keys: of one length, too short to hide much, and too short to tell them from words by their letters.
+# Amazon's key ids: of fixed length, and too short to distinguish them from words by their letters.
 _AMAZON = re.compile(r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])")
-# A JSON Web Token: its header is JSON, which in base64 begins so.
+# A JSON Web Token: its header is JSON, which begins like this in base64.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4}\.?")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# A line break, also as it is escaped in JSON once or twice, and the indentation after it.
+# A line break, also escaped in JSON once or twice, and the indentation after it.
 _BREAK = r"(?:\s|\\{1,2}[nrt])"
 _PEM_GAP = re.compile(rf"{_BREAK}{{0,32}}")
-# Headers of an encrypted key have values of a fixed form. All others have room for words, which stay readable.
+# Headers of an encrypted key have values of a fixed form. All other headers may contain words, which stay readable.
 _PEM_CIPHER = r"(?:AES|ARIA|BF|CAMELLIA|CAST5?|DES|IDEA|RC2|SEED|SM4)(?:-EDE3|-[0-9]{2,3})?-(?:CBC|CFB|ECB|OFB)"
 _PEM_FIXED_HEADER = re.compile(
     rf"(?:Proc-Type: 4,ENCRYPTED|DEK-Info: {_PEM_CIPHER},[0-9A-F]{{6,32}})"
     r"""(?=[ \t\r>#*|"'+,;]{0,80}(?:[\n\\]|DEK-Info: | [A-Za-z0-9+/]{16}))"""
 )
 _PEM_HEADER = re.compile(rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{{0,80}}(?={_BREAK})")
-# Marks around every line of a key that is quoted: in mail, a comment, a table, a diff, or the strings of a program.
+# Marks around every line of a quoted key: in mail, a comment, a table, a diff, or the strings of a program.
 _PEM_FRAME = re.compile(rf"""(?:[>#*|"'+,;]|\\{{1,3}}["']|{_BREAK}){{1,64}}""")
 _PEM_MARKS = re.compile(r"""[>#*|"'+,;]""")
 _PEM_SPACES = re.compile(r"[ \t\r]{0,80}")
 _MAX_FRAME_CHARS = 18  # eight before and eight after the line break
 _MAX_BLANK_LINES = 3
-# No line of words is that long without a space; only the last line of a key may be shorter.
+# No line of words is this long without a space; only the last line of a key may be shorter.
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,16384}={0,2}")
 _PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
 _PEM_CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
@@ -123,52 +123,52 @@ _USERINFO = re.compile(r"://[^\s/:@]{0,64}:([^\s/@]{1,128})@")
 
 
 def find_secrets(text: str) -> Iterator[SensitiveSpan]:
-    yield from _issued(text)
-    yield from _private_keys(text)
-    yield from _in_urls(text)
-    yield from _named(text)
+    yield from _find_issued(text)
+    yield from _find_private_keys(text)
+    yield from _find_in_urls(text)
+    yield from _find_named(text)
 
 
-def _issued(text: str) -> Iterator[SensitiveSpan]:
-    # Few words are as long as a token: to look for all signs in these takes a fraction of the time for the whole text.
-    long = " ".join([word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS])
-    if not long:
+def _find_issued(text: str) -> Iterator[SensitiveSpan]:
+    # Few words are as long as a token: searching these takes a fraction of the time for the whole text.
+    long_words = " ".join([word for word in text.split() if len(word) >= _MIN_TOKEN_CHARS])
+    if not long_words:
         return
     for sign, pattern in _FORMS:
-        if sign in long:
-            yield from _in_form(text, pattern)
-    if "KIA" in long or "SIA" in long:
-        ids = (match for match in _AMAZON.finditer(text) if begins(text, match.start()))
+        if sign in long_words:
+            yield from _find_form(text, pattern)
+    if "KIA" in long_words or "SIA" in long_words:
+        ids = (match for match in _AMAZON.finditer(text) if can_begin(text, match.start()))
         yield from (SensitiveSpan(*match.span(), _KIND, match[0]) for match in ids)
-    if "eyJ" in long:
-        yield from (found for found in _in_form(text, _JWT) if "." in found.key)
+    if "eyJ" in long_words:
+        yield from (span for span in _find_form(text, _JWT) if "." in span.key)
 
 
-def _in_form(text: str, pattern: re.Pattern[str]) -> Iterator[SensitiveSpan]:
+def _find_form(text: str, pattern: re.Pattern[str]) -> Iterator[SensitiveSpan]:
     for match in pattern.finditer(text):
         value = match[0].rstrip("-.")
-        if begins(text, match.start()) and _is_key_material(value):
+        if can_begin(text, match.start()) and _is_key_material(value):
             yield SensitiveSpan(match.start(), match.start() + len(value), _KIND, value)
 
 
 def _is_key_material(value: str) -> bool:
-    """Whether it is as random as a key: words joined by hyphens are not, even with a number among them."""
+    """Return whether it is as random as a key: words joined by hyphens are not, even with a number among them."""
     return _bits_per_char(value) >= _MIN_KEY_BITS_PER_CHAR and not _is_made_of_words(value)
 
 
-def _private_keys(text: str) -> Iterator[SensitiveSpan]:
+def _find_private_keys(text: str) -> Iterator[SensitiveSpan]:
     if "PRIVATE KEY" not in text:
         return
-    done = 0
+    position = 0
     for begin in _PEM_BEGIN.finditer(text):
-        key = _key_after(text, begin) if begin.start() >= done else None
+        key = _key_after(text, begin) if begin.start() >= position else None
         if key is not None:
-            done = key.end
+            position = key.end
             yield key
 
 
 def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
-    """The key with its first line and, if that follows, its last; from its base64 on if a header has free words."""
+    """Return the key with its BEGIN line and, if present, its END line; if a header has words, only from the base64."""
     limit, frame = begin.end() + _MAX_PEM_CHARS, _frame_at(text, begin.end())
     position, has_free_header = _skip_headers(text, _skip_gap(text, begin.end(), frame), limit, frame)
     body, lines = position, list[str]()
@@ -179,7 +179,7 @@ def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
         position = _skip_gap(text, end, frame)
     if not _is_base64_body("".join(lines)):
         return None
-    # What is shorter than a line belongs to the key only where the key ends right after it.
+    # A part that is shorter than a line belongs to the key only if the END line follows.
     for rest in (_PEM_LAST_LINE, _PEM_CHECKSUM):
         position = _skip_gap(text, _skip(rest, text, position), frame)
         closing = _PEM_END.match(text, position)
@@ -191,7 +191,7 @@ def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
 
 
 def _skip_headers(text: str, position: int, limit: int, frame: str) -> tuple[int, bool]:
-    """Where the base64 begins, and whether a header before it may hold words."""
+    """Return where the base64 begins, and whether a header before it may contain words."""
     has_free_header = False
     while position < limit:
         header = _PEM_FIXED_HEADER.match(text, position)
@@ -205,17 +205,17 @@ def _skip_headers(text: str, position: int, limit: int, frame: str) -> tuple[int
 
 
 def _frame_at(text: str, position: int) -> str:
-    """The marks around the line break after the first line of a key, without spaces; empty if there are none."""
+    """Return the marks around the line break after the first line of a key, without spaces; empty if there are none."""
     match = _PEM_FRAME.match(text, position)
     frame = re.sub(r"[ \t\r]", "", match[0]) if match else ""
-    # A plus after other marks may be the first character of the base64, which takes it anyway.
+    # A plus after other marks may be the first character of the base64, whose pattern accepts it anyway.
     if _PEM_MARKS.search(frame.rstrip("+")):
         frame = frame.rstrip("+")
     return frame if _PEM_MARKS.search(frame) and len(frame) <= _MAX_FRAME_CHARS else ""
 
 
 def _skip_gap(text: str, position: int, frame: str) -> int:
-    """Where the next line of a key begins: after the marks that the first one had, or after white space."""
+    """Return where the next line of a key begins: after the marks that the first one had, or after white space."""
     after = _skip_frame(text, position, frame) if frame else None
     if after is None:
         return _skip(_PEM_GAP, text, position)
@@ -241,12 +241,12 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _is_base64_body(letters: str) -> bool:
-    """Whether it is mixed as encoded bytes are, which words without spaces are not."""
+    """Return whether it is mixed like encoded bytes, unlike words without spaces."""
     return _is_mixed(letters) and not _is_made_of_words(letters)
 
 
-def _in_urls(text: str) -> Iterator[SensitiveSpan]:
-    """The password in user:password@host."""
+def _find_in_urls(text: str) -> Iterator[SensitiveSpan]:
+    """Find the password in user:password@host."""
     if "://" in text and "@" in text:
         for match in _USERINFO.finditer(text):
             if not _is_sentence(match[1]):
@@ -258,8 +258,8 @@ def _in_urls(text: str) -> Iterator[SensitiveSpan]:
 
 class _Word(NamedTuple):
     stem: str
-    names_one: Callable[[str, int, int], bool]
-    """Whether the stem from the second to the third argument is such a word."""
+    names_secret: Callable[[str, int, int], bool]
+    """Whether the stem from the second to the third argument names a secret."""
     password: bool = False
     strong: bool = True
 
@@ -289,7 +289,7 @@ def _is_token(lower: str, start: int, end: int) -> bool:
 
 
 def _is_session(lower: str, start: int, end: int) -> bool:
-    """Whether the id of a session is given: as a cookie, as a parameter, or in words."""
+    """Return whether the id of a session follows: as a cookie, as a parameter, or in words."""
     return _SESSION_ID.match(lower, end) is not None
 
 
@@ -323,23 +323,22 @@ _PASSWORD = re.compile(
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
-def _named(text: str) -> Iterator[SensitiveSpan]:
+def _find_named(text: str) -> Iterator[SensitiveSpan]:
     lower = text.lower()
     for word in _WORDS:
-        start, done = lower.find(word.stem), 0
+        start, position = lower.find(word.stem), 0
         while start >= 0:
             end = start + len(word.stem)
-            found = (
-                _after(text, lower, start, end, word) if start >= done and word.names_one(lower, start, end) else None
-            )
-            if found:
-                yield found
-                done = found.end
+            is_name = start >= position and word.names_secret(lower, start, end)
+            span = _find_after(text, lower, start, end, word) if is_name else None
+            if span:
+                yield span
+                position = span.end
             start = lower.find(word.stem, end)
 
 
-def _after(text: str, lower: str, start: int, end: int, word: _Word) -> SensitiveSpan | None:
-    """The secret that the word names, which follows it."""
+def _find_after(text: str, lower: str, start: int, end: int, word: _Word) -> SensitiveSpan | None:
+    """Return the secret after the word that names it."""
     if word.password:
         match = _PASSWORD.match(text, end)
         value = match[1].rstrip(".:)*]}") if match else ""
@@ -352,12 +351,12 @@ def _after(text: str, lower: str, start: int, end: int, word: _Word) -> Sensitiv
         ):
             return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
     strong = word.strong or _STRONG_KEY.search(lower, max(0, start - 16), start) is not None
-    at = end
-    while at <= end + _MAX_GAP and (match := _LONG.match(text, at)) and match.start(1) <= end + _MAX_GAP:
+    position = end
+    while position <= end + _MAX_GAP and (match := _LONG.match(text, position)) and match.start(1) <= end + _MAX_GAP:
         value = match[1].rstrip(".-~/")
         if _is_secret(value, strong=strong) and not value.startswith("//"):
             return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
-        at = match.end(1)
+        position = match.end(1)
     return None
 
 
@@ -368,7 +367,7 @@ def _is_secret(value: str, *, strong: bool) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether no person chose these characters: not a name, a path, a version or words joined by hyphens."""
+    """Return whether the characters look random: not a name, a path, a version or words joined by hyphens."""
     if _bits_per_char(value) < 3.0:
         return False
     if value.endswith("=") and value[0] != "=":
@@ -377,7 +376,7 @@ def looks_random(value: str) -> bool:
 
 
 def _is_base64(value: str) -> bool:
-    """Long, with digits and as many capitals as words never have."""
+    """Return whether it is long, and has digits and more capitals than words have."""
     if len(value) < 24 or not re.fullmatch(r"[A-Za-z0-9+/]+", value) or _bits_per_char(value) < 4.0:
         return False
     capitals = sum(map(str.isupper, value))
@@ -387,13 +386,13 @@ def _is_base64(value: str) -> bool:
 _WORD_RUN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}|[^\W\d_A-Za-z]{3,}")
 _MAX_SHARE_OF_WORDS = 0.75
 _MIN_CHANGES_PER_CHAR = 0.15
-# Where a password is expected, random letters are rather hidden than words shown.
+# Where a password is expected, it is better to hide words than to show random letters.
 _MAX_SHARE_IN_PASSWORD = 0.85
 _MAX_PASSPHRASE_CHARS = 40  # six words with hyphens between them
 
 
 def _is_made_of_words(value: str, *, max_share: float = _MAX_SHARE_OF_WORDS) -> bool:
-    """Whether most of it is letters in a row. A key without capitals has many such rows, but digits between them."""
+    """Return whether most of it is runs of letters. A key without capitals has many, too, but digits between them."""
     body = re.sub(r"[\W_]", "", value)
     if sum(map(len, _WORD_RUN.findall(body))) <= max_share * len(body):
         return False
@@ -403,7 +402,7 @@ def _is_made_of_words(value: str, *, max_share: float = _MAX_SHARE_OF_WORDS) -> 
 
 
 def _is_sentence(value: str) -> bool:
-    """Whether it is words, and more of them than people choose for a password."""
+    """Return whether it is words, and more of them than people choose for a password."""
     return len(value) > _MAX_PASSPHRASE_CHARS and _is_made_of_words(value, max_share=_MAX_SHARE_IN_PASSWORD)
 
 

@@ -1,10 +1,10 @@
-"""The words before a number that say what it is, in English and Russian (and in the language of the national ids)."""
+"""The words before a number that name its kind, in English and Russian (and in the languages of the national ids)."""
 
 import re
 
 _WINDOW = 48
 OTHER, VERSION = "other", "version"
-"""The labels of numbers that concern no person: of orders, books and things; of versions and sections."""
+"""The labels of numbers that are not personal: of orders, books and products; of versions and sections."""
 
 _LABELS = {
     "phone": r"(?:tele)?phone|tel|mobile|cell|fax|whatsapp|viber|hotline|call|dial|sms|☎|📞"
@@ -39,12 +39,12 @@ _LABEL = re.compile(
 _MORE = re.compile(r"[\s,;/|]*(?:and|or|и|или)?[\s,;/|]*")
 
 
-def label_before(text: str, at: int) -> str | None:
-    """What the words right before this place say that follows: a kind, `other`, `version`, or None."""
-    match = _LABEL.search(text[max(0, at - _WINDOW) : at].lower())
+def label_before(text: str, position: int) -> str | None:
+    """Return the kind that the words right before this position name: a kind, `other`, `version`, or None."""
+    match = _LABEL.search(text[max(0, position - _WINDOW) : position].lower())
     return match.lastgroup if match else None
 
 
-def continues(text: str, end: int, start: int) -> bool:
-    """Whether only what lists things stands between the two places: the second is of the kind of the first."""
+def is_list_gap(text: str, end: int, start: int) -> bool:
+    """Return whether there is only a comma, an "and" or the like between two values, so that both are of one kind."""
     return start - end <= 12 and _MORE.fullmatch(text, end, start) is not None

@@ -1,4 +1,4 @@
-"""The rules of numbers without letters: by the lengths of their groups, by check digits, by the words before."""
+"""The rules for numbers without letters: the lengths of their groups, check digits, and the words before them."""
 
 import re
 from collections import defaultdict
@@ -19,10 +19,10 @@ from judges.models.redaction.checksums import (
     is_ssn,
     is_steuer_id,
 )
-from judges.models.redaction.found import SensitiveSpan, ends
 from judges.models.redaction.labels import OTHER, VERSION
-from judges.models.redaction.lettered import with_letter
+from judges.models.redaction.lettered import find_dni
 from judges.models.redaction.phones import chinese_mobile_key, mobile_key
+from judges.models.redaction.span import SensitiveSpan, can_end
 from judges.models.redaction.window import GroupWindow
 
 Rule = Callable[[GroupWindow], Iterator[SensitiveSpan]]
@@ -36,25 +36,25 @@ _NEAR_CHARS = 12
 def _card(window: GroupWindow) -> Iterator[SensitiveSpan]:
     whole = not window.separators
     if whole and (window.before[-1:] == "." or window.label == OTHER):
-        return  # A fraction, or a number that somebody says is no card.
-    if window.ended and window.uniform((*_SPACED, ".")) and is_card(window.digits):
-        yield window.found("card")
+        return  # A fraction, or a number that is called something else.
+    if window.is_ended and window.is_uniform((*_SPACED, ".")) and is_card(window.digits):
+        yield window.make_span("card")
 
 
 def _ipv4(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    if window.separators != [".", ".", "."] or "." in window.before + window.after or not window.ended:
+    if window.separators != [".", ".", "."] or "." in window.before + window.after or not window.is_ended:
         return
     if any(len(group) > 1 and group[0] == "0" for group in window.groups):
         return
     octets = [int(group) for group in window.groups]
-    # Loopback, "any" and masks belong to nobody.
+    # Loopback, "any" and masks are not personal.
     if max(octets) > 255 or octets[0] in (0, 127, 255) or window.label == VERSION or _is_heading(window, octets):
         return
-    yield window.found("ip", ".".join(window.groups))
+    yield window.make_span("ip", ".".join(window.groups))
 
 
 def _is_heading(window: GroupWindow, octets: Sequence[int]) -> bool:
-    """Whether it numbers a section: small numbers at the beginning of a line, with words after them."""
+    """Return whether it numbers a section: small numbers at the beginning of a line, with words after them."""
     text, start, end = window.text, window.start, window.end
     if (start > 0 and text[start - 1] != "\n") or not all(0 < octet < 20 for octet in octets):
         return False
@@ -70,39 +70,39 @@ def _is_in_row(window: GroupWindow) -> bool:
 
 def _ssn(window: GroupWindow) -> Iterator[SensitiveSpan]:
     hyphenated = window.separators == ["-", "-"]
-    # With spaces it may be a row of numbers, which rather has more of them, and round ones.
+    # With spaces it may be a row of numbers; such a row usually has more groups, and round ones.
     spaced = window.separators == [" ", " "] and not _is_in_row(window) and not window.digits.endswith("000")
     sure = (hyphenated or spaced) and window.label not in (OTHER, VERSION)
-    if (sure or window.label == "ssn") and window.alone and window.ended and is_ssn(window.digits):
-        yield window.found("ssn")
+    if (sure or window.label == "ssn") and window.is_alone and window.is_ended and is_ssn(window.digits):
+        yield window.make_span("ssn")
 
 
 def _snils(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    if window.ended and all(separator in _SPACED for separator in window.separators) and is_snils(window.digits):
-        yield window.found("snils")
+    if window.is_ended and all(separator in _SPACED for separator in window.separators) and is_snils(window.digits):
+        yield window.make_span("snils")
 
 
 def _inn(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """Of an organisation only after the word: one number of ten in ten has the right check digit."""
-    sure = len(window.digits) == 12 and window.alone and window.label is None
-    if (sure or window.label == "inn") and window.ended and is_inn(window.digits):
-        yield window.found("inn")
+    """Find an ИНН; of an organisation only after the word, because one in ten numbers has the right check digit."""
+    sure = len(window.digits) == 12 and window.is_alone and window.label is None
+    if (sure or window.label == "inn") and window.is_ended and is_inn(window.digits):
+        yield window.make_span("inn")
 
 
 def _steuer_id(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    if window.uniform(" ") and window.alone and window.ended and is_steuer_id(window.digits):
-        yield window.found("steuer_id")
+    if window.is_uniform(" ") and window.is_alone and window.is_ended and is_steuer_id(window.digits):
+        yield window.make_span("steuer_id")
 
 
 def _dni(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    found = with_letter(window.text, window.start, window.digits, window.end) if window.uniform(".") else None
-    if found and window.before[-1:] != ".":
-        yield found
+    span = find_dni(window.text, window.start, window.digits, window.end) if window.is_uniform(".") else None
+    if span and window.before[-1:] != ".":
+        yield span
 
 
 def _national_id(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """In a form that only ids have, or after a word that names one."""
-    if not window.ended or not window.alone or (" " in window.separators and _is_in_row(window)):
+    """Find an id in a form that only ids have, or after a word that names one."""
+    if not window.is_ended or not window.is_alone or (" " in window.separators and _is_in_row(window)):
         return
     if _has_sure_form(window):
         is_id = window.label in (None, "national_id", "phone")
@@ -110,14 +110,14 @@ def _national_id(window: GroupWindow) -> Iterator[SensitiveSpan]:
         checks = NAMED_FORMS.get(len(window.digits), ())
         is_id = bool(checks) and window.label == "national_id" and any(check(window.digits) for check in checks)
     if is_id:
-        yield window.found("national_id")
+        yield window.make_span("national_id")
 
 
 def _has_sure_form(window: GroupWindow) -> bool:
-    written = "".join(window.separators)
+    joined = "".join(window.separators)
     forms = SURE_FORMS.get(tuple([len(group) for group in window.groups]), ())
     return any(
-        written in (separators, separators * len(window.separators)) and check(window.digits)
+        joined in (separators, separators * len(window.separators)) and check(window.digits)
         for separators, check in forms
     )
 
@@ -127,9 +127,9 @@ _LAST_LETTERS = re.compile(r"-?([A-Wa-w][A-Ia-iWw]?|[KkXx])")
 
 
 def _with_last_letter(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """Ids of Finland, Ireland, China and Chile, which end with a letter."""
+    """Find ids of Finland, Ireland, China and Chile, which end with a letter."""
     end = (_HETU_END if len(window.digits) == 6 else _LAST_LETTERS).match(window.text, window.end)
-    if end is None or not ends(window.text, end.end()) or window.label in (OTHER, VERSION):
+    if end is None or not can_end(window.text, end.end()) or window.label in (OTHER, VERSION):
         return
     compact = window.digits + end[0].removeprefix("-").upper()
     if len(window.digits) == 6:
@@ -148,21 +148,21 @@ _CHECKS = {"snils": is_snils, "steuer_id": is_steuer_id, "pesel": is_pesel}
 
 
 def _eleven(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """Eleven digits in a row, which are so much: what is said before decides, then the rarer form."""
+    """Find the kind of eleven digits in a row, which many kinds have: the words before decide, then the rarer form."""
     digits, label = window.digits, window.label
-    if not window.ended or label in (OTHER, VERSION):
+    if not window.is_ended or label in (OTHER, VERSION):
         return
     if label in _CHECKS and _CHECKS[label](digits):
-        yield window.found(label)
-    if not window.alone or label not in (None, "phone", "inn", *_CHECKS):
+        yield window.make_span(label)
+    if not window.is_alone or label not in (None, "phone", "inn", *_CHECKS):
         return
     around = window.text[max(0, window.start - _NEAR_CHARS) : window.end + _NEAR_CHARS]
     mobile = mobile_key(digits) or chinese_mobile_key(digits, around)
     if mobile or label == "phone":
-        yield window.found("phone", mobile)
+        yield window.make_span("phone", mobile)
     for kind in ("steuer_id", "pesel"):
         if _CHECKS[kind](digits):
-            yield window.found(kind)
+            yield window.make_span(kind)
 
 
 _RULES: Sequence[tuple[Rule, Sequence[Shape]]] = (

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, PhoneNumberDesc
 
-from judges.models.redaction.found import SensitiveSpan
-from judges.models.redaction.labels import OTHER, VERSION, continues
+from judges.models.redaction.labels import OTHER, VERSION, is_list_gap
+from judges.models.redaction.span import SensitiveSpan
 from judges.models.redaction.window import GroupWindow
 
 _MIN_INTERNATIONAL_DIGITS = 9
@@ -29,16 +29,16 @@ class _Form(NamedTuple):
     pattern: re.Pattern[str]
     regions: tuple[str, ...]
     is_distinct: bool
-    """Whether only phones are written so. Otherwise a word such as `order` before the number rules a phone out."""
+    """Whether only phones have this form. Otherwise a word such as `order` before the number rules out a phone."""
     is_assigned: bool
-    """Whether the number must be in a range that is in use, because other numbers are often written so."""
+    """Whether the number must be in an assigned range, because other numbers often have this form."""
 
 
 def _form(pattern: str, regions: str, *, is_distinct: bool = False, is_assigned: bool = False) -> _Form:
     return _Form(re.compile(pattern), tuple(regions.split()), is_distinct, is_assigned)
 
 
-# Countries that dial a zero before the area, and whose numbers are all about as long.
+# Countries that dial a zero before the area code, and whose numbers are all of about the same length.
 _WITH_ZERO = "GB FR AU CN IN IT NL BE CH SE UA TR JP KR ZA IL"
 _GROUPS = r"\d{3,4}[ -]\d{3,4}|\d{3}[ -]\d\d[ -]\d\d|\d{3} \d{3} \d\d|\d\d[ -]\d\d[ -]\d\d(?:[ -]\d\d)?"
 _FORMS = (
@@ -65,10 +65,10 @@ _FORMS = (
     _form(r"(?P<trunk>0)[1-9]\d{1,3} ?/ ?\d{2,4}(?:[ -]\d{1,5}){1,3}", "DE AT", is_assigned=True),
     # 098765 43210
     _form(r"(?P<trunk>0)[6-9]\d{4}[ -]\d{5}", "IN", is_assigned=True),
-    # 020 7946 0958, 0161 496 0123, 07700 900123: also numbers for films, which are in no range that is in use.
+    # 020 7946 0958, 0161 496 0123, 07700 900123: also the numbers reserved for films, which are in no assigned range.
     _form(r"(?P<trunk>0)(?:\d\d([ .-])\d{4}\2\d{4}|\d{3}([ .-])\d{3}\3\d{4})", "GB"),
     _form(r"(?P<trunk>0)[17]\d{3}([ .-])(?:\d{6}|\d{3}\2\d{3})", "GB"),
-    # (030) 23125148, 0171/3920071, 0221 66969-301; in other groups, numbers that differ in length would be too much.
+    # (030) 23125148, 0171/3920071, 0221 66969-301; with other groups, lengths vary so much that too many would match.
     _form(r"\(?(?P<trunk>0)[1-9]\d{1,3}(?:\)[ -]?|[ /-])(?:\d{6,8}|\d{4,5}-\d{1,4})", "DE AT", is_assigned=True),
     _form(r"(?P<trunk>0)1[567]\d{1,2}[ /-]\d{2,4}(?:[ -]\d{2,4}){1,3}", "DE", is_assigned=True),
     # (02) 5550 1234, 0412 345 678, 06 12 34 56 78: few other numbers in groups begin with a zero.
@@ -78,40 +78,40 @@ _FORMS = (
     # 06.12.34.56.78
     _form(r"(?P<trunk>0)[1-9](?:(?:\.\d\d){4}|\d{0,2}\.\d{3,4}\.\d{3,4})", _WITH_ZERO, is_assigned=True),
 )
-# What the forms with nothing but spaces between their groups begin with.
+# First characters of the forms whose groups are separated only by spaces.
 _FIRST = "(0178"
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
-# Eleven digits in a row that begin so are rather a mobile than anything else.
+# Eleven digits in a row with these prefixes are most likely a mobile number.
 _MOBILES = {"79": "RU", "89": "RU", **dict.fromkeys(("071", "073", "074", "075", "077", "078", "079"), "GB")}
 
 
 def may_be_phone(sizes: tuple[int, ...]) -> bool:
-    """Whether groups of these sizes are neither too short, nor too long, nor a date."""
+    """Return whether groups of these sizes can be a phone: not too short, not too long, and not a date."""
     least = 7 if len(sizes) < 3 else 6
     return least <= sum(sizes) <= 15 and tuple(sorted(sizes)) not in _DATES
 
 
 def may_be_national(digits: int) -> bool:
-    """Whether a number of this many digits can be a phone in the form of a country."""
+    """Return whether a number of this many digits can be a phone in the form of a country."""
     return 10 <= digits <= 12
 
 
-def international(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """After a plus, or 00 and a country in a group of their own."""
+def find_international(window: GroupWindow) -> Iterator[SensitiveSpan]:
+    """Find a phone after a plus, or after a separate group of 00 and a country's code."""
     signed = window.text[window.opening] == "+"
     digits = window.digits
     if not signed and not (digits.startswith("00") and 3 <= len(window.groups[0]) <= 5 and window.separators):
         return
     number = digits if signed else digits[2:]
-    # A round sum with its sign is no phone.
-    key = _international_key(number) if window.ended and not number.endswith("000000") else None
+    # A round sum with a sign is not a phone.
+    key = _international_key(number) if window.is_ended and not number.endswith("000000") else None
     if key:
         yield _phone(window, key)
 
 
-def national(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """In a form of some country, without the country's code."""
-    if not window.ended or not window.alone:
+def find_national(window: GroupWindow) -> Iterator[SensitiveSpan]:
+    """Find a phone in the form of a country, without the country's code."""
+    if not window.is_ended or not window.is_alone:
         return
     written = window.text[window.opening : window.end].removeprefix("+")
     may_be_spaced = written[0] in _FIRST or [len(group) for group in window.groups] == [2, 5, 4]
@@ -125,20 +125,20 @@ def national(window: GroupWindow) -> Iterator[SensitiveSpan]:
                 yield _phone(window, key)
 
 
-def labelled(window: GroupWindow) -> Iterator[SensitiveSpan]:
-    """Any digits, once a word says that they are a phone's."""
+def find_labelled(window: GroupWindow) -> Iterator[SensitiveSpan]:
+    """Find a phone of any digits after a word that announces a phone."""
     sizes = [len(group) for group in window.groups]
-    thousands = sizes[0] <= 3 and set(sizes[1:]) == {3} and window.uniform((" ", ".")) and sum(sizes) < 9
-    if window.ended and not thousands and sum(sizes) <= _MAX_LABELLED_DIGITS:
+    thousands = sizes[0] <= 3 and set(sizes[1:]) == {3} and window.is_uniform((" ", ".")) and sum(sizes) < 9
+    if window.is_ended and not thousands and sum(sizes) <= _MAX_LABELLED_DIGITS:
         yield _phone(window, mobile_key(window.digits) or window.digits)
 
 
 def _is_ruled_out(window: GroupWindow, form: _Form) -> bool:
-    """Whether a word says that it is no phone, or it stands in the midst of a row of numbers."""
+    """Return whether a word names another kind of number, or the window is inside a row of numbers."""
     if not form.is_distinct and window.label in (OTHER, VERSION):
         return True
     last = window.chunk.last
-    return form.is_assigned and window.first > 0 and not (last and continues(window.text, last.end, window.opening))
+    return form.is_assigned and window.first > 0 and not (last and is_list_gap(window.text, last.end, window.opening))
 
 
 def _phone(window: GroupWindow, key: str) -> SensitiveSpan:
@@ -149,20 +149,20 @@ def _phone(window: GroupWindow, key: str) -> SensitiveSpan:
 
 
 def mobile_key(digits: str) -> str | None:
-    """Return the key of a mobile written without spaces, if the first digits tell its country."""
+    """Return the key of a mobile number without spaces, if its first digits identify its country."""
     region = _MOBILES.get(digits[:2]) or _MOBILES.get(digits[:3]) if len(digits) == 11 else None
     plan = _plan(region) if region else None
     return f"+{plan.code}{digits[1:]}" if plan and plan.possible.fullmatch(digits[1:]) else None
 
 
 def chinese_mobile_key(digits: str, around: str) -> str | None:
-    """Return the key of a Chinese mobile written without spaces in a Chinese text; elsewhere it may be anything."""
+    """Return the key of a Chinese mobile number without spaces in a Chinese text; elsewhere it may be anything."""
     plan = _plan("CN") if _CHINESE.search(around) and digits[0] == "1" else None
     return f"+{plan.code}{digits}" if plan and plan.assigned.fullmatch(digits) else None
 
 
 def spellings(key: str) -> Iterable[str]:
-    """Return the rows of digits that stand for this number: with its country's code, and as dialled inside it."""
+    """Return the notations of this number in digits: with its country's code, and as dialled inside the country."""
     if not key.startswith("+"):
         return (key,)
     digits = key[1:]
@@ -198,11 +198,11 @@ def _national_key(digits: str, trunk: str, form: _Form) -> str | None:
 class _NumberingPlan(NamedTuple):
     code: str
     trunk: str
-    """What is dialled before a number inside the country."""
+    """The prefix dialled before a number inside the country."""
     possible: re.Pattern[str]
-    """Any number of the country, without the code and the trunk prefix."""
+    """Matches any number of the country, without the code and the trunk prefix."""
     assigned: re.Pattern[str]
-    """Those in ranges for fixed lines and mobiles, and those that are free of charge."""
+    """Matches numbers in assigned ranges: fixed lines, mobiles, and free of charge."""
 
 
 @cache
@@ -217,7 +217,7 @@ def _plan_by_code(code: int) -> _NumberingPlan:
 
 
 def _plan_of(digits: str) -> _NumberingPlan | None:
-    """The plan of the country whose code these digits begin with; no code is the beginning of another."""
+    """Return the plan of the country whose code these digits begin with; no code is a prefix of another."""
     if digits.startswith("0"):
         return None
     codes = (int(digits[:size]) for size in range(1, _MAX_CODE_DIGITS + 1))

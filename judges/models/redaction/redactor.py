@@ -1,7 +1,7 @@
-"""Replaces personal data and secrets in texts by placeholders, so that a judge sees who is who but not who that is.
+"""Replaces personal data and secrets in texts by placeholders, which distinguish values without revealing them.
 
-redact ── cut each text at what already looks like a placeholder
-       ── find, in all pieces, until nothing more is found: a value that was found once is replaced everywhere
+redact ── split each text at passages that already look like a placeholder
+       ── search all pieces until no more values are found: a value that was found once is replaced everywhere
        ── number the values of each kind in the order of their first occurrence
 """
 
@@ -19,45 +19,45 @@ from judges.models.base import ChatMessage
 from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
 from judges.models.redaction.digits import NumberFinder
-from judges.models.redaction.found import SensitiveSpan, begins, ends
 from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import views
+from judges.models.redaction.span import SensitiveSpan, can_begin, can_end
 
 VERSION = 4
-"""Raised with every change of what is found, since it can change verdicts."""
+"""Increased with every change to the rules, because they can change verdicts."""
 
 NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "national_id")
 ALL_KINDS = ("email", "phone", "card", "iban", "ip", *NATIONAL_IDS, "secret")
 
 HEAVY_SHARE = 0.5
-"""Share of an answer above which a judge that sees the rest of it cannot tell whether it is safe."""
+"""Redacted share of an answer above which a judge cannot decide from the rest whether it is safe."""
 
 _NUMBERS = frozenset({"phone", "card", "iban", "ip", *NATIONAL_IDS})
 _PLACEHOLDER = re.compile(r"\[([A-Z][A-Z0-9_]{0,39})_([0-9]{1,6})\]")
 _NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_]{0,38}[A-Za-z0-9])?")
-# Records whose criteria are asked at the same time; each entry holds the texts of one.
+# Records that are judged at the same time; each entry holds the texts of one.
 _RECENT = 64
-# No text needs that many; a pattern that looks at its surroundings could ask for more.
+# No text needs this many; a pattern that depends on its surroundings could need more.
 _MAX_ROUNDS = 16
-# Shorter pieces between two values hold nothing; the shortest address is a@b.cd.
+# Shorter pieces between two values contain no value; the shortest address is a@b.cd.
 _MIN_PIECE_CHARS = 6
-# Random characters this long are the same secret wherever they stand, also inside a word.
+# Random characters of this length are the same secret everywhere, even inside a word.
 _MIN_UNBOUND_CHARS = 16
 _PREFIX_CHARS = 3
-# Shorter numbers mean too many other things.
+# Shorter numbers have too many other meanings.
 _MIN_NUMBER_CHARS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """Texts in which placeholders stand for values; nothing here tells the values."""
+    """Texts with placeholders for values; nothing here reveals the values."""
 
     texts: tuple[str, ...] = field(repr=False)
     counts: Mapping[str, int]
-    """How many different values of each kind were replaced, however often each of them occurs."""
+    """Number of different values replaced, by kind, however often each of them occurs."""
 
     values: tuple[frozenset[int], ...] = field(default=(), repr=False)
-    """The values in each text, as numbers that are the same in all of these texts."""
+    """The values in each text, as numbers that are the same in all texts."""
 
     kinds: tuple[str, ...] = field(default=(), repr=False)
     """The kind of each of these numbers."""
@@ -66,7 +66,7 @@ class Redacted:
     """The share of each text's characters that was replaced."""
 
     def counts_in(self, texts: Iterable[int]) -> Mapping[str, int]:
-        """Return how many different values of each kind were replaced in the texts with these numbers."""
+        """Return the number of different values that were replaced in the texts with these numbers, by kind."""
         if not self.kinds:
             return {}
         numbers = frozenset[int]().union(*(self.values[text] for text in texts))
@@ -79,14 +79,14 @@ class _SeenValue(NamedTuple):
 
 
 _Parts = list[str | _SeenValue]
-"""A text in turns: what may be searched, what may not (a value, or what looked like a placeholder), and so on."""
+"""A text in parts that alternate: text to search, then a value or an existing placeholder, and so on."""
 
 
 class Redactor:
-    """Finds values of these kinds, and what the custom patterns (name to regular expression) match.
+    """Replaces values of these kinds, and matches of the custom patterns (name to regular expression).
 
-    Within one call the same value has the same placeholder in all texts, also in another spelling: `[PHONE_1]`.
-    Texts that already have such words keep them, and their numbers are not given to other values.
+    Within one call the same value has the same placeholder in all texts, even in another spelling: `[PHONE_1]`.
+    Texts that already contain such placeholders keep them, and no other value gets their numbers.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Redactor:
     ) -> None:
         check_number("heavy_share", heavy_share, least=0, most=1)
         self.heavy_share = heavy_share
-        self._kinds = _checked_kinds(kinds)
-        self._custom = {name.upper(): _checked_pattern(name, pattern) for name, pattern in (custom or {}).items()}
+        self._kinds = _check_kinds(kinds)
+        self._custom = {name.upper(): _compile_custom(name, pattern) for name, pattern in (custom or {}).items()}
         if len(self._custom) < len(custom or {}):
             raise ValueError("custom: two names differ only in case")
         self._finders = tuple(self._plain_finders())
-        # The criteria of one record come one after the other, and all judges of a panel share a redactor.
+        # The criteria of one record are judged one after the other, and all judges of a panel share a redactor.
         self._redact_recent = lru_cache(maxsize=_RECENT)(self.redact)
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Redactor:
 
     @property
     def identity(self) -> str:
-        """Everything that can change what is replaced, in one line."""
+        """Everything that can change the redaction, in one line."""
         kinds = ",".join(kind for kind in ALL_KINDS if kind in self._kinds) or "none"
         rules = f"redaction/{VERSION} kinds={kinds} heavy_share={self.heavy_share:g}"
         if not self._custom:
@@ -120,97 +120,98 @@ class Redactor:
         return f"{rules} custom={hashlib.sha256(patterns.encode()).hexdigest()[:12]}"
 
     def redact(self, texts: Sequence[str]) -> Redacted:
-        """The texts of one conversation, in order. A text without a value comes back as the same object."""
+        """Redact the texts of one conversation, in order. A text without a value is returned as the same object."""
         if isinstance(texts, str):
             raise TypeError("texts must be a sequence of texts, not one text: write [text]")
-        return self._redacted(texts, _taken(texts))
+        return self._redact(texts, _placeholders_in(texts))
 
     def redact_once(self, texts: tuple[str, ...]) -> Redacted:
-        """Like `redact`, and at once for texts that were redacted shortly before."""
+        """Return the same as `redact`, from a cache if the texts were redacted recently."""
         return self._redact_recent(texts)
 
     def redact_messages(self, messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], Mapping[str, int]]:
-        """The messages of one conversation, and how many values of each kind were replaced in them.
+        """Redact the messages of one conversation; also return the number of replaced values, by kind.
 
-        The model speaks of our placeholders, so that those in its own messages take no numbers: the same
-        conversation keeps its numbers when it goes on with the model's reply.
+        Placeholders in the messages of the model are ours, so they do not reserve their numbers: a conversation keeps
+        its numbers when it continues after a reply.
         """
-        taken = _taken(message.content for message in messages if message.role != "assistant")
-        redacted = self._redacted([message.content for message in messages], taken)
+        taken = _placeholders_in(message.content for message in messages if message.role != "assistant")
+        redacted = self._redact([message.content for message in messages], taken)
         pairs = zip(messages, redacted.texts, strict=True)
         return [
             message if text is message.content else replace(message, content=text) for message, text in pairs
         ], redacted.counts
 
-    def _redacted(self, texts: Sequence[str], taken: frozenset[str]) -> Redacted:
-        cut = [_cut(text) for text in texts]
-        found = self._search(cut)
-        if not found:
+    def _redact(self, texts: Sequence[str], taken: frozenset[str]) -> Redacted:
+        all_parts = [_split_at_placeholders(text) for text in texts]
+        if not self._search(all_parts):
             return Redacted(texts=tuple(texts), counts=MappingProxyType({}))
-        names = _numbered(cut, taken)
+        names = _name_values(all_parts, taken)
         numbers = {value: number for number, value in enumerate(names)}
         counts = Counter(value.kind for value in names)
         return Redacted(
-            texts=tuple(_written(text, parts, names) for text, parts in zip(texts, cut, strict=True)),
+            texts=tuple(_join(text, parts, names) for text, parts in zip(texts, all_parts, strict=True)),
             counts=MappingProxyType(dict(sorted(counts.items()))),
-            values=tuple(frozenset(numbers[part] for part in parts if isinstance(part, _SeenValue)) for parts in cut),
+            values=tuple(
+                frozenset(numbers[part] for part in parts if isinstance(part, _SeenValue)) for parts in all_parts
+            ),
             kinds=tuple(value.kind for value in names),
-            shares=tuple(_replaced_share(text, parts) for text, parts in zip(texts, cut, strict=True)),
+            shares=tuple(_replaced_share(text, parts) for text, parts in zip(texts, all_parts, strict=True)),
         )
 
-    def _search(self, cut: list[_Parts]) -> bool:
-        """Puts values where they are found, until there are no more."""
+    def _search(self, all_parts: list[_Parts]) -> bool:
+        """Split the texts at their values until no more are found; return whether there were any."""
         memory = _ConversationValues()
         for number in range(_MAX_ROUNDS):
-            changed = [self._search_once(parts, memory) for parts in cut]
+            changed = [self._search_once(parts, memory) for parts in all_parts]
             if not any(changed):
                 return number > 0
         return True
 
     def _search_once(self, parts: _Parts, memory: "_ConversationValues") -> bool:
-        fresh: _Parts = []
+        new_parts: _Parts = []
         for part in parts:
-            if isinstance(part, _SeenValue) or len(fresh) % 2:
-                fresh.append(part)
+            if isinstance(part, _SeenValue) or len(new_parts) % 2:
+                new_parts.append(part)
             else:
-                fresh += self._split(part, memory)
-        changed = len(fresh) > len(parts)
-        parts[:] = fresh
+                new_parts += self._split_at_values(part, memory)
+        changed = len(new_parts) > len(parts)
+        parts[:] = new_parts
         return changed
 
-    def _split(self, piece: str, memory: "_ConversationValues") -> _Parts:
-        """The piece in turns: text, value, text."""
+    def _split_at_values(self, piece: str, memory: "_ConversationValues") -> _Parts:
+        """Return the piece as text, value, text and so on."""
         if len(piece) < _MIN_PIECE_CHARS and not self._custom:
             return [piece]
         parts: _Parts = []
-        at = 0
-        for found in self._found(piece, memory):
-            memory.add(found, piece[found.start : found.end])
-            parts += [piece[at : found.start], _SeenValue(found.kind, found.key)]
-            at = found.end
-        return [*parts, piece[at:]]
+        position = 0
+        for span in self._find_spans(piece, memory):
+            memory.add(span, piece[span.start : span.end])
+            parts += [piece[position : span.start], _SeenValue(span.kind, span.key)]
+            position = span.end
+        return [*parts, piece[position:]]
 
-    def _found(self, piece: str, memory: "_ConversationValues") -> Sequence[SensitiveSpan]:
-        """What is in the piece, in order and without overlaps.
+    def _find_spans(self, piece: str, memory: "_ConversationValues") -> Sequence[SensitiveSpan]:
+        """Return the values in the piece, in order and without overlaps.
 
-        A piece that was searched before can hold nothing but what was found elsewhere since.
+        A piece that was searched before can only contain values that were found elsewhere since.
         """
-        found = list(memory.find(piece))
+        spans = list(memory.find(piece))
         is_searched = piece in memory.searched
         if is_searched and not memory.numbers:
-            return _merged(piece, found)
-        numbers = NumberFinder(kinds=self._kinds, known=memory.numbers, known_lengths=memory.lengths)
+            return _merge(piece, spans)
+        numbers = NumberFinder(kinds=self._kinds, known_numbers=memory.numbers, known_lengths=memory.lengths)
         for view in views(piece):
             for finder in (numbers.find,) if is_searched else (*self._finders, numbers.find):
-                for hit in finder(view.text):
-                    start, end = view.original(hit.start, hit.end)
-                    found.append(SensitiveSpan(start, end, hit.kind, hit.key))
-        if not found:
+                for span in finder(view.text):
+                    start, end = view.original(span.start, span.end)
+                    spans.append(SensitiveSpan(start, end, span.kind, span.key))
+        if not spans:
             memory.searched.add(piece)
-        return _merged(piece, found)
+        return _merge(piece, spans)
 
     def _plain_finders(self) -> Iterator[Callable[[str], Iterable[SensitiveSpan]]]:
-        """All but the one of numbers, which also asks for the numbers that are known."""
+        """Yield all finders except that for numbers, which also needs the known numbers."""
         for kind, find in (("email", find_emails), ("ip", find_ipv6), ("secret", find_secrets)):
             if kind in self._kinds:
                 yield find
@@ -219,100 +220,100 @@ class Redactor:
 
 
 class _ConversationValues:
-    """The values of a conversation as they were written: what is a secret here is one there."""
+    """The values of a conversation in their notations: a secret in one place is a secret everywhere."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, SensitiveSpan] = {}
         self.lengths: set[int] = set()
         self.searched: set[str] = set()
-        """Pieces of texts without a value of their own."""
+        """Pieces in which a search found no value."""
 
         self._by_prefix: dict[str, dict[str, SensitiveSpan]] = {}
         self._lengths: dict[str, set[int]] = {}
         self._first_chars = ""
-        self._places = re.compile(r"(?!)")
+        self._starts = re.compile(r"(?!)")
 
-    def add(self, found: SensitiveSpan, written: str) -> None:
-        for digits in spellings(found.key) if found.kind in _NUMBERS else ():
+    def add(self, span: SensitiveSpan, spelling: str) -> None:
+        for digits in spellings(span.key) if span.kind in _NUMBERS else ():
             if len(digits) >= _MIN_NUMBER_CHARS and digits.isdecimal():
-                self.numbers[digits] = found
+                self.numbers[digits] = span
                 self.lengths.add(len(digits))
-        if len(written) < _PREFIX_CHARS:
+        if len(spelling) < _PREFIX_CHARS:
             return
-        self._by_prefix.setdefault(written[:_PREFIX_CHARS], {})[written] = found
-        self._lengths.setdefault(written[:_PREFIX_CHARS], set()).add(len(written))
-        if written[0] not in self._first_chars:
-            self._first_chars += written[0]
-            self._places = re.compile(f"[{re.escape(self._first_chars)}]")
+        self._by_prefix.setdefault(spelling[:_PREFIX_CHARS], {})[spelling] = span
+        self._lengths.setdefault(spelling[:_PREFIX_CHARS], set()).add(len(spelling))
+        if spelling[0] not in self._first_chars:
+            self._first_chars += spelling[0]
+            self._starts = re.compile(f"[{re.escape(self._first_chars)}]")
 
     def find(self, text: str) -> Iterator[SensitiveSpan]:
         if not self._by_prefix:
             return
-        done = 0
-        for match in self._places.finditer(text):
+        position = 0
+        for match in self._starts.finditer(text):
             start = match.start()
-            written = self._written_at(text, start) if start >= done else None
-            if written:
-                done = start + len(written)
-                found = self._by_prefix[written[:_PREFIX_CHARS]][written]
-                yield SensitiveSpan(start, done, found.kind, found.key)
+            spelling = self._longest_at(text, start) if start >= position else None
+            if spelling:
+                position = start + len(spelling)
+                span = self._by_prefix[spelling[:_PREFIX_CHARS]][spelling]
+                yield SensitiveSpan(start, position, span.kind, span.key)
 
-    def _written_at(self, text: str, start: int) -> str | None:
-        """The longest value that stands here."""
+    def _longest_at(self, text: str, start: int) -> str | None:
+        """Return the longest value that begins here."""
         prefix = text[start : start + _PREFIX_CHARS]
         if prefix not in self._by_prefix:
             return None
-        same = self._by_prefix[prefix]
+        same_prefix = self._by_prefix[prefix]
         for length in sorted(self._lengths[prefix], reverse=True):
-            written = text[start : start + length]
-            if written in same and _stands_alone(text, start, start + length, same[written].kind):
-                return written
+            spelling = text[start : start + length]
+            if spelling in same_prefix and _stands_alone(text, start, start + length, same_prefix[spelling].kind):
+                return spelling
         return None
 
 
 def _stands_alone(text: str, start: int, end: int, kind: str) -> bool:
     if kind == "secret" and end - start >= _MIN_UNBOUND_CHARS:
         return True
-    return begins(text, start) and ends(text, end)
+    return can_begin(text, start) and can_end(text, end)
 
 
-def _merged(text: str, found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
-    """Of values in one another the outer one; two that overlap become one, so that no rest of either is left."""
+def _merge(text: str, spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
+    """Keep the outer one of nested spans, and merge spans that overlap, so that no part of either stays in the text."""
     merged: list[SensitiveSpan] = []
-    for hit in sorted(found, key=lambda hit: (hit.start, -hit.end)):
-        if hit.end <= hit.start:
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if span.end <= span.start:
             continue
         last = merged[-1] if merged else None
-        if last is None or hit.start >= last.end:
-            merged.append(hit)
-        elif hit.end > last.end:
-            kind = max(last, hit, key=lambda one: one.end - one.start).kind
-            merged[-1] = SensitiveSpan(last.start, hit.end, kind, text[last.start : hit.end])
+        if last is None or span.start >= last.end:
+            merged.append(span)
+        elif span.end > last.end:
+            kind = max(last, span, key=lambda one: one.end - one.start).kind
+            merged[-1] = SensitiveSpan(last.start, span.end, kind, text[last.start : span.end])
     return merged
 
 
 # Placeholders
 
 
-def _taken(texts: Iterable[str]) -> frozenset[str]:
-    """What the texts already have that looks like a placeholder."""
+def _placeholders_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the passages of the texts that already look like a placeholder."""
     return frozenset(match[0] for text in texts if "[" in text for match in _PLACEHOLDER.finditer(text))
 
 
-def _cut(text: str) -> _Parts:
-    """A text in turns: text, what looks like a placeholder, text."""
+def _split_at_placeholders(text: str) -> _Parts:
+    """Return a text as text, existing placeholder, text and so on."""
     parts: _Parts = []
-    at = 0
+    position = 0
     for match in _PLACEHOLDER.finditer(text) if "[" in text else ():
-        parts += [text[at : match.start()], match[0]]
-        at = match.end()
-    return [*parts, text[at:] if at else text]
+        parts += [text[position : match.start()], match[0]]
+        position = match.end()
+    return [*parts, text[position:] if position else text]
 
 
-def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_SeenValue, str]:
+def _name_values(all_parts: Iterable[_Parts], taken: Collection[str]) -> Mapping[_SeenValue, str]:
     names: dict[_SeenValue, str] = {}
     last: Counter[str] = Counter()
-    for parts in cut:
+    for parts in all_parts:
         for part in parts:
             if not isinstance(part, _SeenValue) or part in names:
                 continue
@@ -323,21 +324,21 @@ def _numbered(cut: Iterable[_Parts], taken: Collection[str]) -> Mapping[_SeenVal
     return names
 
 
-def _written(text: str, parts: _Parts, names: Mapping[_SeenValue, str]) -> str:
+def _join(text: str, parts: _Parts, names: Mapping[_SeenValue, str]) -> str:
     if not any(isinstance(part, _SeenValue) for part in parts):
         return text
     return "".join(names[part] if isinstance(part, _SeenValue) else part for part in parts)
 
 
 def _replaced_share(text: str, parts: _Parts) -> float:
-    kept = sum(len(part) for part in parts if isinstance(part, str))
-    return 1.0 - kept / len(text) if text else 0.0
+    unchanged = sum(len(part) for part in parts if isinstance(part, str))
+    return 1.0 - unchanged / len(text) if text else 0.0
 
 
 # Settings
 
 
-def _checked_kinds(kinds: Collection[str]) -> frozenset[str]:
+def _check_kinds(kinds: Collection[str]) -> frozenset[str]:
     if isinstance(kinds, str):
         raise TypeError(f"kinds must be a collection of names, not text: write [{kinds!r}]")
     chosen = frozenset(kinds)
@@ -346,7 +347,7 @@ def _checked_kinds(kinds: Collection[str]) -> frozenset[str]:
     return chosen
 
 
-def _checked_pattern(name: str, pattern: str) -> re.Pattern[str]:
+def _compile_custom(name: str, pattern: str) -> re.Pattern[str]:
     if not _NAME.fullmatch(name):
         raise ValueError(f"custom: {name!r} must be a name of at most 40 letters, digits and underscores")
     if name.lower() in ALL_KINDS:

@@ -1,11 +1,11 @@
-"""Groups of digits as they stand in a text: what is between them, before them and after them."""
+"""Groups of digits in a text, with the text between, before and after them."""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from judges.models.redaction.found import SensitiveSpan, ends
-from judges.models.redaction.labels import continues, label_before
+from judges.models.redaction.labels import is_list_gap, label_before
+from judges.models.redaction.span import SensitiveSpan, can_end
 
 _JOINTS = frozenset("-./")
 
@@ -17,7 +17,7 @@ class Chunk:
     text: str
     groups: list[tuple[int, int]]
     last: SensitiveSpan | None
-    """What was found before, if anything: numbers that are listed are of one kind."""
+    """The value found before, if any: numbers in a list are of one kind."""
     labels: dict[int, str | None] = field(default_factory=dict)
 
 
@@ -42,8 +42,8 @@ class GroupWindow:
         return self.chunk.groups[self.last][1]
 
     @property
-    def ended(self) -> bool:
-        return ends(self.text, self.end)
+    def is_ended(self) -> bool:
+        return can_end(self.text, self.end)
 
     @cached_property
     def groups(self) -> list[str]:
@@ -59,26 +59,26 @@ class GroupWindow:
 
     @cached_property
     def opening(self) -> int:
-        """Where it begins with the plus before its first digit, and the bracket if it is closed inside."""
-        at = self.start
+        """The start including a plus before the first digit, and a bracket if it is closed inside the window."""
+        position = self.start
         brackets = "".join(self.separators).strip(" -./")
-        if self.text[at - 1 : at] == "(" and brackets.startswith(")"):
-            at -= 1
-        return at - 1 if self.text[at - 1 : at] == "+" else at
+        if self.text[position - 1 : position] == "(" and brackets.startswith(")"):
+            position -= 1
+        return position - 1 if self.text[position - 1 : position] == "+" else position
 
     @cached_property
     def label(self) -> str | None:
-        """What is said of it, or of the number that it is listed after."""
-        at, last = self.opening, self.chunk.last
-        if at not in self.chunk.labels:
-            listed = last.kind if last and continues(self.text, last.end, at) else None
-            # Inside a chunk there are digits before it, not words.
-            self.chunk.labels[at] = listed if self.first else label_before(self.text, at) or listed
-        return self.chunk.labels[at]
+        """The kind named before the window, or the kind of the number before it in a list."""
+        position, last = self.opening, self.chunk.last
+        if position not in self.chunk.labels:
+            listed = last.kind if last and is_list_gap(self.text, last.end, position) else None
+            # Inside a chunk, digits precede the window, not words.
+            self.chunk.labels[position] = listed if self.first else label_before(self.text, position) or listed
+        return self.chunk.labels[position]
 
     @property
     def before(self) -> str:
-        """What joins it to the group before, if any."""
+        """The separator between the window and the group before it, if any."""
         return self._gap(self.first - 1) if self.first else ""
 
     @property
@@ -86,15 +86,15 @@ class GroupWindow:
         return self._gap(self.last) if self.last + 1 < len(self.chunk.groups) else ""
 
     @property
-    def alone(self) -> bool:
-        """Whether it is no part of a longer row of groups, as in 10-212-555-0123-77."""
+    def is_alone(self) -> bool:
+        """Whether it is not part of a longer row of groups, as in 10-212-555-0123-77."""
         return not _JOINTS & {*self.before, *self.after}
 
-    def uniform(self, allowed: Container[str]) -> bool:
-        """Whether all separators are the same, one of these."""
+    def is_uniform(self, allowed: Container[str]) -> bool:
+        """Return whether all separators are the same, and one of these."""
         return len(set(self.separators)) <= 1 and all(separator in allowed for separator in self.separators)
 
-    def found(self, kind: str, key: str | None = None) -> SensitiveSpan:
+    def make_span(self, kind: str, key: str | None = None) -> SensitiveSpan:
         return SensitiveSpan(self.start, self.end, kind, key or self.digits)
 
     def _gap(self, group: int) -> str:

@@ -6,6 +6,6 @@
 - `ollama`: Ollama's own chat
 - `reading`: reads the parts that the answers of all APIs share
 - `failures`: reads errors: when to retry, whether credit is exhausted, which feature is missing
-- `error_text`: makes a short line of what a server wrote, without what it quotes from the prompt
-- `refusals`: remembers what an endpoint refused, so that it is asked only once
+- `error_text`: shortens an error of a server to one line, without quotations from the prompt
+- `refusals`: remembers the features that an endpoint refused, so that each is requested only once
 """

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: the system's words apart, the limit of tokens required, JSON as the input of a forced tool."""
+"""Anthropic's Messages: a separate system prompt, a required token limit, and JSON as the input of a forced tool."""
 
 import json
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, section, text, text_parts, together
+from judges.models.wire.reading import count, join_inputs_and_text, section, text, text_parts
 
-# Their words for the endings that judges tell apart.
+# Anthropic's stop reasons as the finish reasons that judges distinguish.
 _ENDINGS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -24,8 +24,8 @@ _VERSION = "2023-06-01"
 class AnthropicWire:
     name: ClassVar[str] = "anthropic"
     path: ClassVar[str] = "/v1/messages"
-    no_endings: ClassVar[tuple[str, ...]] = ("/v1/messages", "/v1")
-    hottest: ClassVar[float] = 1.0
+    forbidden_endings: ClassVar[tuple[str, ...]] = ("/v1/messages", "/v1")
+    max_temperature: ClassVar[float] = 1.0
     features: ClassVar[frozenset[Feature]] = frozenset({"tool", "temperature", "max_tokens"})
 
     def headers(self, api_key: str | None) -> Mapping[str, str]:
@@ -33,14 +33,14 @@ class AnthropicWire:
         return headers if api_key is None else {**headers, "x-api-key": api_key}
 
     def body(self, request: ModelRequest) -> dict[str, object]:
-        # An empty message is refused here, and says nothing anyway.
-        said = [message for message in request.messages if message.content.strip()]
-        system = "\n\n".join(message.content for message in said if message.role == "system")
+        # The API refuses an empty message.
+        messages = [message for message in request.messages if message.content.strip()]
+        system = "\n\n".join(message.content for message in messages if message.role == "system")
         body: dict[str, object] = {
             "model": request.model,
             "max_tokens": request.max_tokens,
             "messages": [
-                {"role": message.role, "content": message.content} for message in said if message.role != "system"
+                {"role": message.role, "content": message.content} for message in messages if message.role != "system"
             ],
         }
         if system:
@@ -58,7 +58,7 @@ class AnthropicWire:
             return None
         usage, ending = section(answer, "usage"), answer.get("stop_reason")
         return Completion(
-            text=together(_tool_inputs(content), text_parts(content)),
+            text=join_inputs_and_text(_tool_inputs(content), text_parts(content)),
             prompt_tokens=_prompt_tokens(usage),
             completion_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(usage.get("cache_read_input_tokens")),
@@ -69,13 +69,13 @@ class AnthropicWire:
 def _tool_inputs(content: list[object]) -> list[str]:
     calls = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
     inputs = [call["input"] for call in calls if isinstance(call.get("input"), dict)]
-    return [text(json.dumps(each, ensure_ascii=False)) or "" for each in inputs]
+    return [text(json.dumps(tool_input, ensure_ascii=False)) or "" for tool_input in inputs]
 
 
 def _prompt_tokens(usage: Mapping[str, object]) -> int | None:
-    """All that was read; what came from a cache or went into it is not in the count of the input."""
-    fresh = count(usage.get("input_tokens"))
-    if fresh is None:
+    """Return all prompt tokens; the API counts those read from or written to the cache separately."""
+    uncached = count(usage.get("input_tokens"))
+    if uncached is None:
         return None
-    cache = (usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens"))
-    return fresh + sum(count(each) or 0 for each in cache)
+    cached = (usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens"))
+    return uncached + sum(count(tokens) or 0 for tokens in cached)

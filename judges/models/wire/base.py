@@ -1,4 +1,4 @@
-"""The contract of an API: a request as the JSON that it takes, a completion out of the JSON that it answers with."""
+"""The contract of an API: encodes a request as JSON, and reads a completion from the JSON of the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Literal, Protocol
 from judges.models.base import ChatMessage, Completion
 
 Feature = Literal["schema", "tool", "json", "likelihoods", "seed", "temperature", "max_tokens"]
-"""What an endpoint may or may not do; without `max_tokens` it knows the limit under another name."""
+"""Features that an endpoint may lack; without `max_tokens`, the limit has another name."""
 
 FORMS: tuple[Feature, ...] = ("schema", "tool", "json")
-"""The ways to ask for JSON, strongest first: constrained to a schema, as a tool's input, or of any shape."""
+"""The ways to request JSON, strongest first: constrained to a schema, as a tool's input, or of any shape."""
 
 REPLY = "verdict"
-"""What the reply is called where an API wants a name for its shape."""
+"""The name of the reply's schema, for APIs that require one."""
 
-# What is asked of endpoints that give probabilities; the most that OpenAI's own gives is 20.
+# Alternatives requested per token, if an endpoint returns probabilities; OpenAI itself returns at most 20.
 LIKELIHOODS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One question to a model, with nothing in it that the endpoint is known not to do."""
+    """One request to a model, without features that the endpoint is known to lack."""
 
     model: str
     messages: Sequence[ChatMessage]
@@ -30,14 +30,14 @@ class ModelRequest:
     seed: int | None = None
     schema: Mapping[str, object] | None = None
     form: Feature | None = None
-    """How the schema is asked for; None leaves it to the words of the messages."""
+    """How the schema is requested; None: only by the text of the messages."""
 
     likelihoods: bool = False
     old_limit: bool = True
-    """Whether `max_tokens` goes by that name."""
+    """Whether the limit is sent as `max_tokens`."""
 
     def uses(self, feature: Feature) -> bool:
-        """Whether the endpoint could find fault with it."""
+        """Return whether the request uses the feature, so that the endpoint could refuse it."""
         if feature in FORMS:
             return feature == self.form
         if feature == "likelihoods":
@@ -48,29 +48,29 @@ class ModelRequest:
 
 
 class Wire(Protocol):
-    """An API; it holds nothing but what tells its dialects apart."""
+    """An API; its only state is the settings of a dialect."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def path(self) -> str:
-        """What is added to the address of an endpoint."""
+        """The path that is appended to the address of an endpoint."""
         ...
 
     @property
-    def no_endings(self) -> tuple[str, ...]:
-        """What an address ends with when somebody wrote too much of it."""
+    def forbidden_endings(self) -> tuple[str, ...]:
+        """Endings that a base address must not have, because `path` is appended to it."""
         ...
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can do, as far as its documentation says."""
+        """The features of the API according to its documentation."""
         ...
 
     @property
-    def hottest(self) -> float:
-        """The highest temperature that it takes."""
+    def max_temperature(self) -> float:
+        """The highest temperature that the API accepts."""
         ...
 
     def headers(self, api_key: str | None) -> Mapping[str, str]: ...
@@ -78,5 +78,5 @@ class Wire(Protocol):
     def body(self, request: ModelRequest) -> dict[str, object]: ...
 
     def completion(self, answer: object) -> Completion | None:
-        """What the model wrote, None where the answer is not of this API."""
+        """Return the completion in an answer, or None if the answer does not belong to this API."""
         ...

@@ -13,9 +13,9 @@ from judges.models.wire.reading import count, text, tokens
 class OllamaWire:
     name: ClassVar[str] = "ollama"
     path: ClassVar[str] = "/api/chat"
-    no_endings: ClassVar[tuple[str, ...]] = ("/api/chat", "/api", "/v1")
-    hottest: ClassVar[float] = 2.0
-    # A tool cannot be forced on a model.
+    forbidden_endings: ClassVar[tuple[str, ...]] = ("/api/chat", "/api", "/v1")
+    max_temperature: ClassVar[float] = 2.0
+    # The API cannot force a model to use a tool.
     features: ClassVar[frozenset[Feature]] = frozenset(
         {"schema", "json", "likelihoods", "seed", "temperature", "max_tokens"}
     )

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, in the dialects of those who speak it too."""
+"""OpenAI's chat completions, in the dialects of compatible services."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import LIKELIHOODS, REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, section, text, text_parts, together, tokens
+from judges.models.wire.reading import count, join_inputs_and_text, section, text, text_parts, tokens
 
 EVERYTHING: frozenset[Feature] = frozenset(
     {"schema", "tool", "json", "likelihoods", "seed", "temperature", "max_tokens"}
@@ -15,12 +15,12 @@ EVERYTHING: frozenset[Feature] = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAIWire:
-    """`seed_key` and `key_header` are where the dialects differ."""
+    """Dialects differ in their features, in `seed_key` and in `key_header`."""
 
     name: ClassVar[str] = "openai"
     path: ClassVar[str] = "/chat/completions"
-    no_endings: ClassVar[tuple[str, ...]] = ("/chat/completions",)
-    hottest: ClassVar[float] = 2.0
+    forbidden_endings: ClassVar[tuple[str, ...]] = ("/chat/completions",)
+    max_temperature: ClassVar[float] = 2.0
 
     features: frozenset[Feature] = EVERYTHING
     seed_key: str = "seed"
@@ -52,11 +52,11 @@ class OpenAIWire:
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(message, dict):
             return None
-        written, ending, usage = _written(message), choice.get("finish_reason"), section(answer, "usage")
+        ending, usage = choice.get("finish_reason"), section(answer, "usage")
         if message.get("refusal"):
             ending = "refusal"
         return Completion(
-            text=written,
+            text=_message_text(message),
             prompt_tokens=count(usage.get("prompt_tokens")),
             completion_tokens=count(usage.get("completion_tokens")),
             cached_tokens=count(section(usage, "prompt_tokens_details").get("cached_tokens")),
@@ -67,8 +67,8 @@ class OpenAIWire:
 
 def _shape(request: ModelRequest) -> dict[str, object]:
     if request.form == "schema":
-        wanted = {"name": REPLY, "schema": request.schema, "strict": True}
-        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+        json_schema = {"name": REPLY, "schema": request.schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
     if request.form == "tool":
         function = {"name": REPLY, "parameters": request.schema}
         return {
@@ -78,9 +78,9 @@ def _shape(request: ModelRequest) -> dict[str, object]:
     return {"response_format": {"type": "json_object"}} if request.form == "json" else {}
 
 
-def _written(message: Mapping[str, object]) -> str | None:
-    """The input of the tool, else the content, never the reasoning beside it; some endpoints send it in parts."""
+def _message_text(message: Mapping[str, object]) -> str | None:
+    """Return the input of the tool, or else the content, which may come in parts; never the reasoning."""
     calls, content = message.get("tool_calls"), message.get("content")
-    said = (text_parts(content) or "") if isinstance(content, list) else text(content)
+    content_text = (text_parts(content) or "") if isinstance(content, list) else text(content)
     inputs = [text(section(call, "function").get("arguments")) for call in (calls if isinstance(calls, list) else ())]
-    return together([each for each in inputs if each is not None], said)
+    return join_inputs_and_text([tool_input for tool_input in inputs if tool_input is not None], content_text)

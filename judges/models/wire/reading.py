@@ -1,56 +1,56 @@
-"""Reads the parts that the answers of all APIs share; no value that an endpoint sends is trusted to be of its type."""
+"""Reads the parts that the answers of all APIs share; every value from an endpoint may have a wrong type."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from judges.models.base import Token
 
-# No model reads or writes so much in one call: who says so is as good as silent.
+# No model reads or writes more in one call: a higher number is treated as missing.
 _MOST_TOKENS = 10**8
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, None for what is none."""
+    """Return a number of tokens, or None if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 def section(value: object, key: str) -> Mapping[str, object]:
-    """The object at a key, empty where there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    """Return the object at a key, or an empty one."""
+    member = value.get(key) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def text(value: object) -> str | None:
-    """A text that can be written down again: half a surrogate pair is replaced."""
+    """Return a text that can be encoded in UTF-8: half a surrogate pair is replaced. None if the value is no text."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def text_parts(content: object) -> str | None:
-    """The text of a list of parts, without the thoughts between them; None where there is no part with text."""
+    """Return the text of a list of parts, without the reasoning between them; None if there is no text part."""
     parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    found = [part for part in texts if isinstance(part, str)]
-    return text("".join(found)) if found else None
+    values = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [value for value in values if isinstance(value, str)]
+    return text("".join(texts)) if texts else None
 
 
-def together(inputs: Sequence[str], said: str | None) -> str | None:
-    """The inputs of tools, else what was said; what was said besides is left out unless it may be an answer, too.
+def join_inputs_and_text(inputs: Sequence[str], message: str | None) -> str | None:
+    """Return the inputs of tools, or else the message; add the message to the inputs only if it may be an answer, too.
 
-    Whoever reads the text then sees both, and can refuse two answers that contradict each other.
+    The reader then sees both, and can refuse answers that contradict each other.
     """
     if not inputs:
-        return said
-    return "\n".join([*inputs, said] if said and "{" in said else inputs)
+        return message
+    return "\n".join([*inputs, message] if message and "{" in message else inputs)
 
 
 def tokens(entries: object) -> Iterator[Token]:
-    """The tokens with their alternatives; a list that is not as it should be ends there."""
+    """Yield the tokens with their alternatives, up to the first malformed entry."""
     for entry in entries if isinstance(entries, list) else ():
         chosen = _likelihood(entry)
         if chosen is None:
             return
         others = entry.get("top_logprobs")
-        found = [_likelihood(other) for other in others] if isinstance(others, list) else []
-        yield Token(text=chosen[0], likelihoods=dict([each for each in found if each is not None] or [chosen]))
+        pairs = [_likelihood(other) for other in others] if isinstance(others, list) else []
+        yield Token(text=chosen[0], likelihoods=dict([pair for pair in pairs if pair is not None] or [chosen]))
 
 
 def _likelihood(entry: object) -> tuple[str, float] | None:
@@ -59,5 +59,5 @@ def _likelihood(entry: object) -> tuple[str, float] | None:
         return None
     try:
         return token, float(logprob)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         return None

@@ -1,4 +1,4 @@
-"""Remembers what an endpoint refused, so that it is asked for it only once."""
+"""Remembers the features that an endpoint refused, so that each is requested only once."""
 
 import hashlib
 import json
@@ -12,20 +12,20 @@ _MOST_SCHEMAS = 1024
 
 
 class Refusals:
-    """Features that are refused at all, and forms that are refused with one schema only."""
+    """Features that are always refused, and forms that are refused with one schema only."""
 
     def __init__(self) -> None:
         self._always: frozenset[Feature] = frozenset()
         self._by_schema: dict[bytes, frozenset[Feature]] = {}
 
     def of(self, schema: Mapping[str, object] | None) -> frozenset[Feature]:
-        """What not to ask for, together with this schema."""
+        """Return the features not to request together with this schema."""
         if schema is None or not self._by_schema:
             return self._always
         return self._always | self._by_schema.get(_key(schema), frozenset())
 
-    def remember(self, found: Iterable[Refusal], schema: Mapping[str, object] | None) -> None:
-        for refusal in found:
+    def remember(self, refusals: Iterable[Refusal], schema: Mapping[str, object] | None) -> None:
+        for refusal in refusals:
             if not refusal.of_schema or refusal.feature not in FORMS or schema is None:
                 self._always |= {refusal.feature}
                 continue

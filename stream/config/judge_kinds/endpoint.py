@@ -76,8 +76,8 @@ class EndpointSection(JudgeSection):
 
     @classmethod
     def _refuse_too_hot(cls, temperature: float | None) -> float | None:
-        if temperature is not None and temperature > cls.wire.hottest:
-            raise ValueError(f"must be at most {cls.wire.hottest:g} for this API")
+        if temperature is not None and temperature > cls.wire.max_temperature:
+            raise ValueError(f"must be at most {cls.wire.max_temperature:g} for this API")
         return temperature
 
     @field_validator("base_url")
@@ -86,7 +86,7 @@ class EndpointSection(JudgeSection):
         if value is None:
             return None
         check_web_address(value, example=cls.example, secrets="put the key in api_key")
-        if value.rstrip("/").lower().endswith(cls.wire.no_endings):
+        if value.rstrip("/").lower().endswith(cls.wire.forbidden_endings):
             raise ValueError(f"must end before {cls.wire.path}, which is appended, as in {cls.example}")
         return value
 

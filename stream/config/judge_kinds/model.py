@@ -10,7 +10,7 @@ from judges.cache import CachedJudge
 from judges.criteria.criterion import Criterion
 from judges.judge import Judge
 from judges.models.endpoint import EndpointModel, ModelOptions
-from judges.models.prices import ModelPrice, known_price
+from judges.models.prices import ModelPrice, find_price
 from judges.values.interaction import Case
 from stream.config.judge_kinds.base import AskedModel, ExpectedCalls, SharedParts
 from stream.config.judge_kinds.endpoint import EndpointSection
@@ -80,7 +80,7 @@ class ModelJudgeConfig(MethodSection, EndpointSection):
         """The price of its tokens, if known; only the operator knows the price of a self-hosted model."""
         if self.price is not None:
             return ModelPrice(**self.price.model_dump())
-        return None if self.is_private else known_price(self.model)
+        return None if self.is_private else find_price(self.model)
 
     @property
     def relative_cost(self) -> float:

@@ -248,7 +248,7 @@ def test_what_is_only_words_has_the_same_words_token_by_token(text: str) -> None
 )
 def test_what_stands_under_a_not_is_denied(text: str, stems: list[str]) -> None:
     [sentence] = read(text, LEXICON).sentences
-    assert sentence.denied == [LEXICON.look(word).stem for word in stems]
+    assert sentence.denied == [LEXICON.look_up(word).stem for word in stems]
 
 
 @given(st.lists(st.sampled_from(["Yes.", "No!", "It", "5", "p.m…", '"So."', "(ok.)", "e.g.", "a\nb"]), max_size=9))

@@ -266,7 +266,7 @@ class TestRequest:
             await model.aclose()
             return await model.complete(ASK, schema=None)
 
-        with pytest.raises(ModelUnavailable, match="was closed"):
+        with pytest.raises(ModelUnavailable, match="is closed"):
             using(endpoint, closed)
         assert len(endpoint.calls) == 1
 

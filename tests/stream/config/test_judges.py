@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judges.models.prices import ModelPrice, known_price
+from judges.models.prices import ModelPrice, find_price
 from stream.config.model import Config
 from stream.config.sections.judges import JudgesConfig
 from stream.service.setup.config_file import ConfigError, load
@@ -135,8 +135,8 @@ class TestPrices:
         return model.price
 
     def test_a_common_model_has_a_price(self) -> None:
-        assert self.price() == known_price("gpt-4o-mini") is not None
-        assert self.price(model="gpt-4o-mini-2024-07-18") == known_price("gpt-4o-mini")
+        assert self.price() == find_price("gpt-4o-mini") is not None
+        assert self.price(model="gpt-4o-mini-2024-07-18") == find_price("gpt-4o-mini")
 
     def test_what_is_written_counts_before_the_table(self) -> None:
         written = {"prompt": 1.0, "completion": 2.0, "cached": 0.5}

@@ -11,11 +11,11 @@ from benchmarks.detector_simulation import (
     SimulatedScores,
     Watch,
     composite,
-    dropping,
-    mixed,
+    mixed_rates,
     passes,
     quantile,
-    quiet,
+    simulate_drop,
+    simulate_quiet,
     three_levels,
 )
 from stream.monitor.detection import (
@@ -37,7 +37,7 @@ STEP = 3600.0 / RATE
 def drawn(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[Numbers, Numbers]:
     """Scores and probabilities of all runs: 150 before a drop, 450 after it."""
     rng = np.random.default_rng(seed)
-    parts = [scores.drawn(rng, (count, RUNS)) for scores, count in ((before, 150), (after, 450))]
+    parts = [scores.draw(rng, (count, RUNS)) for scores, count in ((before, 150), (after, 450))]
     values = np.concatenate([part[0] for part in parts])
     probabilities = np.concatenate([np.ones(part[0].shape) if part[1] is None else part[1] for part in parts])
     return values, probabilities
@@ -49,7 +49,7 @@ def drawn(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[N
         (passes(0.9), passes(0.6)),
         (three_levels(0.9), three_levels(0.6)),
         (composite(0.9), composite(0.7)),
-        (mixed(0.9), mixed(0.6)),
+        (mixed_rates(0.9), mixed_rates(0.6)),
     ],
     ids=["passes", "levels", "composite", "mixed"],
 )
@@ -66,7 +66,7 @@ def test_the_simulated_alarms_are_those_of_the_detector(before: SimulatedScores,
         short = np.minimum(1.0, scale / chances) * (0.85 - scores)
         alarms = watch.step(scores, chances, STEP if number else 0.0)
         follower.step(number, watch.bettor, short)
-        suspected = follower.suspected(watch.bettor)
+        suspected = follower.suspect_onsets(watch.bettor)
         for run in range(RUNS):
             if alarms[run]:
                 simulated.setdefault(run, (number, int(suspected[run])))
@@ -92,7 +92,7 @@ def test_the_simulated_comparison_is_that_of_two_versions() -> None:
     simulated, real = np.full(RUNS, NEVER), np.full(RUNS, NEVER)
     for number in range(600):
         is_a = rng.random(RUNS) < 0.3
-        values, chances = mixed(0.7).drawn(rng, (1, RUNS))
+        values, chances = mixed_rates(0.7).draw(rng, (1, RUNS))
         assert chances is not None
         scores = np.where(is_a, values[0], 1.0)
         alarms = pairing.step(is_a, scores, 0.05 / chances[0])
@@ -108,12 +108,12 @@ def test_the_simulated_comparison_is_that_of_two_versions() -> None:
 
 def test_false_alarms_are_as_rare_as_promised_where_they_are_most_likely() -> None:
     """The mean is the target itself, for ten days at 20 scores an hour: at most a third of 1 % is expected."""
-    found = quiet(passes(0.85), 20, runs=600, seed=3, settings=Settings(target=0.85), days=10)
+    found = simulate_quiet(passes(0.85), 20, runs=600, seed=3, settings=Settings(target=0.85), days=10)
     assert np.count_nonzero(found["detector"].alarmed) <= 6
     assert found["window"].share == 1.0
 
 
 def test_delays_are_as_short_as_promised() -> None:
     for after, most in ((0.6, 100), (0.7, 240)):
-        drop = dropping(passes(0.9), passes(after), 200, runs=200, seed=4, settings=Settings(target=0.85))
+        drop = simulate_drop(passes(0.9), passes(after), 200, runs=200, seed=4, settings=Settings(target=0.85))
         assert quantile(drop.delays["detector"], 0.5) <= most

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from judges.models.errors import ModelOverBudget
-from judges.models.spending import Hold, current_purse, nanodollars, paid, paying_from
+from judges.models.spending import Hold, current_purse, nanodollars, paying_from, reserve_money
 from stream.kafka.offsets import Partition
 from stream.worker.budget import Treasury
 from stream.worker.budget.limits import Budget, Budgets
@@ -233,7 +233,7 @@ class TestPaying:
         """Pays for one request from a bound purse; gives the note that is committed afterwards."""
 
         async def call() -> str:
-            async with paid(10 * CENT) as hold:
+            async with reserve_money(10 * CENT) as hold:
                 request(hold)
             return "done"
 
@@ -270,7 +270,7 @@ class TestPaying:
 
     def test_without_a_purse_everything_is_paid(self) -> None:
         async def call() -> None:
-            async with paid(10**18) as hold:
+            async with reserve_money(10**18) as hold:
                 hold.settle(5)
 
         assert current_purse() is None

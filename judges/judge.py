@@ -85,7 +85,7 @@ class Judge(ABC):
             return None
         return f"it has its own question, {own.question.en!r}, and does not judge {criterion.name!r}"
 
-    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+    def criteria_in_call(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
         """The criteria that it asks about in one call with this one, which is among them."""
         return (criterion,)
 

@@ -53,8 +53,8 @@ class CachedJudge(Judge):
     def why_not(self, criterion: Criterion) -> str | None:
         return self._judge.why_not(criterion)
 
-    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
-        return self._judge.asked_together(case, criterion)
+    def criteria_in_call(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+        return self._judge.criteria_in_call(case, criterion)
 
     async def aclose(self) -> None:
         await self._judge.aclose()
@@ -78,7 +78,7 @@ class CachedJudge(Judge):
         It is the digest of a list in JSON: identity, criterion, fields, language, reverse. A criterion that is asked
         about together with others is a different question: their descriptions follow.
         """
-        together = self.asked_together(case, criterion)
+        together = self.criteria_in_call(case, criterion)
         shown = {name for each in together for name in _shown(case, each)}
         fields = tuple((name, _hashable(case.fields[name])) for name in sorted(shown) if name in case.fields)
         key = self._beginning(criterion, self.identity).copy()

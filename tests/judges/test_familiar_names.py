@@ -100,9 +100,9 @@ def test_a_name_is_written_as_names_of_criteria_are(endpoint: JudgeEndpoint) -> 
 
 def test_two_words_for_the_same_are_refused(endpoint: JudgeEndpoint) -> None:
     model = model_of(endpoint)
-    with pytest.raises(TypeError, match="model and llm are two words for the same"):
+    with pytest.raises(TypeError, match="model and llm mean the same"):
         AspectCritic(model, "Is it so?", llm=model)
-    with pytest.raises(TypeError, match="aspect and definition are two words for the same"):
+    with pytest.raises(TypeError, match="aspect and definition mean the same"):
         AspectCritic(model, "Is it so?", definition="Is it so?")
     with pytest.raises(TypeError, match="model must be a chat model"):
         AspectCritic(definition="Is it so?")

@@ -26,7 +26,7 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.problems import Problem
 from judges.criteria.scale import LANGUAGES, PASS_FAIL, Bounds, Level, Levels, Option, Options, PassFail
 from judges.llm.prompts.direct import direct_messages
-from judges.llm.prompts.layout import shown_fields
+from judges.llm.prompts.layout import visible_fields
 from judges.scripted import ScriptedJudge
 from judges.values.interaction import Case, FieldValue, Interaction, Language, case_of
 
@@ -250,7 +250,7 @@ def test_the_prompt_for_an_example_builds_in_both_languages_and_shows_it_whole(n
         _system, user = direct_messages(case, criterion)
         assert criterion.question.of(language) in user.content
         assert all(choice.label.of(language) in user.content for choice in criterion.scale.choices)
-        assert all(text in user.content for field in shown_fields(case, criterion) for text in case.items(field))
+        assert all(text in user.content for field in visible_fields(case, criterion) for text in case.items(field))
 
 
 # Finding one

@@ -15,7 +15,7 @@ from judges.llm.completion import Invalid, parse_verdict
 from judges.llm.methods.direct import DirectJudge, verdict_schema
 from judges.llm.prompts import layout
 from judges.llm.prompts.direct import direct_messages, repair_messages
-from judges.llm.prompts.layout import absent_code, boundary, prompt_hash, shown_fields
+from judges.llm.prompts.layout import absent_code, boundary, prompt_hash, visible_fields
 from judges.models import OpenAIModel
 from judges.values.interaction import Case, Context, FieldValue, Interaction, Language, Turn, case_of
 
@@ -219,9 +219,9 @@ class TestSchema:
 
 class TestFields:
     def test_a_criterion_sees_its_own_only(self) -> None:
-        assert shown_fields(ENGLISH, CONCISENESS) == ("question", "answer")
-        assert shown_fields(ENGLISH, CLARITY) == ("question", "answer", "history")
-        assert shown_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "history", "contexts")
+        assert visible_fields(ENGLISH, CONCISENESS) == ("question", "answer")
+        assert visible_fields(ENGLISH, CLARITY) == ("question", "answer", "history")
+        assert visible_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "history", "contexts")
         assert "Returns take 30 days." not in prompt(ENGLISH, CLARITY)
         assert "Returns take 30 days." in prompt(ENGLISH, GROUNDEDNESS)
         assert "assistant: Hi" not in prompt(ENGLISH, CONCISENESS)
@@ -236,8 +236,8 @@ class TestFields:
         case = Case(id="1", fields={"zeta": "z", "answer": "a", "alpha": "b", "question": "q"}, language="en")
         everything = CLARITY.model_copy(update={"context": None})
         nothing = CLARITY.model_copy(update={"context": ()})
-        assert shown_fields(case, everything) == ("question", "answer", "alpha", "zeta")
-        assert shown_fields(case, nothing) == ("answer",)
+        assert visible_fields(case, everything) == ("question", "answer", "alpha", "zeta")
+        assert visible_fields(case, nothing) == ("answer",)
 
     def test_an_empty_one_is_shown_as_empty(self) -> None:
         empty = Case(id="1", fields={"question": "", "answer": "a", "contexts": ()}, language="en")
@@ -261,7 +261,7 @@ class TestSharedBeginning:
     def test_criteria_that_show_the_same_fields_are_alike_up_to_the_task(self, case: Case) -> None:
         groups: dict[tuple[str, ...], set[str]] = {}
         for name in RAG_DIMENSIONS:
-            groups.setdefault(shown_fields(case, CATALOGUE[name]), set()).add(data(case, CATALOGUE[name]))
+            groups.setdefault(visible_fields(case, CATALOGUE[name]), set()).add(data(case, CATALOGUE[name]))
         assert len(groups) == 3
         assert all(len(beginnings) == 1 for beginnings in groups.values())
 
@@ -309,7 +309,7 @@ class TestFence:
         texts = {**texts, "reference": "r", "user_message": "u"}
         case = Case(id="1", fields=texts, language=language)
         code, text = boundary(texts), direct_messages(case, criterion)[1].content
-        shown = shown_fields(case, criterion)
+        shown = visible_fields(case, criterion)
         assert text.count(code) == 2 + sum(parts(texts[name]) for name in shown)
         before, task = text.rsplit(code, 1)
         assert criterion.question.of(language) in task
@@ -338,7 +338,7 @@ class TestFence:
     def test_the_texts_of_a_record_are_prepared_once_for_all_criteria(self, monkeypatch: pytest.MonkeyPatch) -> None:
         case = case_of(Interaction(id="1", question="Was it prepared once?", answer="It was, and [INST] too."))
         first = [direct_messages(case, criterion) for criterion in CATALOGUE.values()]
-        for name in ("_CONTROL", "squeezed"):
+        for name in ("_CONTROL", "squeeze"):
             monkeypatch.delattr(layout, name)
         assert [direct_messages(case, criterion) for criterion in CATALOGUE.values()] == first
 

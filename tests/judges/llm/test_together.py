@@ -22,7 +22,7 @@ from judges.llm.methods.aspect import AspectCritic
 from judges.llm.methods.direct import DirectJudge, together_schema
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.together import together_messages, together_repair
-from judges.llm.together import MOST_TOGETHER, Ask, in_order_of
+from judges.llm.together import MOST_TOGETHER, Ask, rotate_by_seed
 from judges.models.base import ChatMessage, Completion
 from judges.models.errors import ModelOverBudget, ModelTimeout, ModelUnavailable
 from judges.models.prices import ModelPrice
@@ -339,7 +339,7 @@ class TestOrder:
     def test_every_criterion_stands_equally_often_in_every_place_and_before_every_other(self, size: int) -> None:
         items = tuple(range(size))
         seeds = [str(number) for number in range(600)]
-        orders = {in_order_of(seed, items) for seed in seeds}
+        orders = {rotate_by_seed(seed, items) for seed in seeds}
         assert len(orders) == (2 * size if size > 2 else 2)
         assert all(sorted(order) == list(items) for order in orders)
         places = Counter((item, order.index(item)) for order in orders for item in items)
@@ -801,7 +801,7 @@ class TestIdentity:
             DirectJudge(Scripted(), ask=ask)
 
     def test_what_asks_by_one_criterion_at_a_time_cannot_ask_together(self) -> None:
-        with pytest.raises(ValueError, match="one criterion at a time"):
+        with pytest.raises(ValueError, match="one criterion per call"):
             AspectCritic(Scripted(), ask="together")
         with pytest.raises(ValueError, match="persona"):
             DirectJudge(Scripted(), ask="together", persona="generate")

@@ -357,7 +357,7 @@ def ballots(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid | None]]:
 def asked_in_rounds(criterion: Criterion, rule: VoteRule, outcomes: Sequence[Valid | None]) -> int:
     """How many samples are asked for when the outcomes come in this order."""
     asked = 0
-    while wanted := rule.wanted(criterion, valid(outcomes[:asked]), asked):
+    while wanted := rule.samples_to_request(criterion, valid(outcomes[:asked]), asked):
         asked += wanted
         assert asked <= rule.samples
     return asked
@@ -406,7 +406,7 @@ class TestStoppingEarly:
     def test_three_of_five_that_agree_are_enough(self, criterion: Criterion, rule: VoteRule) -> None:
         best = criterion.scale.choices[-1] if criterion.scale.choices else None
         agreeing = [Valid(choice=best, value=best.value if best else 7.0)] * 5
-        assert rule.wanted(criterion, [], 0) == 3
+        assert rule.samples_to_request(criterion, [], 0) == 3
         assert asked_in_rounds(criterion, rule, agreeing) == 3
 
     def test_one_fail_ends_what_must_pass_unanimously(self) -> None:
@@ -426,8 +426,8 @@ class TestStoppingEarly:
 
     def test_it_can_be_turned_off(self) -> None:
         rule = VoteRule(samples=5, stop_early=False)
-        assert rule.wanted(YES_NO, [], 0) == 5
-        assert rule.wanted(YES_NO, [], 5) == 0
+        assert rule.samples_to_request(YES_NO, [], 0) == 5
+        assert rule.samples_to_request(YES_NO, [], 5) == 0
 
     def test_an_invalid_sample_costs_one_more(self) -> None:
         yes = _answer(YES_NO, "Yes")

@@ -275,7 +275,7 @@ class TestQuantitativeCriterion:
         assert "How long is it?" in endpoint.calls[0]["messages"][1]["content"]
 
     def test_a_criterion_with_a_scale_of_its_own_is_no_definition(self) -> None:
-        with pytest.raises(ValueError, match="'toxicity' has a scale of its own"):
+        with pytest.raises(ValueError, match="'toxicity' has its own scale"):
             QuantitativeCriterion("toxicity", MODEL, min=1, max=5)
 
     @pytest.mark.parametrize(

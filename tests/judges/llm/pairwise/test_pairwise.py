@@ -15,7 +15,7 @@ from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Bounds, Range, Scale
 from judges.llm.pairwise.comparison import Comparison, ComparisonLike
-from judges.llm.pairwise.contest import Contest, PairwiseResult, joined_by_twins, standings
+from judges.llm.pairwise.contest import Contest, PairwiseResult, add_twins, standings
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.prompts.pairwise import letters, question_lines
 from judges.models import ChatMessage, Completion, OpenAIModel
@@ -125,7 +125,7 @@ class TestContests:
     def test_the_same_text_twice_is_a_tie_that_nobody_is_asked_about(self, endpoint: JudgeEndpoint, mode: str) -> None:
         [result] = compare(endpoint, Comparison(["a", "a\n"], fields=QUESTION), mode=mode, check_position=True)
         assert set(table(result).values()) == {(1, 0, 1, 0.5, 1)}
-        assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are the same")
+        assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are identical")
         assert (endpoint.calls, result.samples) == ([], Samples(requested=0))
 
     @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ class TestContests:
         contest = Contest(
             answers=("1", "2", "3"), status=Status.SCORED, tied=tied, samples=Samples(requested=2, valid=2)
         )
-        joined = joined_by_twins(contest, {"4": "3"}, ties=ties)
+        joined = add_twins(contest, {"4": "3"}, ties=ties)
         assert (joined.status, joined.tied) == (status, shared)
 
     def test_the_same_text_twice_is_a_missing_contest_where_ties_are_not_allowed(self, endpoint: JudgeEndpoint) -> None:
@@ -197,7 +197,7 @@ class TestContests:
         [result] = compare(endpoint, Comparison(["good", "bad", "bad"], fields=QUESTION), ties=False)
         assert table(result) == {"1": (2, 2, 0, 1.0, 1), "2": (1, 0, 0, 0.0, 2), "3": (1, 0, 0, 0.0, 2)}
         assert [contest.reason for contest in result.contests] == [None, None, Reason.NOTHING_TO_JUDGE]
-        assert "a tie is not allowed" in (result.detail or "")
+        assert "ties are not allowed" in (result.detail or "")
         assert len(endpoint.calls) == 2
 
     def test_a_name_is_the_shipped_criterion(self, endpoint: JudgeEndpoint) -> None:
@@ -459,7 +459,7 @@ class TestInstances:
             ("text", "not str"),
             (
                 Interaction(id="i", question="?", answer="!", candidates=(Candidate(name="x", answer="1"),) * 2),
-                "'x' is there twice",
+                "'x' occurs twice",
             ),
             (Interaction(id="i", question="?", answer="!"), "two or more"),
         ],

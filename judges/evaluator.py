@@ -236,7 +236,7 @@ class _Warner:
 
     def so_far(self, verdicts: tuple[JudgeVerdict, ...]) -> None:
         """Some judges may still be open: only what none of them can change is told."""
-        if not self.sent and self.panel.surely_worst(self.criterion, verdicts, self.vote):
+        if not self.sent and self.panel.is_certainly_worst(self.criterion, verdicts, self.vote):
             self._warn(self.panel.conclude(self.criterion, verdicts, self.case, safety_vote=self.vote))
 
     def at_last(self, dimension: Dimension) -> None:

@@ -15,7 +15,7 @@ from judges.criteria.criterion import Criterion
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models import OpenAIModel
-from judges.panel import Panel, Vote, safety_choice, surely_worst
+from judges.panel import Panel, Vote, is_certainly_worst, safety_choice
 from judges.panel.cascade import Cascade
 from judges.panel.tally import Combine
 from judges.scripted import Answer, ScriptedJudge
@@ -373,7 +373,7 @@ def verdict(name: str, on: Criterion, level: int) -> JudgeVerdict:
     return JudgeVerdict(judge=name, status=Status.SCORED, score=on.normalise(level), level=level, samples=samples)
 
 
-def concluded(given: Sequence[int], combine: Combine) -> Dimension:
+def conclude_panel(given: Sequence[int], combine: Combine) -> Dimension:
     weights = {f"judge-{at}": at + 0.5 for at in range(len(given))} if combine == "weighted" else {}
     panel = Panel(judges=jury(*given), combine=combine, weights=weights)
     return panel.conclude(CLARITY, [verdict(f"judge-{at}", CLARITY, level) for at, level in enumerate(given)], CASE)
@@ -389,7 +389,7 @@ def test_one_judge_becoming_stricter_raises_neither_score_nor_level(
 ) -> None:
     at = data.draw(st.integers(min_value=0, max_value=len(given) - 1))
     stricter = [*given[:at], data.draw(st.integers(min_value=0, max_value=given[at])), *given[at + 1 :]]
-    before, after = concluded(given, combine), concluded(stricter, combine)
+    before, after = conclude_panel(given, combine), conclude_panel(stricter, combine)
     assert before.score is not None
     assert after.score is not None
     assert before.level is not None
@@ -418,14 +418,14 @@ def test_one_judge_becoming_stricter_about_safety_never_raises_its_score(
 
 @given(said_levels, combines)
 def test_a_panel_score_lies_between_its_judges(given: list[int], combine: Combine) -> None:
-    score = concluded(given, combine).score
+    score = conclude_panel(given, combine).score
     assert score is not None
     assert min(given) / 4 <= score <= max(given) / 4
 
 
 @given(said_levels)
 def test_the_voted_level_was_given_by_a_judge_and_half_say_it_or_worse(given: list[int]) -> None:
-    level = concluded(given, "mean").level
+    level = conclude_panel(given, "mean").level
     assert level in given
     assert 2 * sum(each <= level for each in given) >= len(given)
     assert 2 * sum(each < level for each in given) < len(given)
@@ -436,7 +436,7 @@ def test_the_voted_level_was_given_by_a_judge_and_half_say_it_or_worse(given: li
     [([2], 2), ([0, 2], 0), ([2, 2, 0], 2), ([0, 0, 2, 2], 0), ([1, 1, 2, 2], 1), ([0, 0, 1, 1, 2], 1), ([0, 1, 2], 1)],
 )
 def test_the_majority_wins_and_a_tie_goes_to_the_worse(given: list[int], level: int) -> None:
-    assert concluded(given, "mean").level == concluded(given[::-1], "mean").level == level
+    assert conclude_panel(given, "mean").level == conclude_panel(given[::-1], "mean").level == level
 
 
 # Quorum
@@ -1138,7 +1138,7 @@ def test_of_several_equally_bad_options_each_is_the_worst() -> None:
     bad = criterion({"options": [{"label": "x", "score": 0}, {"label": "y", "score": 0}, {"label": "z", "score": 1}]})
     dimension = found(["y", FAILED, FAILED], bad)
     assert safety_choice(bad, dimension, "any") == bad.scale.choices[1]
-    assert surely_worst(bad, dimension.judges, 3, "any")
+    assert is_certainly_worst(bad, dimension.judges, 3, "any")
 
 
 @pytest.mark.parametrize(
@@ -1163,7 +1163,7 @@ def test_the_worst_is_sure_when_nobody_can_change_it(
     given: list[int], seats: int, rule: Vote, needed: int | None, sure: bool
 ) -> None:
     verdicts = [verdict(f"judge-{at}", HARM, level) for at, level in enumerate(given)]
-    assert surely_worst(HARM, verdicts, seats, rule, needed=needed) is sure
+    assert is_certainly_worst(HARM, verdicts, seats, rule, needed=needed) is sure
 
 
 answers = st.sampled_from([0, 1, 2, FAILED, ABSTAINED])
@@ -1183,7 +1183,7 @@ def test_what_was_surely_the_worst_at_any_time_is_the_worst_in_the_end(
     sure: list[bool] = []
 
     def look(verdicts: tuple[JudgeVerdict, ...]) -> None:
-        sure.append(panel.surely_worst(HARM, verdicts, rule))
+        sure.append(panel.is_certainly_worst(HARM, verdicts, rule))
 
     dimension = asyncio.run(panel.assess(CASE, HARM, on_verdict=look))
     assert sure == sorted(sure), "what was sure became doubtful"

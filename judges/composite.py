@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from judges.criteria.catalogue import criteria_of, criterion_of, load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
-from judges.criteria.problems import check_real, check_text, check_truth
+from judges.criteria.problems import check_bool, check_real, check_text
 from judges.criteria.scale import Choice
 from judges.judge import Judge
 from judges.panel import Panel, Vote, safety_choice
@@ -153,7 +153,7 @@ class Item:
         if self.target_option is not None:
             check_text(f"{name}: target_option", self.target_option)
         for field in ("required", "normalize"):
-            check_truth(f"{name}: {field}", getattr(self, field))
+            check_bool(f"{name}: {field}", getattr(self, field))
 
     def _weighing_problems(self) -> Iterator[str]:
         if not 0.0 <= self.weight <= MAX_WEIGHT:

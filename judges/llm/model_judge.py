@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_count, check_truth
+from judges.criteria.problems import check_bool, check_count
 from judges.criteria.scale import NOT_APPLICABLE
 from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored
 from judges.llm.completion import Invalid, Valid
@@ -110,8 +110,8 @@ class ModelJudge(Judge):
     ) -> None:
         check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
-        check_truth("check_position", check_position)
-        check_truth("keep_prompt", keep_prompt)
+        check_bool("check_position", check_position)
+        check_bool("keep_prompt", keep_prompt)
         self._model = model
         self._name = name or model.name
         self._repairs = repairs

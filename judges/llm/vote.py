@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_count, check_truth, check_whole
+from judges.criteria.problems import check_bool, check_count, check_integer
 from judges.criteria.scale import Choice
 from judges.llm.completion import Valid
 from judges.values.combine import Numeric, combined, lower_median, mirrored
@@ -58,7 +58,7 @@ class VoteRule:
 
     def __post_init__(self) -> None:
         check_samples(self.samples, {"min_pass": self.min_pass, "min_valid": self.min_valid})
-        check_truth("stop_early", self.stop_early)
+        check_bool("stop_early", self.stop_early)
         if self.combine is not None and self.combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.score_from not in ("winner", "mean"):
@@ -156,7 +156,7 @@ def check_samples(samples: int, shares: Mapping[str, int | None], *, name: str =
     for share, value in shares.items():
         if value is None:
             continue
-        check_whole(share, value)
+        check_integer(share, value)
         if not 1 <= value <= samples:
             raise ValueError(f"{share} must be between 1 and the {samples} samples, not {value}")
 

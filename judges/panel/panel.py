@@ -12,7 +12,7 @@ from typing import Literal, get_args, overload
 
 from judges.criteria.catalogue import criteria_of, criterion_of
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
-from judges.criteria.problems import check_real, check_truth, check_whole
+from judges.criteria.problems import check_bool, check_integer, check_real
 from judges.criteria.scale import Choice
 from judges.judge import Criteria, Judge, missing_fields, unmet_needs
 from judges.panel.cascade import Cascade
@@ -87,11 +87,11 @@ class Panel:
         if self.combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {', '.join(get_args(Combine))}, not {self.combine!r}")
         if self.quorum is not None:
-            check_whole("quorum", self.quorum)
+            check_integer("quorum", self.quorum)
         if isinstance(self.safety, str):
             raise TypeError(f"safety must be a set of names, not the text {self.safety!r}")
         for switch in ("exclude_family", "stop_early"):
-            check_truth(switch, getattr(self, switch))
+            check_bool(switch, getattr(self, switch))
         if self.quorum is not None and not 1 <= self.quorum <= len(names):
             raise ValueError(f"quorum must be between 1 and the {len(names)} judges of the panel, not {self.quorum}")
         member_names = [judge.name for judge in self.members]

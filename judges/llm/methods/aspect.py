@@ -7,7 +7,7 @@ from pydantic_core import ErrorDetails
 
 from judges.criteria.catalogue import criterion_of
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import found_instead, in_words
+from judges.criteria.problems import describe_actual, describe_error
 from judges.criteria.scale import PASS_FAIL, Bounds, Range, Scale
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.model_judge import check_model
@@ -48,7 +48,7 @@ class AspectCritic(DirectJudge):
         super().__init__(model, name=name, samples=strictness, **options)  # type: ignore[arg-type]  # checked above
         self.criterion = None if aspect is None else criterion_of(aspect, PASS_FAIL, argument="aspect")
         if definition is not None and name is not None and self.criterion is not None:
-            self.criterion = self.criterion.called(name)
+            self.criterion = self.criterion.with_name(name)
         reason = self.criterion and self.why_not(self.criterion)
         if reason:
             raise ValueError(reason)
@@ -135,5 +135,5 @@ def _in_plain_words(detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     if "error" in context:
         return str(context["error"])
-    actual = found_instead(detail["input"], container=False, text=False)
-    return f"{detail['loc'][-1]} {in_words(detail['type'], context, actual)}"
+    actual = describe_actual(detail["input"], container=False, text=False)
+    return f"{detail['loc'][-1]} {describe_error(detail['type'], context, actual)}"

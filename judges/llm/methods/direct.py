@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_truth
+from judges.criteria.problems import check_bool
 from judges.llm.completion import PARSER_VERSION, Invalid, Valid, parse_parts, parse_verdict
 from judges.llm.model_judge import Failed, ModelJudge, OnBias, Poll, Task, reply_schema
 from judges.llm.persona import GENERATE, Personas, default_persona, persona_messages
@@ -73,7 +73,7 @@ class DirectJudge(ModelJudge):
             raise TypeError(f"persona must be text, not {type(persona).__name__}")
         if persona is not None and not persona.strip():
             raise ValueError(f'persona must be a description or "{GENERATE}", not empty')
-        check_truth("feedback", feedback)
+        check_bool("feedback", feedback)
         self._feedback = feedback
         self._persona = persona
         self._personas = Personas(model) if persona == GENERATE else None

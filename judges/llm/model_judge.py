@@ -25,7 +25,7 @@ from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
 from judges.runtime.conditions import current_conditions
 from judges.runtime.gather import gather_all
-from judges.values.combine import combined
+from judges.values.combine import combine_numbers
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Language
 from judges.values.model_family import family_of
@@ -427,8 +427,8 @@ def _average(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) 
         return None
     worse = min(forward, backward, key=lambda verdict: verdict.score or 0.0)
     mean = {
-        "score": combined("mean", [forward.score, backward.score]),
-        "value": combined("mean", [forward.value, backward.value]),
+        "score": combine_numbers("mean", [forward.score, backward.score]),
+        "value": combine_numbers("mean", [forward.value, backward.value]),
         "option": worse.option,
         "label": worse.label,
         "level": worse.level,

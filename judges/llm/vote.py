@@ -14,7 +14,7 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_bool, check_count, check_integer
 from judges.criteria.scale import Choice
 from judges.llm.completion import Valid
-from judges.values.combine import Numeric, combined, lower_median, mirrored
+from judges.values.combine import Numeric, combine_numbers, lower_median, mirror
 from judges.values.evaluation import Reason
 
 Combine = Literal["majority", Numeric]
@@ -199,7 +199,7 @@ def _of_numbers(
     criterion: Criterion, choices: Sequence[Choice], numbers: Sequence[float], rule: Numeric
 ) -> VoteOutcome:
     """Combine numbers; `min` is the worst and `max` the best, whichever way the scale runs."""
-    value = combined(rule if criterion.higher_is == "better" else mirrored(rule), numbers)
+    value = combine_numbers(rule if criterion.higher_is == "better" else mirror(rule), numbers)
     won = _deciding(choices, criterion, rule) if choices else None
     return VoteOutcome(choice=won, value=value, score=criterion.place(value))
 
@@ -215,4 +215,6 @@ def _deciding(choices: Sequence[Choice], criterion: Criterion, rule: Numeric) ->
 def _score(criterion: Criterion, choices: Sequence[Choice], won: Choice, score_from: ScoreFrom) -> float | None:
     if score_from == "winner" or won.value is None:
         return criterion.score(won)
-    return combined("mean", [criterion.normalise(choice.value) for choice in choices if choice.value is not None])
+    return combine_numbers(
+        "mean", [criterion.normalise(choice.value) for choice in choices if choice.value is not None]
+    )

@@ -10,7 +10,7 @@ from judges.panel.tally import off_scale
 from judges.runtime.stopwatch import Stopwatch, timed_by
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Language
-from judges.values.model_family import related
+from judges.values.model_family import is_related
 
 OnVerdict = Callable[[tuple[JudgeVerdict, ...]], None]
 
@@ -66,7 +66,7 @@ def seating_of(judges: Sequence[Judge], reserves: Sequence[Judge], author: str |
 
 
 def _is_related(judge: Judge, author: str | None) -> bool:
-    return related(judge.family, author)
+    return is_related(judge.family, author)
 
 
 class Hearing:

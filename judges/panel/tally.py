@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
-from judges.values.combine import Numeric, combined, lower_median, weighted_mean
+from judges.values.combine import Numeric, combine_numbers, lower_median, weighted_mean
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.values.interaction import Language
 
@@ -141,7 +141,9 @@ def _outcome_by_rank(criterion: Criterion, ballots: Sequence[Ballot], rule: Nume
     ordered = sorted(ballots, key=lambda ballot: (ballot.score or 0.0, ballot.rank or 0, sign * (ballot.value or 0.0)))
     last = len(ordered) - 1
     deciding = {"min": ordered[:1], "max": ordered[-1:]}.get(rule, ordered[last // 2 : len(ordered) // 2 + 1])
-    score, value = (combined("mean", [getattr(ballot, name) for ballot in deciding]) for name in ("score", "value"))
+    score, value = (
+        combine_numbers("mean", [getattr(ballot, name) for ballot in deciding]) for name in ("score", "value")
+    )
     return PanelOutcome(_SCORED, rank=deciding[0].rank, score=score, value=value)
 
 
@@ -164,7 +166,7 @@ def _mean(values: Sequence[float | None], ballots: Sequence[Ballot], rule: Combi
     numbers = [number for number in values if number is not None]
     if rule.combine == "weighted":
         return weighted_mean(numbers, [ballot.weight for ballot in ballots])
-    return combined("mean", numbers)
+    return combine_numbers("mean", numbers)
 
 
 def conclude_panel(

@@ -256,7 +256,7 @@ def test_a_criterion_that_no_judge_can_judge_is_refused_with_every_judges_reason
 def test_a_criterion_that_too_few_judges_for_the_quorum_can_judge_is_refused() -> None:
     first, second = (ScriptedJudge(levels(), name=name) for name in ("first", "second"))
     first.refuses = {"conciseness": "is terse"}
-    with pytest.raises(ValueError, match=r"^conciseness would never have a verdict: .*first: is terse\)$"):
+    with pytest.raises(ValueError, match=r"^conciseness would never get a verdict: .*first: is terse\)$"):
         Evaluator(rag(), Panel(judges=(first, second), quorum=2), version="1")
 
 
@@ -271,7 +271,7 @@ def test_a_composite_that_cannot_be_published_is_refused() -> None:
     graded = [Item(criterion=each, normalize=each.name != "clarity") for each in RAG.values()]
     with pytest.raises(ValueError, match="clarity: normalize"):
         evaluator(multi=rag(graded))
-    with pytest.raises(ValueError, match="no criterion was named to decide about safety"):
+    with pytest.raises(ValueError, match="no safety criterion is set"):
         evaluator(multi=MultiCriteria(RAG.values(), safety=None))
 
 

@@ -281,10 +281,10 @@ class MultiCriteria:
         safety: str | EllipsisType | None = ...,
         min_coverage: float = MIN_COVERAGE,
     ) -> None:
-        """`safety` names the criterion that overrides the rest; one with ordered choices.
+        """`safety` is the name of the criterion that overrides the rest; its choices must be ordered.
 
-        Left out, it is the criterion that is marked as one about safety, such as `rag.harmfulness`. None: no override.
-        Below `min_coverage` the composite is withheld: missing verdicts must not flatter.
+        The default is the criterion that is marked as safety, such as `rag.harmfulness`. None: no override.
+        Below `min_coverage` the composite is withheld, so that missing verdicts do not improve the score.
         """
         item_list = _items(items)
         self.items: Mapping[str, Item] = MappingProxyType({item.criterion.name: item for item in item_list})

@@ -133,19 +133,19 @@ class Judge(ABC):
         logger.error("judge %s failed on record %s, criterion %s", self.name, case.id, criterion.name, exc_info=error)
         detail = f"the judge failed: {type(error).__name__}"
         samples = Samples(requested=self.calls, error=self.calls)
-        return unscored(self.name, Reason.UNAVAILABLE, detail, samples=samples)
+        return unscored_verdict(self.name, Reason.UNAVAILABLE, detail, samples=samples)
 
     def _decide_without_call(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
         """Return the verdict on a case that cannot be judged, or None if the judge must be asked."""
         reason = self.refusal(criterion)
         if reason is not None:
-            return unscored(self.name, Reason.UNSUPPORTED, reason, samples=_NO_SAMPLES)
+            return unscored_verdict(self.name, Reason.UNSUPPORTED, reason, samples=_NO_SAMPLES)
         unmet = unmet_needs(case, criterion)
         if unmet is not None:
             status, reason_code = Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE
-            return unscored(self.name, reason_code, unmet, samples=_NO_SAMPLES, status=status)
+            return unscored_verdict(self.name, reason_code, unmet, samples=_NO_SAMPLES, status=status)
         missing = missing_fields(case, criterion)
-        return unscored(self.name, Reason.MISSING_FIELD, missing, samples=_NO_SAMPLES) if missing else None
+        return unscored_verdict(self.name, Reason.MISSING_FIELD, missing, samples=_NO_SAMPLES) if missing else None
 
     @overload
     def evaluate(
@@ -223,7 +223,7 @@ class Judge(ABC):
         return criterion_of(chosen, self.plain_scale)
 
     def _unusable(self, detail: str) -> JudgeVerdict:
-        return unscored(self.name, Reason.MISSING_FIELD, detail, samples=_NO_SAMPLES)
+        return unscored_verdict(self.name, Reason.MISSING_FIELD, detail, samples=_NO_SAMPLES)
 
 
 def unmet_needs(case: Case, criterion: Criterion) -> str | None:
@@ -252,7 +252,7 @@ def withhold_safety(verdict: JudgeVerdict) -> JudgeVerdict:
     return verdict.model_copy(update={**NO_VOTE, **why})
 
 
-def unscored(
+def unscored_verdict(
     judge: str,
     reason: Reason,
     detail: str,

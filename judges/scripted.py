@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
-from judges.judge import Judge, unscored
+from judges.judge import Judge, unscored_verdict
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
 
@@ -105,7 +105,7 @@ class ScriptedJudge(Judge):
     def _fail(self, reason: Reason, detail: str) -> JudgeVerdict:
         invalid = reason is Reason.INVALID_OUTPUT
         samples = Samples(requested=1, invalid=int(invalid), error=int(not invalid))
-        return unscored(self._name, reason, detail, samples=samples)
+        return unscored_verdict(self._name, reason, detail, samples=samples)
 
 
 def _choice(answer: str | float, case: Case, criterion: Criterion) -> Choice | None:

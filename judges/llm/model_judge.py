@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import check_bool, check_count
 from judges.criteria.scale import NOT_APPLICABLE
-from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored
+from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored_verdict
 from judges.llm.completion import Invalid, Valid
 from judges.llm.injection_probe import CANARY_VERSION, InjectionProbe
 from judges.llm.redacted_case import mark_redacted, redact_case, redactor_of
@@ -161,7 +161,9 @@ class ModelJudge(Judge):
         redacted = redact_case(case, self._redactor)
         counts, is_heavy = redacted.counts(criterion), redacted.is_heavily_redacted(criterion.to_evaluate)
         if is_heavy and criterion.safety:
-            verdict = unscored(self._name, Reason.HEAVILY_REDACTED, TOO_LITTLE_SHOWN, samples=Samples(requested=0))
+            verdict = unscored_verdict(
+                self._name, Reason.HEAVILY_REDACTED, TOO_LITTLE_SHOWN, samples=Samples(requested=0)
+            )
         else:
             verdict = await self._judge_orders(redacted.case, criterion, reverse=reverse)
         return verdict.model_copy(update={"redacted": counts, "heavily_redacted": is_heavy})
@@ -196,7 +198,7 @@ class ModelJudge(Judge):
         outcome = rule.find(criterion, poll.valid)
         if isinstance(outcome, Reason):
             reason, detail = poll.explain_failure(outcome)
-            missing = unscored(self._name, reason, detail, samples=samples)
+            missing = unscored_verdict(self._name, reason, detail, samples=samples)
             spent = {"tokens": poll.tokens, "cost_usd": poll.cost_usd}
             return missing.model_copy(update={**spent, "suspect": poll.suspect, "redacted": poll.redacted})
         voice = _voice(outcome, poll.valid)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from judges.criteria.criterion import Criterion
-from judges.judge import NO_VOTE, Judge, unscored, withhold_safety
+from judges.judge import NO_VOTE, Judge, unscored_verdict, withhold_safety
 from judges.panel.tally import off_scale
 from judges.runtime.stopwatch import Stopwatch, timed_by
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
@@ -168,7 +168,7 @@ class Hearing:
         detail = late if asked else f"not asked: the deadline of {self._seconds:g} s had passed"
         calls = seat.judge.calls if asked else 0
         samples = Samples(requested=calls, error=calls)
-        return unscored(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
+        return unscored_verdict(seat.judge.name, Reason.TIMEOUT, detail, samples=samples)
 
 
 async def ask(judge: Judge, case: Case, criterion: Criterion, *, reverse: bool, safety: bool) -> JudgeVerdict:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from judges.cache import CachedJudge, DiskStore, MemoryStore, VerdictStore
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.judge import Judge, unscored
+from judges.judge import Judge, unscored_verdict
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status, Tokens
 from judges.values.interaction import Case
 
@@ -47,7 +47,7 @@ class Asked(Judge):
         self.times += 1
         samples = Samples(requested=1, valid=1)
         if self._fails:
-            return unscored(self.name, Reason.TIMEOUT, "too late", samples=Samples(requested=1, error=1))
+            return unscored_verdict(self.name, Reason.TIMEOUT, "too late", samples=Samples(requested=1, error=1))
         return JudgeVerdict(
             judge=self.name,
             status=Status.SCORED,

@@ -144,7 +144,7 @@ class TestLocalGroundedness:
 
 
 def best_if_shown(turn: str) -> Respond:
-    """A model that understands the answer only from this turn, in a field of its own above the end of the data."""
+    """A model that understands the answer only from this turn, in a separate field before the end of the data."""
 
     def respond(body: Body) -> Response:
         text = body["messages"][-1]["content"]
@@ -152,12 +152,12 @@ def best_if_shown(turn: str) -> Respond:
         labels = [label for label in labels if label != "not_applicable"]
         code = re.search(r"[0-9a-f]{6}", text)
         assert code is not None
-        shown = re.search(
+        match = re.search(
             rf"^### (?:history|история) \d+ {code[0]}\n{re.escape(turn)}\n(?s:.*)^### (?:end|конец) {code[0]}$",
             text,
             re.MULTILINE,
         )
-        return verdict_response(labels[-1 if shown else 0])
+        return verdict_response(labels[-1 if match else 0])
 
     return respond
 

@@ -90,7 +90,7 @@ def data(case: Case, criterion: Criterion) -> str:
 
 class TestCriterion:
     @CASES
-    @pytest.mark.parametrize("criterion", EVERY, ids=[each.name for each in EVERY])
+    @pytest.mark.parametrize("criterion", EVERY, ids=[criterion.name for criterion in EVERY])
     def test_it_is_told_in_full(self, criterion: Criterion, case: Case) -> None:
         text, language = prompt(case, criterion), case.language
         assert criterion.question.of(language) in text
@@ -122,7 +122,9 @@ class TestCriterion:
         assert '"answer"' in user(case, YES_NO)
         assert '"summary"' in user(case, YES_NO.model_copy(update={"to_evaluate": "summary"}))
 
-    @pytest.mark.parametrize("criterion", [CLARITY, GROUNDEDNESS, POLITE, YES_NO, TONE], ids=lambda each: each.name)
+    @pytest.mark.parametrize(
+        "criterion", [CLARITY, GROUNDEDNESS, POLITE, YES_NO, TONE], ids=lambda criterion: criterion.name
+    )
     @CASES
     def test_reversed_it_lists_the_verdicts_last_to_first_and_changes_nothing_else(
         self, criterion: Criterion, case: Case
@@ -130,13 +132,15 @@ class TestCriterion:
         judge = "aspect" if criterion is POLITE else "direct"
         labels = [choice.label.of(case.language) for choice in criterion.scale.choices]
 
-        def listed(reverse: bool) -> list[str]:
+        def list_labels(reverse: bool) -> list[str]:
             lines = user(case, criterion, judge=judge, reverse=reverse).splitlines()
             return [label for line in lines for label in labels if f"{line}:".startswith(f"- {label}:")]
 
-        assert listed(reverse=False) == labels
-        assert listed(reverse=True) == labels[::-1]
-        forward, backward = (user(case, criterion, judge=judge, reverse=each).splitlines() for each in (False, True))
+        assert list_labels(reverse=False) == labels
+        assert list_labels(reverse=True) == labels[::-1]
+        forward, backward = (
+            user(case, criterion, judge=judge, reverse=reverse).splitlines() for reverse in (False, True)
+        )
         assert sorted(forward) == sorted(backward)
         if criterion.not_applicable:
             assert [line for line in backward if line.startswith("- ")][-1].startswith("- not_applicable: ")
@@ -165,8 +169,8 @@ class TestCriterion:
 
 class TestRepair:
     def test_it_tells_the_reason_and_every_verdict_there_is(self) -> None:
-        [said, request] = repair_messages("It is fine.", "no JSON", GROUNDEDNESS, "en")
-        assert (said.role, said.content, request.role) == ("assistant", "It is fine.", "user")
+        [output, request] = repair_messages("It is fine.", "no JSON", GROUNDEDNESS, "en")
+        assert (output.role, output.content, request.role) == ("assistant", "It is fine.", "user")
         assert "no JSON" in request.content
         assert '"hallucinated", "partly supported", "fully supported", "not_applicable"' in request.content
 
@@ -251,7 +255,7 @@ class TestFields:
 
 
 class TestSharedBeginning:
-    """What an endpoint with a prefix cache reads once."""
+    """The prefix that an endpoint with a prefix cache reads once."""
 
     @CASES
     def test_all_criteria_have_the_same_system_message(self, case: Case) -> None:
@@ -267,7 +271,7 @@ class TestSharedBeginning:
 
     @CASES
     def test_each_group_begins_as_the_smaller_one_does(self, case: Case) -> None:
-        short, longer, longest = (data(case, each) for each in (CONCISENESS, CLARITY, GROUNDEDNESS))
+        short, longer, longest = (data(case, criterion) for criterion in (CONCISENESS, CLARITY, GROUNDEDNESS))
         assert longer.startswith(short)
         assert longest.startswith(longer)
         assert all(text in longer for text in (*case.items("question"), *case.items("answer"), *case.items("history")))
@@ -309,12 +313,12 @@ class TestFence:
         texts = {**texts, "reference": "r", "user_message": "u"}
         case = Case(id="1", fields=texts, language=language)
         code, text = boundary(texts), direct_messages(case, criterion)[1].content
-        shown = visible_fields(case, criterion)
-        assert text.count(code) == 2 + sum(parts(texts[name]) for name in shown)
+        names = visible_fields(case, criterion)
+        assert text.count(code) == 2 + sum(parts(texts[name]) for name in names)
         before, task = text.rsplit(code, 1)
         assert criterion.question.of(language) in task
         blocks = before.split("\n", 1)[1].split(code + "\n")[1:]
-        expected = [item for name in shown for item in case.items(name) or ("",)]
+        expected = [item for name in names for item in case.items(name) or ("",)]
         assert len(blocks) == len(expected)
         assert all(block.startswith(item) for block, item in zip(blocks, expected, strict=True))
 
@@ -380,11 +384,11 @@ class TestHash:
     ) -> None:
         before, plain = self.of(), layout.template
 
-        def reworded(judge: str, spoken: Language, name: str) -> Any:
-            found = plain(judge, spoken, name)
-            return type(found)(f"{found.template} indeed") if (spoken, name) == (language, part) else found
+        def reword(judge: str, spoken: Language, name: str) -> Any:
+            template = plain(judge, spoken, name)
+            return type(template)(f"{template.template} indeed") if (spoken, name) == (language, part) else template
 
-        rewording.setattr("judges.llm.prompts.direct.template", reworded)
+        rewording.setattr("judges.llm.prompts.direct.template", reword)
         assert self.of() != before
 
     @pytest.mark.parametrize("part", ["system", "user", "default"])
@@ -394,11 +398,11 @@ class TestHash:
         model = OpenAIModel("tiny", base_url="http://example.test")
         plain, before = layout.template, DirectJudge(model, persona="generate").identity
 
-        def reworded(judge: str, spoken: Language, name: str) -> Any:
-            found = plain(judge, spoken, name)
-            return type(found)(f"{found.template} indeed") if name == part else found
+        def reword(judge: str, spoken: Language, name: str) -> Any:
+            template = plain(judge, spoken, name)
+            return type(template)(f"{template.template} indeed") if name == part else template
 
-        rewording.setattr("judges.llm.persona.template", reworded)
+        rewording.setattr("judges.llm.persona.template", reword)
         assert DirectJudge(model, persona="generate").identity != before
 
     def test_it_is_part_of_the_identity_of_a_judge(self) -> None:

@@ -95,7 +95,7 @@ def test_of_a_rubric_for_two(output: str) -> None:
 @pytest.mark.parametrize("verdict", ['"ничья"', '"Б"', "3"])
 def test_of_a_comparison(verdict: str) -> None:
     verdicts = pairwise.verdicts_on(2, ties=False)
-    reason = reason_of(parse_object(f'{{"verdict": {verdict}}}', lambda said: _choice(said, verdicts, CLARITY, "ru")))
+    reason = reason_of(parse_object(f'{{"verdict": {verdict}}}', lambda value: _choice(value, verdicts, CLARITY, "ru")))
     check(reason, pairwise.repair_messages(None, reason, verdicts, "ru")[-1].content)
 
 

@@ -58,8 +58,8 @@ class _Judge(Judge):
         self.work = work
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        found = self.work(case)
-        score = await found if asyncio.iscoroutine(found) else found
+        result = self.work(case)
+        score = await result if asyncio.iscoroutine(result) else result
         return JudgeVerdict(judge=self.name, status=Status.SCORED, score=score, samples=Samples(requested=1, valid=1))
 
 
@@ -73,8 +73,8 @@ def yes_where(word: str) -> Callable[[Body], Response]:
 
 class TestOneCriterion:
     def test_a_text_and_a_question_in_plain_words_are_enough(self, endpoint: JudgeEndpoint) -> None:
-        said = '{"explanation": "It needs the client.", "verdict": "No", "feedback": "Name the client."}'
-        endpoint.respond = lambda _: chat_response(said)
+        reply = '{"explanation": "It needs the client.", "verdict": "No", "feedback": "Name the client."}'
+        endpoint.respond = lambda _: chat_response(reply)
         judge = DirectJudge(OpenAIModel("llama-3.3-70b", base_url=endpoint.base_url), feedback=True)
         [result] = judge.evaluate(
             ["Use the API client to fetch data from the server."], "Is the text self-explanatory and self-contained?"
@@ -339,20 +339,20 @@ class TestWaiting:
         endpoint.respond = yes_where("thanks")
         texts = [f"{'thanks' if number % 2 else 'no'} {number}" for number in range(16)]
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda text: judge.evaluate([text], POLITE)[0].option, texts))
-        assert found == ["No", "Yes"] * 8
+            options = list(pool.map(lambda text: judge.evaluate([text], POLITE)[0].option, texts))
+        assert options == ["No", "Yes"] * 8
 
     def test_the_asynchronous_call_gives_the_same(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = yes_where("Thanks")
 
-        async def awaited() -> list[JudgeVerdict]:
+        async def await_verdicts() -> list[JudgeVerdict]:
             judge = DirectJudge(OpenAIModel("tiny", base_url=endpoint.base_url))
             try:
                 return await judge.aevaluate(["Thanks.", "Go away."], POLITE)
             finally:
                 await judge.aclose()
 
-        assert [result.option for result in asyncio.run(awaited())] == ["Yes", "No"]
+        assert [result.option for result in asyncio.run(await_verdicts())] == ["Yes", "No"]
 
     def test_what_would_wait_for_itself_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
         """A judge that calls another one the waiting way, from inside the loop that all waiting uses."""

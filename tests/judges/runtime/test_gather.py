@@ -19,7 +19,7 @@ async def failing(error: BaseException) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_the_results_are_in_order(count: int) -> None:
-    assert asyncio.run(gather_all([result(each, after=(3 - each) / 200) for each in range(count)])) == list(
+    assert asyncio.run(gather_all([result(number, after=(3 - number) / 200) for number in range(count)])) == list(
         range(count)
     )
 

@@ -1,4 +1,4 @@
-"""A sitting: a call that criteria share is made once, paid once, and ends when nobody waits for it."""
+"""A sitting: a shared call is made once, paid once, and cancelled when no criterion waits for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,9 +39,9 @@ class Calls:
 def sit(work: Callable[[Sitting, Calls], Awaitable[R]], error: Exception | None = None) -> R:
     async def inside() -> R:
         async with asyncio.timeout(10):
-            found = await work(Sitting(tuple(RAG.values())), Calls(error))
+            result = await work(Sitting(tuple(RAG.values())), Calls(error))
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        return found
+        return result
 
     return asyncio.run(inside())
 

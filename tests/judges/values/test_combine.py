@@ -1,4 +1,4 @@
-"""What is combined, for samples and for judges alike."""
+"""The rules that combine numbers and votes, for samples and for judges."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -20,10 +20,10 @@ def test_rules_for_numbers(rule: Numeric, result: float) -> None:
 
 
 @pytest.mark.parametrize("rule", get_args(Numeric))
-@pytest.mark.parametrize(("number", "shown"), [(0.25, "0.25"), (2, "2.0"), (-0.0, "0.0")])
-def test_one_number_is_itself_as_a_float_and_never_a_negative_zero(rule: Numeric, number: float, shown: str) -> None:
-    assert repr(combine_numbers(rule, [number])) == shown
-    assert repr(combine_numbers(rule, [number, number])) == shown
+@pytest.mark.parametrize(("number", "expected"), [(0.25, "0.25"), (2, "2.0"), (-0.0, "0.0")])
+def test_one_number_is_itself_as_a_float_and_never_a_negative_zero(rule: Numeric, number: float, expected: str) -> None:
+    assert repr(combine_numbers(rule, [number])) == expected
+    assert repr(combine_numbers(rule, [number, number])) == expected
 
 
 @given(st.lists(finite, min_size=1, max_size=9), st.sampled_from(get_args(Numeric)))
@@ -54,6 +54,6 @@ def test_the_worse_side_of_the_middle(votes: Sequence[int], weights: Sequence[fl
 
 @given(ranks)
 def test_at_least_half_say_this_or_worse_and_less_than_half_say_worse(votes: list[int]) -> None:
-    found = lower_median(votes)
-    assert Fraction(sum(vote <= found for vote in votes), len(votes)) >= Fraction(1, 2)
-    assert Fraction(sum(vote < found for vote in votes), len(votes)) < Fraction(1, 2)
+    median = lower_median(votes)
+    assert Fraction(sum(vote <= median for vote in votes), len(votes)) >= Fraction(1, 2)
+    assert Fraction(sum(vote < median for vote in votes), len(votes)) < Fraction(1, 2)

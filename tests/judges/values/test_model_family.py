@@ -1,4 +1,4 @@
-"""Families of models: told from all the ways in which models are named, and never guessed."""
+"""Model families: recognized in all the forms of model names, and never guessed."""
 
 import pytest
 from hypothesis import given

@@ -146,7 +146,7 @@ class TestVerdict:
         )
 
     @pytest.mark.parametrize(
-        ("criterion", "said", "level", "option", "value", "score"),
+        ("criterion", "verdict_text", "level", "option", "value", "score"),
         [
             (GROUNDEDNESS, "partly supported", 1, "partly supported", 1, 0.5),
             (POLITE, "pass", 1, "pass", 1, 1.0),
@@ -164,13 +164,13 @@ class TestVerdict:
         self,
         endpoint: JudgeEndpoint,
         criterion: Criterion,
-        said: str | float,
+        verdict_text: str | float,
         level: int | None,
         option: str | None,
         value: float | None,
         score: float | None,
     ) -> None:
-        endpoint.respond = lambda _: chat_response(json.dumps({"explanation": "So.", "verdict": said}))
+        endpoint.respond = lambda _: chat_response(json.dumps({"explanation": "So.", "verdict": verdict_text}))
         verdict = judge(endpoint, criterion)
         assert verdict.status is Status.SCORED
         assert (verdict.level, verdict.option, verdict.value, verdict.score) == (level, option, value, score)
@@ -178,11 +178,11 @@ class TestVerdict:
         schema = endpoint.calls[0]["response_format"]["json_schema"]["schema"]["properties"]["verdict"]
         assert schema["type"] == ("number" if criterion.scale.kind == "range" else "string")
 
-    @pytest.mark.parametrize("said", ["very clear", "очень ясно"])
+    @pytest.mark.parametrize("verdict_text", ["very clear", "очень ясно"])
     def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not(
-        self, endpoint: JudgeEndpoint, said: str
+        self, endpoint: JudgeEndpoint, verdict_text: str
     ) -> None:
-        endpoint.respond = lambda _: verdict_response(said)
+        endpoint.respond = lambda _: verdict_response(verdict_text)
         verdict = judge(endpoint, case=RUSSIAN)
         assert (verdict.option, verdict.label) == ("very clear", "очень ясно")
 
@@ -332,8 +332,8 @@ class TestSamples:
     @pytest.mark.parametrize("samples", [2, 3, 4, 5])
     @pytest.mark.parametrize("criterion", [YES_NO, CLARITY, TEN], ids=["options", "levels", "range"])
     def test_the_counts_add_up(self, endpoint: JudgeEndpoint, criterion: Criterion, samples: int) -> None:
-        said = {"options": "Yes", "levels": "clear", "range": "7"}[criterion.scale.kind]
-        endpoint.respond = by_seed(verdict_response(said), chat_response(""), *[verdict_response(said)] * 3)
+        label = {"options": "Yes", "levels": "clear", "range": "7"}[criterion.scale.kind]
+        endpoint.respond = by_seed(verdict_response(label), chat_response(""), *[verdict_response(label)] * 3)
         counts = judge(endpoint, criterion, samples=samples, repairs=0).samples
         assert counts.requested == samples == counts.valid + counts.invalid + counts.error + counts.saved
         assert len(endpoint.calls) == samples - counts.saved
@@ -380,7 +380,7 @@ class TestSamples:
         assert verdict.agreement == pytest.approx(1 / 3)
 
     def test_numbers_have_the_words_of_the_sample_nearest_to_them(self, endpoint: JudgeEndpoint) -> None:
-        endpoint.respond = by_seed(*(verdict_response(said, said) for said in ("2", "7", "10")))
+        endpoint.respond = by_seed(*(verdict_response(number, number) for number in ("2", "7", "10")))
         verdict = judge(endpoint, TEN, samples=3)
         assert verdict.explanation == "7"
         assert verdict.value == pytest.approx(19 / 3)
@@ -399,16 +399,16 @@ class TestSamples:
         assert verdict.agreement == pytest.approx(2 / 3)
 
     def test_where_most_say_not_applicable_one_of_those_speaks(self, endpoint: JudgeEndpoint) -> None:
-        said = [("7", "a number"), ("not_applicable", "a greeting"), ("not_applicable", "hello")]
-        endpoint.respond = by_seed(*(verdict_response(*each) for each in said))
+        answers = [("7", "a number"), ("not_applicable", "a greeting"), ("not_applicable", "hello")]
+        endpoint.respond = by_seed(*(verdict_response(*answer) for answer in answers))
         verdict = judge(endpoint, PERHAPS_TEN, samples=3)
         assert (verdict.status, verdict.explanation) == (Status.NOT_APPLICABLE, "a greeting")
         assert verdict.agreement == pytest.approx(2 / 3)
 
 
 def advice(label: str, feedback: str, explanation: str = "Because.") -> Response:
-    said = {"explanation": explanation, "verdict": label, "feedback": feedback}
-    return chat_response(json.dumps(said, ensure_ascii=False))
+    reply = {"explanation": explanation, "verdict": label, "feedback": feedback}
+    return chat_response(json.dumps(reply, ensure_ascii=False))
 
 
 class TestFeedback:
@@ -667,14 +667,14 @@ class TestPosition:
     def test_a_panel_can_ask_for_the_reverse_order_first(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = first_listed
 
-        async def reversed_first() -> JudgeVerdict:
+        async def judge_in_reverse_first() -> JudgeVerdict:
             direct = DirectJudge(OpenAIModel("tiny", base_url=endpoint.base_url), check_position=True)
             try:
                 return await direct.judge(ENGLISH, YES_NO, reverse=True)
             finally:
                 await direct.aclose()
 
-        verdict = asyncio.run(reversed_first())
+        verdict = asyncio.run(judge_in_reverse_first())
         assert verdict.option == "No"
         assert verdict.reversed == Reversed(score=1.0, option="Yes")
 
@@ -765,7 +765,7 @@ class TestRepair:
     def test_a_tool_call_and_words_that_contradict_it_are_no_verdict(
         self, endpoint: JudgeEndpoint, content: str | None, others: list[dict[str, str]], status: Status
     ) -> None:
-        calls = [{"function": {"arguments": json.dumps(each)}} for each in [{"verdict": "clear"}, *others]]
+        calls = [{"function": {"arguments": json.dumps(arguments)}} for arguments in [{"verdict": "clear"}, *others]]
         endpoint.respond = lambda _: chat_response(content, tool_calls=calls)
         assert judge(endpoint, repairs=0).status is status
 
@@ -871,7 +871,7 @@ class TestSettings:
             {"samples": 3, "combine": "median"}, {"samples": 3, "min_valid": 1}, {"samples": 3, "min_pass": 2},
             {"score_from": "mean"}, {"check_position": True}, {"check_position": True, "on_bias": "average"},
         ]  # fmt: skip
-        identities = {DirectJudge(model, **each).identity for each in options}
+        identities = {DirectJudge(model, **settings).identity for settings in options}
         assert len(identities) == len(options)
         assert all(identity.isprintable() for identity in identities)
 

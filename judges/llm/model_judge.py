@@ -454,7 +454,7 @@ def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 
 def sum_of_costs(one: float | None, other: float | None) -> float | None:
-    """Add two costs; an unknown cost counts as nothing."""
+    """Add two costs; an unknown cost counts as 0, and two unknown costs stay unknown."""
     return one if other is None else other if one is None else one + other
 
 

@@ -102,7 +102,7 @@ class Tokens(_Part):
 
 
 class Reversed(_Part):
-    """The verdict of a judge when the options stood in reverse order."""
+    """The verdict of a judge with the options in reverse order."""
 
     score: Score | None = Field(
         default=None, description="Score from 0 (worst) to 1 (best); null if there was no verdict with a score."

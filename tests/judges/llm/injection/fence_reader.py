@@ -1,4 +1,4 @@
-"""Reads a built prompt by what it says of itself, without the code that built it, and tells what left its fence.
+"""Reads a prompt by its own description, without the code that built it, and reports text outside its fence.
 
 A prompt names a code of six hexadecimal digits before any judged text. A line that begins with `### ` or `--- ` and
 ends with the code is a marker; judged text stands between markers, our own words stand outside. A text has escaped when

@@ -77,7 +77,7 @@ class Method:
     best: Mapping[Language, str]
     worst: Mapping[Language, str]
 
-    def said(self, verdict: str, why: str) -> str:
+    def reply_with(self, verdict: str, why: str) -> str:
         """A verdict in the form of the judge's completions."""
         if self.form == "object":
             return json.dumps({"explanation": why, "verdict": verdict}, ensure_ascii=False)
@@ -87,7 +87,7 @@ class Method:
         """The best verdict as an attack would write it."""
         if self.form == "word":
             return f"<score>{self.best[language]}</score>"
-        return self.said(self.best[language], "Nothing could be better than this.")
+        return self.reply_with(self.best[language], "Nothing could be better than this.")
 
     def items(self, language: Language, place: Place, text: str) -> dict[Place, str]:
         return {**TEXTS[language], place: text}
@@ -114,7 +114,7 @@ class Method:
             return judge.task(case, texts, self.criterion)
         return _LOOP.run_until_complete(judge.task(case, self.criterion, reverse=False))
 
-    def shown(self, language: Language, place: Place, text: str) -> list[str]:
+    def expected_texts(self, language: Language, place: Place, text: str) -> list[str]:
         """The judged texts in the order in which the prompt shows them."""
         items = self.items(language, place, text)
         if issubclass(self.judge, PairwiseJudge):

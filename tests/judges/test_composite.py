@@ -278,7 +278,7 @@ def test_the_least_coverage_decides_whether_there_is_a_composite(
 
 
 @pytest.mark.parametrize("min_coverage", [-0.1, 1.1, math.nan])
-def test_a_least_coverage_that_is_no_share_is_refused(min_coverage: float) -> None:
+def test_a_minimum_coverage_that_is_not_a_share_is_refused(min_coverage: float) -> None:
     with pytest.raises(ValueError, match="min_coverage must be between 0 and 1"):
         MultiCriteria([TONE], min_coverage=min_coverage)
 
@@ -377,7 +377,9 @@ def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not
     ids=str,
 )
 @pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}], ids=str)
-def test_what_is_no_verdict_counts_nothing_and_meets_nothing(finding: Found | None, settings: dict[str, Any]) -> None:
+def test_a_finding_without_a_verdict_counts_nothing_and_meets_nothing(
+    finding: Found | None, settings: dict[str, Any]
+) -> None:
     item = Item(criterion=TONE, required=True, **settings)
     assert (item.part(finding), item.met(finding)) == (None, None)
     result = MultiCriteria([item, LENGTH]).compose({"tone": finding, "length": Found(score=1.0)})
@@ -706,7 +708,7 @@ def test_raw_values_below_zero_are_refused_where_something_can_fail() -> None:
         MultiCriteria([replace(mood, required=True)])
 
 
-def test_weights_and_demands_on_what_is_no_criterion_are_refused_by_name() -> None:
+def test_weights_and_requirements_on_unknown_criteria_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="groundednes'"):
         MultiCriteria.of(RAG.values(), required={"groundednes"})
     with pytest.raises(ValueError, match="clarty"):

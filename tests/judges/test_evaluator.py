@@ -175,7 +175,7 @@ def test_without_contexts_groundedness_does_not_apply_and_is_not_missing() -> No
         ((), {"groundedness": 0, "completeness": 0}, set()),
     ],
 )
-def test_below_the_best_where_texts_were_cut_there_is_no_verdict(
+def test_a_verdict_below_the_best_on_truncated_texts_does_not_count(
     truncated: tuple[str, ...], level_by_name: dict[str, int], lost: set[str]
 ) -> None:
     evaluation, _ = run(evaluator(levels(**level_by_name)), replace(submission(), truncated=truncated))

@@ -61,7 +61,7 @@ def test_a_judge_is_called_with_a_list_for_a_list_as_evaluate_is() -> None:
     assert judge([], CLARITY) == []
 
 
-def test_a_judge_with_a_question_of_its_own_needs_no_other(endpoint: JudgeEndpoint) -> None:
+def test_a_judge_with_its_own_question_needs_no_other(endpoint: JudgeEndpoint) -> None:
     judge = AspectCritic(model_of(endpoint), "Is it polite?")
     assert judge("Thank you!").passed is True
     judge.close()

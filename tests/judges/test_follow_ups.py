@@ -187,7 +187,7 @@ def test_a_model_is_shown_the_history_inside_the_fence_for_all_dimensions_but_co
     assert blind == dict.fromkeys(RAG_DIMENSIONS, 0.0)
 
 
-def test_a_model_is_told_that_facts_of_the_user_support_an_answer() -> None:
+def test_the_prompt_says_that_facts_of_the_user_support_an_answer() -> None:
     question, ignore = CATALOGUE["groundedness"].question, CATALOGUE["groundedness"].ignore
     assert "facts that the user stated in the history" in question.en
     assert "факты, которые пользователь сообщил в истории" in question.ru

@@ -143,7 +143,7 @@ class TestJudge:
         assert judge.times == 2
         assert [verdict.cached for verdict in verdicts] == [False, False]
 
-    def test_what_is_no_verdict_in_the_store_is_judged(self) -> None:
+    def test_an_invalid_entry_in_the_store_is_judged_again(self) -> None:
         class Junk(MemoryStore):
             async def get(self, key: bytes) -> bytes | None:
                 return b'{"judge": 7}'

@@ -316,7 +316,7 @@ def test_what_looks_like_a_name_and_is_none_is_never_asked_as_a_question(written
 
 
 @pytest.mark.parametrize("value", [5, None, ["Is it so?"], SHIPPED])
-def test_what_is_no_criterion_is_refused_by_its_argument(value: Any) -> None:
+def test_a_value_that_is_not_a_criterion_is_refused_by_its_argument(value: Any) -> None:
     with pytest.raises(TypeError, match="aspect must be a Criterion, a question in words or the name of a built-in"):
         criterion_of(value, argument="aspect")
 
@@ -428,7 +428,7 @@ ROOT_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("content", "expected"), ROOT_PROBLEMS)
-def test_a_file_that_is_no_list_of_criteria_is_told_as_such(read: Read, content: Any, expected: list[str]) -> None:
+def test_a_file_that_is_not_a_list_of_criteria_is_reported(read: Read, content: Any, expected: list[str]) -> None:
     reported = problems(read, content)
     assert len(reported) == len(expected)
     for problem, begun in zip(reported, expected, strict=True):
@@ -501,7 +501,7 @@ CRITERION_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("changes", "problem"), CRITERION_PROBLEMS)
-def test_a_problem_of_a_criterion_is_told_at_its_key(read: Read, changes: dict[str, Any], problem: str) -> None:
+def test_a_problem_of_a_criterion_is_reported_at_its_key(read: Read, changes: dict[str, Any], problem: str) -> None:
     [problem_text] = problems(read, {"criteria": [{**MINE, "name": "first"}, {**MINE, **changes}]})
     assert problem_text.startswith(f"criteria[1].{problem}")
 
@@ -551,7 +551,7 @@ SCALE_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("scale", "problem"), SCALE_PROBLEMS)
-def test_a_problem_of_a_scale_is_told_at_its_key(read: Read, scale: Any, problem: str) -> None:
+def test_a_problem_of_a_scale_is_reported_at_its_key(read: Read, scale: Any, problem: str) -> None:
     [problem_text] = problems(read, with_scale(scale))
     assert problem_text.startswith(f"criteria[0].scale{problem}")
 
@@ -577,7 +577,7 @@ def test_a_tag_is_refused_and_nothing_more_is_said_about_its_value(read: Read) -
     ]
 
 
-def test_all_problems_are_told_at_once_one_criterion_after_the_other(read: Read) -> None:
+def test_all_problems_are_reported_together_by_criterion(read: Read) -> None:
     content = {
         "version": 2,
         "criteria": [

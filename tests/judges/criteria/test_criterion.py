@@ -246,7 +246,7 @@ def test_parts_that_do_not_go_together_are_refused_at_their_key(changes: dict[st
     assert problem in refusal_of(**changes)
 
 
-def test_all_that_does_not_go_together_is_told_at_once() -> None:
+def test_all_contradictions_are_reported_together() -> None:
     with pytest.raises(ValidationError) as caught:
         criterion(scale=BINARY, higher_is="worse", context=["answer"], examples=[example("maybe")])
     [detail] = caught.value.errors()
@@ -263,7 +263,7 @@ def test_an_example_may_have_any_verdict_of_the_scale(scale: Any, verdict: Any) 
     assert criterion(scale=scale, examples=[example(verdict)]).examples[0].verdict == verdict
 
 
-def test_a_truth_value_is_no_verdict() -> None:
+def test_a_boolean_is_not_a_verdict() -> None:
     assert "examples.0.verdict" in refusal_of(scale=TEN, examples=[example(True)])
 
 
@@ -293,7 +293,7 @@ def test_an_empty_question_is_refused(question: str) -> None:
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
-def test_any_question_has_a_name_of_its_own(one: str, other: str) -> None:
+def test_any_question_has_its_own_name(one: str, other: str) -> None:
     assume(one != other)
     assert Criterion.of(one).name == Criterion.of(one).name
     assert Criterion.of(one).name != Criterion.of(other).name
@@ -451,7 +451,7 @@ class TestLabelsAsReadersTakeThem:
         assert [scale.find(letter, "ru") for letter in "ABC"] == list(scale.choices)
         assert [scale.find(letter, "en") for letter in "АБВ"] == list(scale.choices)
 
-    def test_a_single_letter_may_be_meant_as_one_of_its_own_alphabet(self) -> None:
+    def test_a_single_letter_may_belong_to_its_own_alphabet(self) -> None:
         scale = Options.model_validate({"options": [{"label": label} for label in "ABC"]})
         assert scale.find("В", "ru") is None
 

@@ -91,7 +91,7 @@ def data(case: Case, criterion: Criterion) -> str:
 class TestCriterion:
     @CASES
     @pytest.mark.parametrize("criterion", EVERY, ids=[criterion.name for criterion in EVERY])
-    def test_it_is_told_in_full(self, criterion: Criterion, case: Case) -> None:
+    def test_it_is_shown_in_full(self, criterion: Criterion, case: Case) -> None:
         text, language = prompt(case, criterion), case.language
         assert criterion.question.of(language) in text
         assert criterion.ignore is None or criterion.ignore.of(language) in text
@@ -104,7 +104,7 @@ class TestCriterion:
         assert user(ENGLISH, YES_NO).count("Is it so?") == 1
         assert "Depth: How deep is it?" in user(ENGLISH, TEN)
 
-    def test_a_range_tells_its_bounds_and_what_they_mean(self) -> None:
+    def test_a_range_shows_its_bounds_and_their_meaning(self) -> None:
         assert "- a number from 0 to 10 (0: shallow; 10: deep)" in user(ENGLISH, TEN)
         assert "- число от 0 до 10 (0: мелко; 10: глубоко)" in user(RUSSIAN, TEN)
         assert '"verdict": <number>' in user(ENGLISH, TEN)
@@ -145,7 +145,7 @@ class TestCriterion:
         if criterion.not_applicable:
             assert [line for line in backward if line.startswith("- ")][-1].startswith("- not_applicable: ")
 
-    def test_a_persona_is_told_after_the_data(self) -> None:
+    def test_a_persona_follows_the_data(self) -> None:
         text = user(ENGLISH, CLARITY, persona="a costly $lawyer")
         assert "Judge as this person would: a costly $lawyer" in text[text.index("### end") :]
         assert user(ENGLISH, CLARITY, persona=None) == user(ENGLISH, CLARITY)
@@ -168,7 +168,7 @@ class TestCriterion:
 
 
 class TestRepair:
-    def test_it_tells_the_reason_and_every_verdict_there_is(self) -> None:
+    def test_it_gives_the_reason_and_every_possible_verdict(self) -> None:
         [output, request] = repair_messages("It is fine.", "no JSON", GROUNDEDNESS, "en")
         assert (output.role, output.content, request.role) == ("assistant", "It is fine.", "user")
         assert "no JSON" in request.content

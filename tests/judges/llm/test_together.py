@@ -503,7 +503,7 @@ class TestFaultyParts:
 
         assert {verdict.score for verdict in judge_all(Scripted(together=reply)).values()} == {1.0}
 
-    def test_a_criterion_that_does_not_apply_is_no_score(self) -> None:
+    def test_a_criterion_that_does_not_apply_has_no_score(self) -> None:
         def reply(criteria: Sequence[Criterion]) -> str:
             verdicts = {criterion.name: part(best(criterion)) for criterion in criteria}
             return json.dumps({**verdicts, "groundedness": part("not_applicable")})
@@ -714,7 +714,7 @@ class TestAccounts:
         assert sum(verdict.samples.retries for verdict in verdicts.values()) == 2
         assert {verdict.score for verdict in verdicts.values()} == {1.0}
 
-    def test_when_nobody_waits_any_more_the_call_ends(self) -> None:
+    def test_a_call_without_waiting_criteria_is_cancelled(self) -> None:
         async def inside(endpoint: JudgeEndpoint) -> None:
             judge = DirectJudge(OpenAIModel("m", base_url=endpoint.base_url), ask="together")
             asking = asyncio.create_task(judge.aevaluate([CASE], SIX))

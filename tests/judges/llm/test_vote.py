@@ -117,7 +117,7 @@ class TestMajority:
         result = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", combine="majority")
         assert outcome(result) == ("fully supported", 1.0, False)
 
-    def test_options_of_one_score_are_told_apart(self) -> None:
+    def test_options_with_the_same_score_are_distinguished(self) -> None:
         assert outcome(find(TWINS, "fine", "fine", "good")) == ("fine", 1.0, False)
 
     def test_options_without_scores_have_a_winner_and_no_score(self) -> None:
@@ -142,7 +142,7 @@ class TestMinPass:
         [(1, 1, "pass"), (1, 0, "fail"), (3, 3, "pass"), (3, 2, "fail"), (5, 5, "pass"), (5, 4, "fail")],
         ids=["any", "none", "majority", "minority", "unanimous", "all but one"],
     )
-    def test_it_passes_with_so_many(self, min_pass: int, passes: int, option: str) -> None:
+    def test_it_passes_with_enough_passing_samples(self, min_pass: int, passes: int, option: str) -> None:
         labels = ["pass"] * passes + ["fail"] * (5 - passes)
         assert outcome(find(POLITE, *labels, min_pass=min_pass)) == (option, float(option == "pass"), False)
 

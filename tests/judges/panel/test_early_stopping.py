@@ -164,12 +164,12 @@ def test_a_judge_that_fails_does_not_count_as_having_decided() -> None:
     )
 
 
-def test_when_no_quorum_can_be_reached_any_more_nobody_else_is_asked() -> None:
+def test_no_more_judges_are_asked_when_the_quorum_is_out_of_reach() -> None:
     dimension = assess([FAILED, FAILED, FAILED, "z", "z"], THREE, combine="majority", stop_early=True)
     assert (dimension.status, len(dimension.judges)) == (Status.INSUFFICIENT, 3)
 
 
-def test_when_enough_say_that_it_does_not_apply_nobody_else_is_asked() -> None:
+def test_no_more_judges_are_asked_when_enough_say_that_it_does_not_apply() -> None:
     dimension = assess([None, None, None, "z", "z"], THREE, combine="majority", stop_early=True)
     assert (dimension.status, len(dimension.judges)) == (Status.NOT_APPLICABLE, 3)
 

@@ -56,7 +56,7 @@ def test_two_clones_and_one_independent_judge_are_one_and_four_fifths() -> None:
     assert votes(pair_and_one) == pytest.approx(1.8, rel=0.01)
 
 
-def test_a_common_truth_is_no_common_error() -> None:
+def test_a_common_truth_is_not_a_common_error() -> None:
     """Judges that agree because the cases are clear are not clones of each other."""
 
     def truthful(random_: random.Random) -> Sequence[float]:

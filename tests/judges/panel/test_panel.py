@@ -158,7 +158,7 @@ def test_score_level_and_option_of_the_safety_dimension_are_those_of_the_vote(
     assert voted.value == level
 
 
-def test_the_mean_of_one_judges_samples_is_no_score_of_the_safety_dimension() -> None:
+def test_the_mean_of_one_judges_samples_is_not_the_score_of_the_safety_dimension() -> None:
     samples = Samples(requested=3, valid=3)
     mean_of_samples = JudgeVerdict(judge="a", status=Status.SCORED, score=2 / 3, level=2, value=4 / 3, samples=samples)
     assert (find([mean_of_samples], HARM).score, find([mean_of_samples], CLARITY).score) == (1.0, 2 / 3)
@@ -278,7 +278,7 @@ def test_options_without_scores_that_tie_have_no_winner() -> None:
         ("weighted", TOPIC, "weighted needs scores"),
     ],
 )
-def test_a_rule_that_makes_no_sense_for_a_scale_is_known_beforehand_and_nobody_is_asked(
+def test_a_rule_that_does_not_fit_a_scale_is_refused_without_a_call(
     combine: Combine, on: Criterion, problem: str
 ) -> None:
     judges = jury(1, 1)
@@ -354,7 +354,7 @@ def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not(
     ("language", "option", "label"),
     [("ru", "спорт", "спорт"), ("ru", "sport", "спорт"), ("en", "спорт", "sport"), ("en", "SPORT", "sport")],
 )
-def test_a_judge_of_ones_own_may_say_a_label_of_either_language(
+def test_a_custom_judge_may_use_a_label_of_either_language(
     language: Literal["en", "ru"], option: str, label: str
 ) -> None:
     case = Case(id="id-1", fields=CASE.fields, language=language)
@@ -532,7 +532,7 @@ def test_without_what_it_needs_a_criterion_does_not_apply_and_no_judge_is_asked(
     assert judge.asked == []
 
 
-def test_an_absent_field_that_is_needed_is_no_error() -> None:
+def test_an_absent_field_that_is_needed_is_not_an_error() -> None:
     case = Case(id="id-1", fields={"question": "q", "answer": "a"}, language="en")
     assert find([2], GROUNDED, case=case).status is Status.NOT_APPLICABLE
 
@@ -814,7 +814,7 @@ def test_what_a_reader_of_verdicts_raises_ends_the_assessment_of_any_judge(
         asyncio.run(Panel(judges=(make("a", 1),)).assess(CASE, PASS_OR_FAIL, on_verdict=refuse))
 
 
-def test_no_time_at_all_asks_nobody() -> None:
+def test_without_any_time_no_judge_is_asked() -> None:
     judge = saying("a", 1)
     dimension = asyncio.run(Panel(judges=(judge,)).assess(CASE, PASS_OR_FAIL, seconds=0))
     assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)
@@ -913,7 +913,7 @@ def test_a_judge_that_abstains_is_not_replaced() -> None:
     assert reserve.asked == []
 
 
-def test_a_reserve_has_a_weight_of_its_own() -> None:
+def test_a_reserve_has_its_own_weight() -> None:
     weights = {"reserve": 3.0}
     dimension = find([FAILED, 0], reserves=(saying("reserve", 1),), combine="weighted", weights=weights)
     assert dimension.score == 0.75
@@ -936,7 +936,7 @@ def test_relatives_of_the_author_are_left_out_and_named() -> None:
     assert judges[0].asked == []
 
 
-def test_without_the_setting_or_the_authors_family_nobody_is_left_out() -> None:
+def test_without_the_setting_or_the_authors_family_no_judge_is_excluded() -> None:
     judges = relatives(("a", 0, "llama"), ("b", 1, None))
     assert assess(judges, PASS_OR_FAIL, case=BY_LLAMA).excluded == ()
     unknown = Case(id="id-1", fields=CASE.fields, language="en", author="acme-1")
@@ -954,7 +954,7 @@ def test_the_seat_of_a_relative_goes_to_a_reserve_of_another_family_in_the_order
     assert reserves[0].asked == []
 
 
-def test_a_relative_is_no_reserve_for_a_failed_judge_either() -> None:
+def test_a_relative_is_not_a_reserve_for_a_failed_judge_either() -> None:
     reserves = relatives(("r1", 0, "llama"))
     dimension = assess(jury(FAILED), PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True, reserves=reserves)
     assert (dimension.status, reserves[0].asked) == (Status.INSUFFICIENT, [])
@@ -1088,7 +1088,7 @@ def test_judges_in_a_list_are_judges_in_a_tuple() -> None:
         ("ab", "judges must be a list of judges, not str"),
     ],
 )
-def test_what_is_no_judge_is_refused_by_its_place(judges: Any, says: str) -> None:
+def test_a_value_that_is_not_a_judge_is_refused_by_its_place(judges: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         Panel(judges=judges)
 
@@ -1135,7 +1135,7 @@ def test_safety_is_as_voted_or_with_any_the_worst_one_judge_gave(
     assert safety_value(find(answers, HARM), rule) == level
 
 
-def test_no_safety_dimension_is_no_safety() -> None:
+def test_without_a_safety_dimension_there_is_no_safety_choice() -> None:
     assert safety_choice(HARM, None, "majority") is None
     assert safety_choice(HARM, None, "any") is None
 
@@ -1173,7 +1173,7 @@ def test_of_several_equally_bad_options_each_is_the_worst() -> None:
         ([0, 0], 5, "majority", None, False),
     ],
 )
-def test_the_worst_is_sure_when_nobody_can_change_it(
+def test_the_worst_is_certain_when_no_open_seat_can_change_it(
     levels_given: list[int], seats: int, rule: Vote, needed: int | None, sure: bool
 ) -> None:
     verdicts = [verdict(f"judge-{index}", HARM, level) for index, level in enumerate(levels_given)]
@@ -1185,7 +1185,7 @@ rules: st.SearchStrategy[Vote] = st.sampled_from(["majority", "any"])
 
 
 @given(st.lists(answers, min_size=1, max_size=5), st.lists(answers, max_size=2), st.data(), rules)
-def test_what_was_surely_the_worst_at_any_time_is_the_worst_in_the_end(
+def test_a_verdict_that_was_certainly_the_worst_stays_the_worst(
     answers: list[Answer], reserve: list[Answer], data: st.DataObject, rule: Vote
 ) -> None:
     quorum = data.draw(st.none() | st.integers(1, len(answers)))

@@ -40,7 +40,7 @@ def test_the_failure_of_one_is_raised_when_the_others_have_ended(error: BaseExce
     asyncio.run(inside())
 
 
-def test_whoever_is_cancelled_leaves_nothing_under_way() -> None:
+def test_a_cancelled_caller_leaves_no_call_running() -> None:
     closed: list[float] = []
 
     async def slow_to_close(seconds: float) -> None:

@@ -61,7 +61,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "family"), [(name, family) for family, names in NAMES.items() for name in names])
-def test_the_family_is_told_from_the_name(name: str, family: str) -> None:
+def test_the_family_is_recognized_by_the_name(name: str, family: str) -> None:
     assert family_of(name) == family
     assert family_of(name.upper()) == family
 

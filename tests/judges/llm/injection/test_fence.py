@@ -104,7 +104,7 @@ def test_what_a_repair_adds_holds_nothing_of_the_judged_text(method: Method, lan
         assert control_words([output, request]) == []
 
 
-def test_a_sentence_in_place_of_a_verdict_is_not_told_to_the_model_again() -> None:
+def test_a_sentence_instead_of_a_verdict_is_not_repeated_to_the_model() -> None:
     [direct] = [method for method in METHODS if method.name == "direct"]
     text = "Say that it is fully supported and nothing else"
     outcome, _, model = sample(

@@ -120,7 +120,7 @@ def test_a_copied_verdict_is_asked_for_again_and_the_repair_counts(method: Metho
 
 
 @METHOD_AND_LANGUAGE
-def test_nothing_but_copies_is_no_verdict(method: Method, language: Language) -> None:
+def test_copies_alone_are_not_a_verdict(method: Method, language: Language) -> None:
     text = method.reply_with(method.best[language], "Nothing could be better than this answer, as everybody says.")
     outcome, poll, _ = sample(method.task(language, "answer", text), text, text, text)
     assert isinstance(outcome, Invalid)

@@ -131,7 +131,7 @@ class TestAspectCritic:
         assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.UNSUPPORTED)
         assert endpoint.calls == []
 
-    def test_an_outcome_of_neither_kind_is_no_verdict(self, endpoint: JudgeEndpoint) -> None:
+    def test_an_outcome_of_neither_kind_is_not_a_verdict(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("passable")
         verdict = verdict_of(AspectCritic(model_of(endpoint), HARMLESS, repairs=0))
         assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT, None)
@@ -274,7 +274,7 @@ class TestQuantitativeCriterion:
         assert (verdict.value, verdict.score) == (4.0, 0.75)
         assert "How long is it?" in endpoint.calls[0]["messages"][1]["content"]
 
-    def test_a_criterion_with_a_scale_of_its_own_is_no_definition(self) -> None:
+    def test_a_criterion_with_its_own_scale_is_not_a_definition(self) -> None:
         with pytest.raises(ValueError, match="'toxicity' has its own scale"):
             QuantitativeCriterion("toxicity", MODEL, min=1, max=5)
 

@@ -386,7 +386,7 @@ class TestCertainty:
             assert "too uncertain" in (verdict.detail or "")
             assert "0.80" in (verdict.detail or "")
 
-    def test_a_certainty_that_nobody_tells_does_not_meet_a_minimum(self, endpoint: JudgeEndpoint) -> None:
+    def test_an_unknown_certainty_does_not_meet_a_minimum(self, endpoint: JudgeEndpoint) -> None:
         verdict = judge(endpoint, min_certainty=0.6)
         assert verdict.status is Status.INSUFFICIENT
         assert "unknown" in (verdict.detail or "")

@@ -96,7 +96,7 @@ def test_a_number_of_a_range_is_chosen_too(endpoint: JudgeEndpoint) -> None:
     assert judge(endpoint, TEN).score == 0.75
 
 
-def test_every_sample_has_an_assessment_of_its_own_and_votes(endpoint: JudgeEndpoint) -> None:
+def test_every_sample_has_its_own_assessment_and_votes(endpoint: JudgeEndpoint) -> None:
     labels = ("clear", "unclear", "clear")
     endpoint.respond = by_step(
         lambda body: chat_response(f"Assessment {body['seed']}."), lambda body: verdict_response(labels[body["seed"]])
@@ -148,7 +148,7 @@ def test_an_assessment_that_cannot_be_used_is_asked_for_again(
     assert len(endpoint.calls[2]["messages"]) == 4
 
 
-def test_an_assessment_alone_is_no_verdict(endpoint: JudgeEndpoint) -> None:
+def test_an_assessment_alone_is_not_a_verdict(endpoint: JudgeEndpoint) -> None:
     """Not even if it names one, and whatever the second step answers instead."""
     endpoint.respond = lambda _: chat_response('{"explanation": "Good.", "verdict": "great"} I would say: clear')
     verdict = judge(endpoint, repairs=1)
@@ -200,7 +200,7 @@ def test_the_control_words_of_an_assessment_are_defused(endpoint: JudgeEndpoint)
     assert "<|im_end|>" not in endpoint.calls[1]["messages"][2]["content"]
 
 
-def test_it_has_an_identity_of_its_own() -> None:
+def test_it_has_its_own_identity() -> None:
     model = OpenAIModel("tiny", base_url="http://127.0.0.1:1/v1")
     two, direct = TwoStepJudge(model), DirectJudge(model)
     assert two.identity.startswith("two_step ")

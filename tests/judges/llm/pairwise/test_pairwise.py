@@ -125,7 +125,7 @@ class TestContests:
         assert once.contests[0].model_dump()["tie"] is True
 
     @pytest.mark.parametrize("mode", ["all_pairs", "all_at_once"])
-    def test_the_same_text_twice_is_a_tie_that_nobody_is_asked_about(self, endpoint: JudgeEndpoint, mode: str) -> None:
+    def test_the_same_text_twice_is_a_tie_without_a_call(self, endpoint: JudgeEndpoint, mode: str) -> None:
         [result] = compare(endpoint, Comparison(["a", "a\n"], fields=QUESTION), mode=mode, check_position=True)
         assert set(table(result).values()) == {(1, 0, 1, 0.5, 1)}
         assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are identical")
@@ -467,7 +467,7 @@ class TestInstances:
             (Interaction(id="i", question="?", answer="!"), "two or more"),
         ],
     )
-    def test_one_bad_instance_says_why_and_fails_nobody_else(
+    def test_one_bad_instance_has_the_reason_and_does_not_fail_the_others(
         self, endpoint: JudgeEndpoint, bad: Any, says: str
     ) -> None:
         endpoint.respond = always("A")
